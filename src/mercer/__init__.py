@@ -1,0 +1,1 @@
+"""Mercer: Gaussian processes for people with data."""

@@ -1,1 +1,61 @@
 """Mercer: Gaussian processes for people with data."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pathlib
+
+import jax
+
+if os.environ.get("MERCER_X64", "1") != "0":
+    jax.config.update("jax_enable_x64", True)
+
+
+def _compilation_cache() -> None:
+    """Compiled functions are kept in the user's cache folder (MERCER_CACHE names another, empty switches it off)."""
+    default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer" / "xla"
+    folder = os.environ.get("MERCER_CACHE", str(default))
+    if folder and not jax.config.jax_compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+_compilation_cache()
+
+__version__ = "0.1.0"
+
+from mercer import kernels as kernels  # noqa: E402
+from mercer.params import fixed as fixed  # noqa: E402
+from mercer.params import param as param  # noqa: E402
+
+_LAZY = {
+    "GP": "mercer.gp",
+    "Model": "mercer.gp",
+    "log_evidence": "mercer.gp",
+    "log_evidence_and_gradient": "mercer.gp",
+    "fit": "mercer.learning",
+    "Fit": "mercer.learning",
+    "load": "mercer.estimators",
+    "save": "mercer.estimators",
+    "GPRegressor": "mercer.estimators",
+}
+_ROOMS = (
+    "datasets", "decide", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
+    "relatives", "solvers", "viz",
+)  # fmt: skip
+
+__all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"mercer.{name}")
+    raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*__all__, "__version__"])

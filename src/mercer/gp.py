@@ -1,0 +1,111 @@
+"""The two names people type: GP (a prior over functions) and Model (a GP with a likelihood)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from mercer.inference import by_name as inference_by_name
+from mercer.inference import leave_one_out
+from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.kernels.base import AbstractKernel
+from mercer.likelihoods import AbstractLikelihood, Gaussian
+from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
+from mercer.params import Parametrised, fixed
+from mercer.posterior import Posterior
+from mercer.prior import AbstractPrior
+from mercer.solvers import WithBasis
+from mercer.solvers import by_name as solver_by_name
+
+
+class GP(AbstractPrior):
+    """A Gaussian-process prior f ~ GP(mean, kernel), plus h(x)' beta where `basis` is given.
+
+    >>> gp = GP(kernels.SE(lengthscale=1.0, variance=1.27**2))
+    >>> post = gp.condition(X, y, noise_variance=0.09)
+    >>> post.mean(Xs), post.variance(Xs)
+    """
+
+    kernel: AbstractKernel
+    mean: AbstractMean = eqx.field(default=Zero(), converter=as_mean)
+    basis: AbstractBasis | None = None
+
+    def condition(self, X, y, noise_variance=0.0, inference=None, solver=None) -> Posterior:
+        """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for each datum.
+
+        Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`. Hyperparameters are not changed: see `mercer.fit`.
+        """
+        return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver)
+
+
+class Model(Parametrised):
+    """A GP and a likelihood: everything that is needed to condition on data, and everything that can be learned.
+
+    >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
+    """
+
+    gp: GP = eqx.field(metadata={"transparent": True})
+    likelihood: AbstractLikelihood = Gaussian()
+
+    def __check_init__(self):
+        if not isinstance(self.gp, AbstractPrior):
+            raise TypeError(f"a Model needs a GP first, got {type(self.gp).__name__}: mercer.Model(mercer.GP(kernel), likelihood).")
+        if not isinstance(self.likelihood, AbstractLikelihood):
+            raise TypeError(f"a Model needs a likelihood, got {type(self.likelihood).__name__}.")
+
+    def bind(self, inputs: Inputs) -> Model:
+        """The same model for these inputs: names of columns resolved, lengths of vectors checked."""
+        return Model(self.gp.bind(inputs), self.likelihood)
+
+    def condition(self, X, y, inference=None, solver=None) -> Posterior:
+        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances; default exact and dense)."""
+        inputs, y = prepare(X, y)
+        return posterior(self.bind(inputs), inputs, y, inference_by_name(inference), choose_solver(self, solver))
+
+
+def prepare(X, y) -> tuple[Inputs, np.ndarray]:
+    """Checked inputs and targets; at least one row."""
+    inputs = as_inputs(X)
+    if inputs.values.shape[0] == 0:
+        raise ValueError("X has no rows: conditioning needs at least one datum.")
+    return inputs, as_targets(y, inputs.values.shape[0])
+
+
+def choose_solver(model: Model, solver):
+    base = solver_by_name(solver)
+    return WithBasis(base) if model.gp.basis is not None and not isinstance(base, WithBasis) else base
+
+
+def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
+    """Run a rule on prepared data."""
+    result = rule.run(model, inputs.values, y, solver, workspace)
+    return Posterior(model, inputs, y, result.state, result.log_evidence, result.notes, leave_one_out)
+
+
+def as_model(model, noise_variance=None) -> Model:
+    """A GP with a noise variance, or a Model, as a Model."""
+    if isinstance(model, AbstractPrior):
+        return Model(model, Gaussian() if noise_variance is None else Gaussian(noise_variance))
+    if noise_variance is not None:
+        raise ValueError("noise_variance goes with a GP; a Model has its likelihood.")
+    return model
+
+
+def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) -> float:
+    """Log marginal likelihood of y (2.30), without priors on hyperparameters."""
+    return as_model(model, noise_variance).condition(X, y, inference, solver).log_evidence
+
+
+def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, solver=None):
+    """Log evidence, and its derivative with respect to every hyperparameter as people see it: a dict by dotted name (5.9).
+
+    >>> value, gradient = log_evidence_and_gradient(gp, X, y, noise_variance=0.09)
+    >>> gradient["kernel.lengthscale"]
+    """
+    inputs, y = prepare(X, y)
+    model = as_model(model, noise_variance).bind(inputs)
+    rule = inference_by_name(inference)
+    result = rule.run(model, inputs.values, y, choose_solver(model, solver))
+    return result.log_evidence, rule.gradient(model, y, result, consume=True)

@@ -1,0 +1,69 @@
+"""Exact inference for Gaussian noise: the sites are the data themselves (2.20-2.30)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import numpy as np
+
+from mercer.inference.base import AbstractInference, Result
+from mercer.inference.gradient import prior_gradient
+from mercer.likelihoods.gaussian import Gaussian
+from mercer.linalg import tiles
+from mercer.linalg.cholesky import NOISE_FLOOR
+from mercer.params import strip
+from mercer.solvers.protocol import Sites, SolverError
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Exact(AbstractInference):
+    """c = y, g = 0, W = 1 / noise variance. The evidence and its gradient are exact."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"logdet"})
+
+    def run(self, model, X, y, solver, workspace=None):
+        self.check(solver)
+        sites, floor = gaussian_sites(model, X, y)
+        state = solver.factor(model.gp, X, sites, workspace)
+        W = sites.precision[:, 0]
+        xp = np if isinstance(W, np.ndarray) else jax.numpy
+        evidence = state.log_normaliser + 0.5 * xp.sum(xp.log(W)) - 0.5 * W.shape[0] * _LOG_2PI
+        notes = []
+        if floor:
+            notes.append(f"noise-free conditioning used a noise variance of {floor:.3g} (the jitter policy's floor)")
+        if state.jitter:
+            notes.append(f"jitter of {state.jitter:.3g} times the noise variance was added to the diagonal")
+        return Result(state, evidence, tuple(notes))
+
+    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+        state = result.state
+        cotangents = state.pullback(log_evidence_bar, **bars, consume=consume)
+        gradient = prior_gradient(model, cotangents.prior)
+        W = np.asarray(state.sites.precision[:, 0])
+        W_bar = np.asarray(cotangents.sites.precision[:, 0]) + 0.5 * log_evidence_bar / W
+        noise_bar = -W_bar * W**2
+        noise = model.likelihood.noise_variance
+        gradient["likelihood.noise_variance"] = noise_bar if np.ndim(noise) else np.sum(noise_bar)
+        return gradient
+
+
+def gaussian_sites(model, X, y) -> tuple[Sites, float]:
+    """The data as sites, and the noise floor if one had to be used."""
+    if not isinstance(model.likelihood, Gaussian):
+        raise SolverError(
+            f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an approximate rule."
+        )
+    noise = model.likelihood.noise_variance
+    if np.ndim(noise) == 1 and noise.shape[0] != y.shape[0]:
+        raise SolverError(f"noise_variance has {noise.shape[0]} entries but there are {y.shape[0]} data.")
+    floor = 0.0
+    if isinstance(noise, np.ndarray) and np.any(noise == 0):
+        kernel = strip(model.gp.kernel)
+        panels = tiles.Panels(kernel.encode(X), tiles.tile_size(X.shape[0]))
+        floor = NOISE_FLOOR * float(np.mean(tiles.diagonal(kernel, panels)))
+        noise = np.where(noise == 0, floor, noise)
+    xp = np if isinstance(noise, np.ndarray) and isinstance(y, np.ndarray) else jax.numpy
+    precision = xp.broadcast_to(1.0 / noise, y.shape)
+    return Sites(y[:, None], precision[:, None]), floor

@@ -1,0 +1,37 @@
+"""Leave-one-out predictions from one factorisation (5.10-5.12), and k-fold ones: written once, for every solver.
+
+With alpha and kappa = diag R: the prediction of y_i without y_i has mean y_i - alpha_i / kappa_i and variance 1 / kappa_i. A fold I
+left out together: residual R_II^-1 alpha_I, covariance R_II^-1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer.solvers.protocol import AbstractState
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class LeaveOneOut(NamedTuple):
+    """Predictions of each y_i from all the others: mean, variance (noise included) and log density, each (n,)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_density: np.ndarray
+
+
+def leave_one_out(state: AbstractState, y: np.ndarray) -> LeaveOneOut:
+    alpha, kappa = (np.asarray(x)[:, 0] for x in state.dual())
+    residual, variance = alpha / kappa, 1.0 / kappa
+    log_density = -0.5 * (np.log(variance) + residual**2 / variance + _LOG_2PI)
+    return LeaveOneOut(y - residual, variance, log_density)
+
+
+def folds(n: int, k: int, seed=0) -> list[np.ndarray]:
+    """k random folds of n rows, of sizes that differ by at most one."""
+    if not 2 <= k <= n:
+        raise ValueError(f"the number of folds must be between 2 and the number of data ({n}), got {k}.")
+    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(n), k)]

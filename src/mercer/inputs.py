@@ -1,0 +1,117 @@
+"""What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns -> one float64 array."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+
+class InputError(ValueError):
+    """Data that cannot be used, with what is wrong, where, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Inputs:
+    """Numeric inputs: values (n, d) and, where they came with names, the d column names."""
+
+    values: np.ndarray
+    names: tuple[str, ...] | None = None
+
+
+def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None) -> Inputs:
+    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into their order."""
+    if isinstance(X, Inputs):
+        return X
+    values, names = _table(X, name)
+    if names is not None and len(set(names)) != len(names):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise InputError(f"{name} has duplicated columns {twice}: rename or drop them.")
+    if columns is not None and names is not None:
+        missing = [c for c in columns if c not in names]
+        if missing:
+            raise InputError(f"{name} lacks the column{'s' if len(missing) > 1 else ''} {missing} the model was fitted with.")
+        values, names = values[:, [names.index(c) for c in columns]], columns
+    if values.ndim != 2:
+        hint = f" Use {name}.reshape(-1, 1) for a single column." if values.ndim == 1 else ""
+        raise InputError(f"{name} must be a table with rows and columns, got an array of shape {values.shape}.{hint}")
+    if values.shape[1] == 0:
+        raise InputError(f"{name} has no columns.")
+    _finite(values, name, names)
+    return Inputs(values, names)
+
+
+def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
+    """y as (n,) float64 with all entries finite; a single column is taken as a vector."""
+    if not isinstance(y, np.ndarray) and hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    array = _float(np.asarray(y), name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one column of numbers, got shape {array.shape}.")
+    if array.shape[0] != n:
+        raise InputError(f"{name} has {array.shape[0]} entries but there are {n} rows of inputs.")
+    _finite(array[:, None], name, None)
+    return array
+
+
+def _table(X: Any, name: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    if isinstance(X, dict):
+        names = tuple(map(str, X))
+        return _stack([np.asarray(X[c]) for c in X], names, name), names
+    if isinstance(X, np.ndarray) or isinstance(X, (list, tuple)) or type(X).__module__.startswith("jax"):
+        return _float(np.asarray(X), name), None
+    if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "column_names"):
+        return _float(np.asarray(X), name), None
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
+    names = tuple(map(str, frame.columns))
+    return _stack([column.to_numpy() for column in frame.iter_columns()], names, name), names
+
+
+def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str) -> np.ndarray:
+    out = np.empty((len(arrays[0]) if arrays else 0, len(arrays)))
+    for j, array in enumerate(arrays):
+        out[:, j] = _float(array, f"column {names[j]!r} of {name}")
+    return out
+
+
+def _float(array: np.ndarray, name: str) -> np.ndarray:
+    if np.iscomplexobj(array):
+        raise InputError(f"{name} is complex: Complex data not supported.")
+    if array.dtype.kind in "mM":
+        raise InputError(f"{name} holds dates: convert them to a number first, for example decimal years.")
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        example = next((v for v in array.ravel() if not _is_number(v)), None)
+        raise InputError(
+            f"{name} is not numeric (found {example!r}): encode text and categories as numbers, or drop the column."
+        ) from None
+
+
+def _is_number(v) -> bool:
+    try:
+        float(v)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _finite(values: np.ndarray, name: str, names: tuple[str, ...] | None) -> None:
+    if np.isfinite(values).all():
+        return
+    bad = ~np.isfinite(values)
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    what = "NaN" if np.isnan(values[row, column]) else "inf"
+    where = f"column {names[column]!r}" if names else f"column {column}"
+    raise InputError(
+        f"{name} contains {what} or infinity: {int(bad.sum())} bad entries, the first a {what} in row {row}, {where}. "
+        "Remove or impute them first."
+    )

@@ -1,0 +1,185 @@
+"""What a covariance function is: `block(A, B)` on encoded inputs says it once, everything else is a view of that."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import numbers
+from typing import Any
+
+import jax
+import numpy as np
+
+from mercer.linalg import tiles
+from mercer.params import Info, Param, ParameterError, Parametrised, Static
+
+
+class AbstractKernel(Parametrised):
+    """A covariance function k(x, x').
+
+    A new kernel defines `block` (or, if stationary, `profile`: see `AbstractStationary`). Kernels combine as in the book:
+    `k1 + k2`, `k1 * k2`, `2.0 * k`, `k ** 2`, `k.on(0, 2)`.
+
+    Calling a kernel on inputs gives the covariance matrix as a NumPy array: `k(X)` is (n, n), `k(X1, X2)` is (n1, n2).
+    """
+
+    @abc.abstractmethod
+    def block(self, A, B):
+        """Covariance matrix (a, b) between encoded inputs with a and b rows; pure JAX."""
+
+    # -- hooks: the defaults are right for a plain numeric kernel ---------------------------------------------------
+
+    def encode(self, X):
+        """What the kernel reads from the user's inputs: arrays with leading axis n. Numeric kernels read the columns as they are."""
+        return X
+
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> AbstractKernel:
+        """This kernel for inputs with d columns of the given names: resolves names, checks the lengths of vectors."""
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if "constraint" in f.metadata and np.ndim(value) == 1 and np.shape(value)[0] != d:
+                raise ParameterError(
+                    f"{type(self).__name__}.{f.name} has {np.shape(value)[0]} entries but the kernel sees {d} input "
+                    f"column{'s' if d != 1 else ''}; give one number, {d} of them, or choose columns with .on(...)."
+                )
+        return self
+
+    def rank(self, d: int) -> int | None:
+        """Rank of the covariance on d columns if it is finite (a degenerate kernel), else None."""
+        return None
+
+    def features(self, A):
+        """Features Psi (a, rank) with `block(A, B) = Psi(A) Psi(B)'`, for kernels of finite rank."""
+        raise TypeError(f"{type(self).__name__} has no finite feature expansion: use the 'dense' solver.")
+
+    def amplitude(self) -> tuple[str, ...]:
+        """Names of the hyperparameters that set the overall scale; a product keeps only one of its factors' free."""
+        return ("variance",) if hasattr(self, "variance") else ()
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    def point(self, x1, x2):
+        """k(x1, x2) for two single encoded inputs: a scalar, differentiable in the inputs."""
+        first = jax.tree.map(lambda a: a[None], (x1, x2))
+        return self.block(*first)[0, 0]
+
+    def diag(self, A):
+        """k(x, x) for every row of A: (a,)."""
+        return jax.vmap(lambda a: self.point(a, a))(A)
+
+    def __call__(self, X1, X2=None):
+        kernel = self.bind(*_shape(X1))
+        A = kernel.encode(_columns(X1))
+        B = A if X2 is None else kernel.encode(_columns(X2))
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((kernel, A, B))):
+            return kernel.block(A, B)
+        return tiles.matrix(kernel, A, B)
+
+    # -- algebra ----------------------------------------------------------------------------------------------------
+
+    def __add__(self, other):
+        from mercer.kernels.algebra import Sum
+
+        other = _as_kernel(other)
+        return NotImplemented if other is None else Sum((*_terms(self, Sum), *_terms(other, Sum)))
+
+    def __radd__(self, other):
+        other = _as_kernel(other)
+        return NotImplemented if other is None else other + self
+
+    def __mul__(self, other):
+        from mercer.kernels.algebra import Product, Scale
+
+        if isinstance(other, (numbers.Real, Param)) or (isinstance(other, np.ndarray) and other.ndim == 0):
+            return Scale(other, self)
+        if not isinstance(other, AbstractKernel):
+            return NotImplemented
+        if isinstance(self, Scale):
+            return Scale(given(self, "variance"), self.kernel * other)
+        if isinstance(other, Scale):
+            return Scale(given(other, "variance"), self * other.kernel)
+        return Product((*_terms(self, Product), *_terms(other, Product)))
+
+    def __rmul__(self, other):
+        return self.__mul__(other)
+
+    def __pow__(self, exponent):
+        from mercer.kernels.algebra import Power
+
+        return Power(self, exponent)
+
+    def on(self, *columns: int | str) -> AbstractKernel:
+        """The same kernel reading only these input columns, by position or by name."""
+        from mercer.kernels.algebra import On
+
+        return On(self, columns)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def formula(self, digits: int = 6) -> str:
+        """The kernel as an algebraic expression that `kernels.parse` reads back; 17 digits keep every bit."""
+        prefix, shown = "", []
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if f.name == "info" or value is None:
+                continue
+            if f.name == "variance" and np.ndim(value) == 0:
+                prefix = "" if float(value) == 1.0 else f"{number(value, digits)} * "
+            else:
+                shown.append(f"{f.name}={number(value, digits)}")
+        return f"{prefix}{type(self).__name__}({', '.join(shown)})"
+
+    def __repr__(self) -> str:
+        return self.formula()
+
+
+def number(value: Any, digits: int = 6) -> str:
+    """A number or array as it stands in a formula."""
+    if isinstance(value, Static):
+        return f"{float(value):g}"
+    if isinstance(value, jax.core.Tracer):
+        return "traced"
+    if isinstance(value, (np.ndarray, jax.Array, float)):
+        text = np.array2string(
+            np.asarray(value),
+            separator=", ",
+            threshold=10**6,
+            max_line_width=10**9,
+            formatter={"float_kind": lambda v: f"{v:.{digits}g}"},
+        )
+        return " ".join(text.split())
+    return str(value)
+
+
+def _as_kernel(other):
+    from mercer.kernels.algebra import Constant
+
+    if isinstance(other, AbstractKernel):
+        return other
+    return Constant(other) if isinstance(other, (numbers.Real, Param)) and not isinstance(other, bool) else None
+
+
+def _terms(kernel, kind):
+    return kernel.children if isinstance(kernel, kind) else (kernel,)
+
+
+def given(kernel, field: str) -> Param:
+    """A hyperparameter with all that was said of it, to build another kernel with."""
+    return Param(getattr(kernel, field), dict(kernel.info).get(field, Info()))
+
+
+def _columns(X):
+    if isinstance(X, jax.core.Tracer):
+        return X
+    from mercer.inputs import as_inputs
+
+    return as_inputs(X).values
+
+
+def _shape(X):
+    if isinstance(X, jax.core.Tracer):
+        return X.shape[1], None
+    from mercer.inputs import as_inputs
+
+    inputs = as_inputs(X)
+    return inputs.values.shape[1], inputs.names

@@ -1,0 +1,134 @@
+"""Stationary kernels: a one-line `profile(r2)` on a distance.
+
+The distance is r2 = sum_d ((x_d - x'_d) / lengthscale_d)^2 + |loadings' (x - x')|^2: one length-scale (isotropic), one for each
+column (automatic relevance determination), and optionally the factor-analysis distance of (5.1) with `loadings` (d, k).
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from mercer.kernels.base import AbstractKernel
+from mercer.kernels.bessel import matern_correlation
+from mercer.kernels.distance import safe_sqrt, squared_distance
+from mercer.params import ParameterError, Static, hyper, interval, positive, real
+
+
+class AbstractStationary(AbstractKernel):
+    """variance * profile(r2), with profile(0) = 1.
+
+    lengthscale: in the units of the inputs; one number, or one for each column (ARD).
+    variance: in the squared units of the output.
+    loadings: None, or (d, k): k further directions, each adding (loadings[:, j] . (x - x'))^2 to r2.
+    """
+
+    lengthscale: ArrayLike = hyper(1.0, positive)
+    variance: ArrayLike = hyper(1.0, positive)
+    loadings: ArrayLike | None = hyper(None, real, kw_only=True)
+
+    @abc.abstractmethod
+    def profile(self, r2):
+        """Correlation at scaled squared distance r2, elementwise."""
+
+    def __check_init__(self):
+        if jnp.ndim(self.lengthscale) > 1:
+            raise ParameterError(f"{type(self).__name__}.lengthscale must be a number or a vector with one entry per column.")
+        if self.loadings is not None and jnp.ndim(self.loadings) != 2:
+            raise ParameterError(f"{type(self).__name__}.loadings must be a (columns, directions) matrix.")
+
+    def scale(self, A):
+        """Inputs in which r2 is the plain squared distance."""
+        scaled = A / self.lengthscale
+        return scaled if self.loadings is None else jnp.concatenate([scaled, A @ self.loadings], 1)
+
+    def block(self, A, B):
+        return self.variance * self.profile(squared_distance(self.scale(A), self.scale(B)))
+
+
+class SE(AbstractStationary):
+    """Squared exponential, exp(-r2 / 2) (2.16): infinitely smooth functions.
+
+    >>> SE(lengthscale=[1.0, 2.0], variance=0.5)
+    """
+
+    def profile(self, r2):
+        return jnp.exp(-0.5 * r2)
+
+
+class Matern(AbstractStationary):
+    """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is the Ornstein-Uhlenbeck process, infinity the SE.
+
+    nu is part of the structure (1/2, 3/2, 5/2 ... have closed forms); given as `param(...)` it is learned like any other.
+
+    >>> Matern(nu=1.5, lengthscale=0.7)
+    """
+
+    nu: ArrayLike = hyper(2.5, positive, structural=True)
+
+    def profile(self, r2):
+        nu = self.nu
+        if isinstance(nu, Static):
+            p = float(nu) - 0.5
+            if p == int(p) and p <= 6:
+                return _half_integer(int(p), safe_sqrt(2.0 * float(nu) * r2))
+            return matern_correlation(safe_sqrt(2.0 * float(nu) * r2), jnp.float64(nu))
+        return matern_correlation(jnp.sqrt(2.0 * nu) * safe_sqrt(r2), nu)
+
+
+def _half_integer(p: int, z):
+    """exp(-z) times the polynomial of (4.16), z = sqrt(2 nu) r."""
+    scale = math.factorial(p) / math.factorial(2 * p)
+    coefficients = [
+        scale * math.factorial(2 * p - j) / (math.factorial(p - j) * math.factorial(j)) * 2.0**j for j in range(p + 1)
+    ]
+    poly = jnp.full_like(z, coefficients[p])
+    for c in coefficients[p - 1 :: -1] if p else []:
+        poly = poly * z + c
+    return poly * jnp.exp(-z)
+
+
+class RationalQuadratic(AbstractStationary):
+    """(1 + r2 / (2 alpha))^-alpha (4.19): a scale mixture of SEs; alpha -> infinity is the SE."""
+
+    alpha: ArrayLike = hyper(1.0, positive)
+
+    def profile(self, r2):
+        return jnp.exp(-self.alpha * jnp.log1p(r2 / (2.0 * self.alpha)))
+
+
+class GammaExponential(AbstractStationary):
+    """exp(-r^gamma) (4.18), 0 < gamma <= 2: gamma = 1 is the exponential; gamma = 2 the SE with lengthscale / sqrt 2."""
+
+    gamma: ArrayLike = hyper(1.0, interval(0.0, 2.0))
+
+    def __check_init__(self):
+        if not isinstance(self.gamma, jnp.ndarray) and not self.gamma > 0:
+            raise ParameterError("GammaExponential.gamma must be above 0 and at most 2.")
+
+    def profile(self, r2):
+        apart = r2 > 0
+        power = jnp.where(apart, jnp.exp(0.5 * self.gamma * jnp.log(jnp.where(apart, r2, 1.0))), 0.0)
+        return jnp.exp(-power)
+
+
+class Periodic(AbstractKernel):
+    """exp(-2 sum_d sin^2(pi (x_d - x'_d) / period_d) / lengthscale_d^2) (4.31): functions that repeat exactly.
+
+    period: in the units of the inputs. lengthscale: without units, how far along one period values stay alike.
+    """
+
+    period: ArrayLike = hyper(1.0, positive)
+    lengthscale: ArrayLike = hyper(1.0, positive)
+    variance: ArrayLike = hyper(1.0, positive)
+
+    def block(self, A, B):
+        angle_a, angle_b = (jnp.pi * X / self.period for X in (A, B))
+        weight = jnp.broadcast_to(2.0 / jnp.square(self.lengthscale), (A.shape[1],))
+        total = 0.0
+        for j in range(A.shape[1]):
+            total = total + weight[j] * jnp.sin(angle_a[:, j, None] - angle_b[None, :, j]) ** 2
+        return self.variance * jnp.exp(-total)

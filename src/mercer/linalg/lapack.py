@@ -1,0 +1,99 @@
+"""LAPACK and BLAS on sub-blocks of one buffer, with the GIL released.
+
+The routines are taken as C pointers from SciPy's `cython_lapack` and called through ctypes: in place, strided, and without holding the
+interpreter lock (SciPy's own wrappers hold it: no progress and no Ctrl-C during a long factorisation).
+
+Convention: a symmetric matrix lives in the *upper* triangle of a C-ordered array M, which LAPACK sees as the lower triangle of its
+transpose. After `potrf(M)` the upper triangle holds U = L' with M = L L'.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+
+import numpy as np
+
+_int = ctypes.c_int
+_p = ctypes.c_void_p
+
+
+@functools.cache
+def _routine(library: str, name: str, nargs: int):
+    import importlib
+
+    capsule = importlib.import_module(f"scipy.linalg.cython_{library}").__pyx_capi__[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = _p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(None, *[_p] * nargs)(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
+
+
+_LONG = 2048  # from this size on a call runs in a thread, so that Ctrl-C is answered at once
+
+
+def _call(function, size: int, *args) -> None:
+    pointers = [ctypes.cast(ctypes.pointer(a), _p) if isinstance(a, ctypes._SimpleCData) else a for a in args]
+    if size < _LONG or threading.current_thread() is not threading.main_thread():
+        function(*pointers)
+        return
+    worker = threading.Thread(target=function, args=pointers, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.2)
+
+
+def _char(c: str):
+    return ctypes.c_char(c.encode())
+
+
+def _square(M: np.ndarray) -> tuple[int, int]:
+    if M.dtype != np.float64 or M.ndim != 2 or M.strides[1] != 8 or M.strides[0] < 8 * M.shape[1]:
+        raise TypeError("LAPACK needs a C-ordered float64 matrix")
+    return M.shape[0], max(M.strides[0] // 8, 1)
+
+
+def potrf(M: np.ndarray) -> int:
+    """Cholesky factor in place (upper triangle of C-ordered M). Returns 0, or the order of the first minor that is not positive."""
+    n, ld = _square(M)
+    info = _int(0)
+    _call(_routine("lapack", "dpotrf", 5), n, _char("L"), _int(n), M.ctypes.data, _int(ld), info)
+    return info.value
+
+
+def potri(M: np.ndarray) -> int:
+    """Inverse from the factor, in place (upper triangle)."""
+    n, ld = _square(M)
+    info = _int(0)
+    _call(_routine("lapack", "dpotri", 5), n, _char("L"), _int(n), M.ctypes.data, _int(ld), info)
+    return info.value
+
+
+def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.ndarray:
+    """L^-1 B (or L'^-1 B) in place, for B (n, q) given as a Fortran-ordered array or (n,); U holds L' in its upper triangle."""
+    n, ld = _square(U)
+    q = 1 if B.ndim == 1 else B.shape[1]
+    if q == 0 or n == 0:
+        return B
+    if B.dtype != np.float64 or (B.ndim == 2 and not B.flags.f_contiguous) or (B.ndim == 1 and not B.flags.c_contiguous):
+        raise TypeError("the right-hand side must be a Fortran-ordered float64 matrix")
+    side, uplo, trans, diag = _char("L"), _char("L"), _char("T" if transpose else "N"), _char("N")
+    one = ctypes.c_double(1.0)
+    _call(
+        _routine("blas", "dtrsm", 11),
+        int((n * n * q) ** (1 / 3)),
+        side, uplo, trans, diag, _int(n), _int(q), one, U.ctypes.data, _int(ld), B.ctypes.data, _int(n),
+    )  # fmt: skip
+    return B
+
+
+def symmetrise(M: np.ndarray, block: int = 512) -> np.ndarray:
+    """Copy the upper triangle to the lower, in place."""
+    n = M.shape[0]
+    for i in range(0, n, block):
+        rows = slice(i, min(i + block, n))
+        D = M[rows, rows]
+        D[:] = np.triu(D) + np.triu(D, 1).T
+        M[rows.stop :, rows] = M[rows, rows.stop :].T
+    return M

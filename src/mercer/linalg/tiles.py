@@ -1,0 +1,260 @@
+"""Kernel matrices tile by tile: one compiled function serves every n.
+
+A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function, pulled back by `jax.vjp`, takes
+the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256 rows: small data do not pay for a large tile, and no
+other size is ever compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SIZES = (64, 128, 256)
+
+
+def tile_size(n: int) -> int:
+    """Rows of a tile for n data."""
+    return next((s for s in SIZES if n <= s), SIZES[-1])
+
+
+def rows(A: Any) -> int:
+    """Number of rows of encoded inputs."""
+    return jax.tree.leaves(A)[0].shape[0]
+
+
+class Panels:
+    """Encoded inputs cut into tiles of equal height (the last padded by repeating a row), on the device, ready for every tile function."""
+
+    def __init__(self, A: Any, size: int):
+        self.n, self.size = rows(A), size
+        self.starts = range(0, self.n, size)
+        self.tiles = [self._cut(A, i) for i in self.starts]
+
+    def _cut(self, A, start):
+        def cut(a):
+            piece = np.asarray(a[start : start + self.size])
+            short = self.size - piece.shape[0]
+            return jnp.asarray(np.concatenate([piece, np.repeat(piece[-1:], short, 0)]) if short else piece)
+
+        return jax.tree.map(cut, A)
+
+    def part(self, first: int, last: int) -> Panels:
+        """Tiles first .. last - 1 as panels of their own."""
+        new = object.__new__(Panels)
+        new.size, new.tiles = self.size, self.tiles[first:last]
+        new.n = min(self.n, last * self.size) - first * self.size
+        new.starts = range(0, new.n, self.size)
+        return new
+
+    def height(self, i: int) -> int:
+        return min(self.size, self.n - i * self.size)
+
+    def vector(self, v: np.ndarray) -> list[np.ndarray]:
+        """A vector (n,) cut the same way, padded by zeros."""
+        padded = np.zeros(len(self.tiles) * self.size)
+        padded[: self.n] = v
+        return list(padded.reshape(-1, self.size))
+
+    def matrix(self, V: np.ndarray) -> list[np.ndarray]:
+        """A matrix (n, q) cut the same way, padded by zeros."""
+        padded = np.zeros((len(self.tiles) * self.size, V.shape[1]))
+        padded[: self.n] = V
+        return list(padded.reshape(len(self.tiles), self.size, -1))
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(function, treedef):
+    """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds, values never recompile."""
+
+    def run(leaves, *args):
+        return function(jax.tree.unflatten(treedef, leaves), *args)
+
+    return jax.jit(run)
+
+
+def call(function, value, *args):
+    """`function(value, *args)`, compiled once for each structure of `value` and shapes of `args`."""
+    leaves, treedef = jax.tree.flatten(value)
+    return compiled(function, treedef)(leaves, *args)
+
+
+def _block(kernel, A, B):
+    return kernel.block(A, B)
+
+
+def _scaled_block(kernel, A, B, left, right):
+    return kernel.block(A, B) * (left[:, None] * right[None, :])
+
+
+def _block_times(kernel, A, B, V):
+    return kernel.block(A, B) @ V
+
+
+def _diag(kernel, A):
+    return kernel.diag(A)
+
+
+def matrix(kernel, A, B, size: int | None = None) -> np.ndarray:
+    """The covariance matrix (a, b), C-ordered."""
+    size = size or tile_size(max(rows(A), rows(B)))
+    left, right = Panels(A, size), Panels(B, size)
+    out = np.empty((left.n, right.n))
+    rectangle(kernel, left, right, out)
+    return out
+
+
+def rectangle(kernel, left: Panels, right: Panels, out: np.ndarray) -> None:
+    """Fill `out` (a, b) with the covariance between two sets of panels."""
+    leaves, treedef = jax.tree.flatten(kernel)
+    run = compiled(_block, treedef)
+    calls = ((i, j, run(leaves, a, b)) for i, a in enumerate(left.tiles) for j, b in enumerate(right.tiles))
+    _store(calls, left, right, out)
+
+
+def upper(kernel, panels: Panels, scale: np.ndarray, out: np.ndarray) -> None:
+    """Fill the upper triangle of `out` with diag(scale) K diag(scale)."""
+    leaves, treedef = jax.tree.flatten(kernel)
+    run = compiled(_scaled_block, treedef)
+    t, scales = panels.tiles, panels.vector(scale)
+    pairs = ((i, j) for i in range(len(t)) for j in range(i, len(t)))
+    _store(((i, j, run(leaves, t[i], t[j], scales[i], scales[j])) for i, j in pairs), panels, panels, out)
+
+
+def _store(calls, left: Panels, right: Panels, out: np.ndarray) -> None:
+    """Write finished tiles while the next ones are computed."""
+    queue: list[tuple[int, int, Any]] = []
+
+    def write(i, j, block):
+        h, w = left.height(i), right.height(j)
+        r, c = left.starts[i], right.starts[j]
+        out[r : r + h, c : c + w] = np.asarray(block)[:h, :w]
+
+    for item in calls:
+        queue.append(item)
+        if len(queue) > 3:
+            write(*queue.pop(0))
+    for item in queue:
+        write(*item)
+
+
+def diagonal(kernel, panels: Panels) -> np.ndarray:
+    """k(x, x) for all rows (n,)."""
+    return np.concatenate([np.asarray(call(_diag, kernel, a)) for a in panels.tiles])[: panels.n]
+
+
+def times(kernel, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
+    """K(left, right) V without storing K: (a, q)."""
+    columns = right.matrix(V)
+    leaves, treedef = jax.tree.flatten(kernel)
+    run = compiled(_block_times, treedef)
+    out = np.empty((len(left.tiles) * left.size, V.shape[1]))
+    for i, a in enumerate(left.tiles):
+        parts = [run(leaves, a, b, v) for b, v in zip(right.tiles, columns, strict=True)]
+        out[i * left.size : (i + 1) * left.size] = functools.reduce(np.add, map(np.asarray, parts))
+    return out[: left.n]
+
+
+# ------------------------------------------------------------------------------------------------- pulling back
+
+
+def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right, P, Q, with_inputs):
+    """Add the cotangents of one tile of a symmetric matrix whose cotangent is
+    coefficient * (diag(left) R diag(right)) + P Q', of which R is stored in the upper triangle only."""
+    size = R.shape[0]
+    row, column = i0 + jnp.arange(size)[:, None], j0 + jnp.arange(size)[None, :]
+    inside = (row <= column) & (column < n)
+    weight = jnp.where(row == column, 1.0, 2.0)
+    bar = jnp.where(inside, weight * (coefficient * R * left[:, None] * right[None, :] + P @ Q.T), 0.0)
+    if not with_inputs:
+        _, pull = jax.vjp(lambda k: k.block(A, B), kernel)
+        return jax.tree.map(jnp.add, total, pull(bar)[0])
+    _, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
+    kernel_bar, a_bar, b_bar = pull(bar)
+    return jax.tree.map(jnp.add, total, kernel_bar), a_bar, b_bar
+
+
+@functools.lru_cache(maxsize=256)
+def _pull_compiled(treedef, with_inputs: bool):
+    def run(leaves, total, *args):
+        kernel = jax.tree.unflatten(treedef, leaves)
+        out = _pull_symmetric(kernel, jax.tree.unflatten(treedef, total), *args, with_inputs)
+        return (jax.tree.leaves(out[0]), *out[1:]) if with_inputs else jax.tree.leaves(out)
+
+    return jax.jit(run)
+
+
+def pull_symmetric(
+    kernel, panels: Panels, coefficient: float, R: np.ndarray, scale: np.ndarray, P: np.ndarray, Q: np.ndarray, inputs=False
+):
+    """Cotangents of the kernel's leaves (and of the inputs, if asked) for K symmetric with cotangent
+    coefficient * diag(scale) R diag(scale) + sym(P Q'), R (n, n) in its upper triangle, P and Q (n, q).
+
+    P Q' is symmetrised by stacking; the caller hands it over already symmetric as a sum.
+    """
+    leaves, treedef = jax.tree.flatten(kernel)
+    total = [np.zeros(np.shape(leaf)) for leaf in leaves]
+    run = _pull_compiled(treedef, inputs)
+    scales, left, right = panels.vector(scale), panels.matrix(P), panels.matrix(Q)
+    bars = [jax.tree.map(jnp.zeros_like, a) for a in panels.tiles] if inputs else []
+    s, n = panels.size, np.int64(panels.n)
+    pending: list[Any] = []
+    for i, a in enumerate(panels.tiles):
+        for j in range(i, len(panels.tiles)):
+            h, w = panels.height(i), panels.height(j)
+            tile = R[i * s : i * s + h, j * s : j * s + w]
+            if h < s or w < s:
+                padded = np.zeros((s, s))
+                padded[:h, :w] = tile
+                tile = padded
+            else:
+                tile = np.ascontiguousarray(tile)
+            out = run(
+                leaves, total, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
+                tile, scales[i], scales[j], left[i], right[j],
+            )  # fmt: skip
+            total = out[0] if inputs else out
+            if inputs:
+                bars[i] = jax.tree.map(jnp.add, bars[i], out[1])
+                bars[j] = jax.tree.map(jnp.add, bars[j], out[2])
+            pending.append(total)
+            if len(pending) > 4:  # keeps few tiles in flight
+                jax.block_until_ready(pending.pop(0))
+    kernel_bar = jax.tree.unflatten(treedef, [np.asarray(t) for t in total])
+    if not inputs:
+        return kernel_bar, None
+    stacked = jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: panels.n], *bars)
+    return kernel_bar, stacked
+
+
+def _pull_rows(value_function, value, A, bar):
+    _, pull = jax.vjp(lambda v: value_function(v, A), value)
+    return pull(bar)[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _pull_rows_compiled(function, treedef):
+    def run(leaves, A, bar):
+        return jax.tree.leaves(_pull_rows(function, jax.tree.unflatten(treedef, leaves), A, bar))
+
+    return jax.jit(run)
+
+
+def pull_rows(function, value, panels: Panels, bar: np.ndarray):
+    """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a, q) with cotangent `bar`."""
+    leaves, treedef = jax.tree.flatten(value)
+    if not leaves:
+        return value
+    run = _pull_rows_compiled(function, treedef)
+    pieces = panels.vector(bar) if bar.ndim == 1 else panels.matrix(bar)
+    parts = [run(leaves, a, b) for a, b in zip(panels.tiles, pieces, strict=True)]
+    return jax.tree.unflatten(treedef, [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)])
+
+
+def map_rows(function, value, panels: Panels) -> np.ndarray:
+    """function(value, A) for all rows: (n,) or (n, q)."""
+    return np.concatenate([np.asarray(call(function, value, a)) for a in panels.tiles])[: panels.n]

@@ -1,0 +1,150 @@
+"""Mean functions, and explicit basis functions whose weights are integrated out.
+
+A mean is fixed or learned with the other hyperparameters. A basis, h(x)' beta with beta ~ N(b, B) or vague, is handled exactly
+(GPML 2.7) by every solver: `GP(kernel, basis=Polynomial(1))`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from mercer.params import ParameterError, Parametrised, hyper, real
+
+
+class AbstractMean(Parametrised):
+    """m(x): `value(X)` on columns (n, d) gives (n,)."""
+
+    @abc.abstractmethod
+    def value(self, X): ...
+
+    def __add__(self, other):
+        return Sum((self, as_mean(other)))
+
+
+class Zero(AbstractMean):
+    """m(x) = 0."""
+
+    def value(self, X):
+        return 0.0 * X[:, 0]
+
+
+class Constant(AbstractMean):
+    """m(x) = constant, learned unless `fixed(...)`."""
+
+    constant: ArrayLike = hyper(0.0, real)
+
+    def value(self, X):
+        return self.constant + 0.0 * X[:, 0]
+
+
+class Linear(AbstractMean):
+    """m(x) = intercept + weights . x, learned unless fixed. `weights` is one number per column."""
+
+    weights: ArrayLike = hyper(0.0, real)
+    intercept: ArrayLike = hyper(0.0, real)
+
+    def value(self, X):
+        return self.intercept + (X * self.weights).sum(1)
+
+
+class Function(AbstractMean):
+    """A function of the user's, X (n, d) -> (n,); `name` is how a saved model asks for it on loading."""
+
+    function: Callable = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="")
+
+    def value(self, X):
+        return self.function(X)
+
+
+class Sum(AbstractMean):
+    """m1 + m2 + ..."""
+
+    terms: tuple[AbstractMean, ...]
+
+    def value(self, X):
+        return sum(t.value(X) for t in self.terms)
+
+
+def as_mean(mean) -> AbstractMean:
+    """None, a number, a callable or a mean -> a mean."""
+    if mean is None:
+        return Zero()
+    if isinstance(mean, AbstractMean):
+        return mean
+    if callable(mean):
+        return Function(mean, getattr(mean, "__name__", ""))
+    from mercer.params import fixed
+
+    return Constant(fixed(mean))
+
+
+# ------------------------------------------------------------------------------------------------- basis functions
+
+
+class AbstractBasis(Parametrised):
+    """Basis functions h(x) with weights beta ~ N(weights, covariance), or a vague prior where covariance is None.
+
+    `features(X)` (n, p). The prior is data, not a hyperparameter: it is not learned.
+    """
+
+    @abc.abstractmethod
+    def features(self, X): ...
+
+    @abc.abstractmethod
+    def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Prior mean (p,) and covariance (p, p) of the weights, or None for vague."""
+
+
+def _weight_prior(weights, covariance, p: int, who: str):
+    b = np.zeros(p) if weights is None else np.broadcast_to(np.asarray(weights, float), (p,))
+    if covariance is None:
+        return b, None
+    B = np.asarray(covariance, float)
+    B = B * np.eye(p) if B.ndim == 0 else np.diag(B) if B.ndim == 1 else B
+    if B.shape != (p, p) or not np.allclose(B, B.T) or np.linalg.eigvalsh(B).min() <= 0:
+        raise ParameterError(f"{who}.covariance must be a positive-definite ({p}, {p}) matrix, p variances, or one variance.")
+    return b, B
+
+
+class Polynomial(AbstractBasis):
+    """1, x_d, ..., x_d^degree for every column d (no cross terms): degree 0 is a constant, 1 a plane.
+
+    covariance=None: a vague prior (universal kriging); a number, p numbers or a matrix: Gaussian weights with that covariance.
+    """
+
+    degree: int = eqx.field(default=1, static=True)
+    covariance: ArrayLike | None = hyper(None, real, free=False)
+    weights: ArrayLike | None = hyper(None, real, free=False)
+
+    def __check_init__(self):
+        if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 0):
+            raise ParameterError(f"the degree of a polynomial basis must be a whole number of at least 0, got {self.degree!r}.")
+
+    def features(self, X):
+        xp = np if isinstance(X, np.ndarray) else jnp
+        return xp.concatenate([xp.ones((X.shape[0], 1)), *[X**power for power in range(1, self.degree + 1)]], 1)
+
+    def prior(self, p):
+        return _weight_prior(self.weights, self.covariance, p, "Polynomial")
+
+
+class Features(AbstractBasis):
+    """A user's features, X (n, d) -> (n, p); `name` is how a saved model asks for it on loading."""
+
+    function: Callable = eqx.field(static=True)
+    covariance: ArrayLike | None = hyper(None, real, free=False)
+    weights: ArrayLike | None = hyper(None, real, free=False)
+    name: str = eqx.field(static=True, default="")
+
+    def features(self, X):
+        return self.function(X)
+
+    def prior(self, p):
+        return _weight_prior(self.weights, self.covariance, p, "Features")

@@ -1,0 +1,357 @@
+"""Hyperparameters: bare float64 arrays in the fields of immutable values.
+
+A kernel, mean or likelihood is a `Parametrised` value. A field made with `hyper` holds a hyperparameter; its constraint stands in
+the field's metadata, and what a person says about one value (fixed, prior, bounds, tie) goes to the static `info`:
+
+>>> k.SE(lengthscale=param(1.0, prior=LogNormal(0, 1), bounds=(1e-3, 1e3)), variance=fixed(2.0))
+
+Formulas read `self.lengthscale` and see a number. `parameters(value)` lists every hyperparameter by its dotted name, `flatten`
+turns the free ones into one unconstrained vector and back, `strip` forgets priors and bounds (before jit: they never recompile).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+
+class ParameterError(ValueError):
+    """A hyperparameter has a value its constraint does not allow."""
+
+
+# ------------------------------------------------------------------------------------------------- constraints
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraint:
+    """The open interval (lower, upper); `value` maps the real line onto it (exp for a half line, a logistic for an interval)."""
+
+    name: str
+    lower: float = -np.inf
+    upper: float = np.inf
+    closed: bool = False  # the ends themselves are legal values, though never reached by learning
+
+    def value(self, u):
+        """Unconstrained number -> value."""
+        if np.isfinite(self.lower) and np.isfinite(self.upper):
+            return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
+        return self.lower + np.exp(u) if np.isfinite(self.lower) else u
+
+    def unconstrained(self, value):
+        """Value -> unconstrained number (ends of an interval are moved inwards by 1e-13 of its width)."""
+        if np.isfinite(self.lower) and np.isfinite(self.upper):
+            t = np.clip((value - self.lower) / (self.upper - self.lower), 1e-13, 1 - 1e-13)
+            return np.log(t) - np.log1p(-t)
+        return np.log(np.maximum(value - self.lower, 1e-300)) if np.isfinite(self.lower) else value
+
+    def slope(self, value):
+        """d value / d unconstrained, expressed by the value itself."""
+        if np.isfinite(self.lower) and np.isfinite(self.upper):
+            return (value - self.lower) * (self.upper - value) / (self.upper - self.lower)
+        return value - self.lower if np.isfinite(self.lower) else np.ones_like(value)
+
+    def log_slope_derivative(self, value):
+        """d log(slope) / d unconstrained: the Jacobian's part in the gradient of a log density over the unconstrained scale."""
+        if np.isfinite(self.lower) and np.isfinite(self.upper):
+            return 1.0 - 2.0 * (value - self.lower) / (self.upper - self.lower)
+        return np.ones_like(value) if np.isfinite(self.lower) else np.zeros_like(value)
+
+    def check(self, value: np.ndarray, where: str) -> None:
+        if not np.all(np.isfinite(value)):
+            raise ParameterError(f"{where} must be finite, got {value}.")
+        inside = (
+            (value >= self.lower) & (value <= self.upper) if self.closed else (value > self.lower) & (value < self.upper)
+        )
+        if not np.all(inside):
+            raise ParameterError(f"{where} must be {self.name}, got {np.array2string(value, precision=6)}.")
+
+
+real = Constraint("a real number")
+positive = Constraint("positive", lower=0.0)
+nonnegative = Constraint("zero or positive", lower=0.0, closed=True)
+unit = Constraint("between 0 and 1", 0.0, 1.0, closed=True)
+
+
+def interval(lower: float, upper: float) -> Constraint:
+    """The constraint lower <= value <= upper."""
+    return Constraint(f"between {lower:g} and {upper:g}", lower, upper, closed=True)
+
+
+# ------------------------------------------------------------------------------------------------- what a person says
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What is known of a hyperparameter beyond its value; static, never seen by compiled code."""
+
+    free: bool = True
+    prior: Any = None
+    bounds: tuple[float, float] | None = None
+    tie: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Param:
+    """A value with its `Info`, unpacked when the object that takes it is built."""
+
+    value: Any
+    info: Info
+
+
+def param(value, *, prior=None, bounds: tuple[float, float] | None = None, tie: str | None = None) -> Param:
+    """A hyperparameter to be learned: with a prior, bounds, or tied to every other of the same `tie` name.
+
+    >>> k.Matern(nu=param(1.5), lengthscale=param(1.0, prior=LogNormal(0, 1), bounds=(1e-3, 1e3)))
+    """
+    if bounds is not None:
+        lower, upper = (float(b) for b in bounds)
+        if not lower < upper:
+            raise ParameterError(f"bounds must be (lower, upper) with lower < upper, got {bounds}.")
+        bounds = (lower, upper)
+    return Param(value, Info(True, prior, bounds, tie))
+
+
+def fixed(value) -> Param:
+    """A hyperparameter that learning leaves alone: `Periodic(period=fixed(1.0))`."""
+    return Param(value, Info(free=False))
+
+
+class Static(float):
+    """A number that is part of a kernel's structure, not of its values (the order of a Matern): it decides which code runs."""
+
+    __slots__ = ()
+
+
+jax.tree_util.register_pytree_node(Static, lambda s: ((), float(s)), lambda aux, _: Static(aux))
+
+
+def hyper(default: Any = dataclasses.MISSING, constraint: Constraint = positive, *, free=True, structural=False, **kw):
+    """A dataclass field that holds a hyperparameter (an array of any shape, or None where the default is None).
+
+    `free=False`: held unless given as `param(...)`. `structural=True`: a plain number becomes `Static`, `param(...)` an array.
+    """
+    metadata = {"constraint": constraint, "free": free, "structural": structural}
+    return eqx.field(default=default, metadata=metadata, **kw)
+
+
+# ------------------------------------------------------------------------------------------------- values
+
+
+class Parametrised(eqx.Module):
+    """Base of everything that carries hyperparameters."""
+
+    info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
+
+    def __post_init__(self):
+        info = dict(self.info)
+        for f in dataclasses.fields(self):
+            if (constraint := f.metadata.get("constraint")) is None:
+                continue
+            given = getattr(self, f.name)
+            explicit = isinstance(given, Param)
+            if explicit:
+                info[f.name], given = given.info, given.value
+            elif not f.metadata["free"] and f.name not in info:
+                info[f.name] = Info(free=False)
+            if given is None:
+                continue
+            value = given if isinstance(given, jax.Array) else _as_array(given, f"{type(self).__name__}.{f.name}")
+            if not isinstance(value, jax.core.Tracer):
+                constraint.check(np.asarray(value), f"{type(self).__name__}.{f.name}")
+            if f.metadata["structural"] and not explicit and not isinstance(value, jax.core.Tracer):
+                value = Static(value)
+            setattr(self, f.name, value)
+        self.info = tuple(sorted(info.items()))
+
+    def held(self) -> tuple[str, ...]:
+        """Dotted names (below this value) that are not free although nobody fixed them; see `Product`."""
+        return ()
+
+
+def _as_array(value, where: str) -> np.ndarray:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{where} must be a number or an array of numbers, got {value!r}.") from None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parameter:
+    """One hyperparameter inside a value: where it stands, what it is now, what constrains it."""
+
+    name: str
+    value: np.ndarray
+    constraint: Constraint
+    info: Info
+    held: bool
+
+    @property
+    def free(self) -> bool:
+        return self.info.free and not self.held
+
+    @property
+    def status(self) -> str:
+        if self.held:
+            return "held"
+        if not self.info.free:
+            return "fixed"
+        return f"tied: {self.info.tie}" if self.info.tie else "free"
+
+
+def parameters(value) -> list[Parameter]:
+    """Every hyperparameter inside `value`, in the order of its leaves, named by dotted path (`kernel.terms.0.lengthscale`)."""
+    return [Parameter(name, leaf, constraint, info, held) for name, leaf, constraint, info, held in _walk(value, (), frozenset())]
+
+
+def _walk(node, path: tuple[str, ...], held: frozenset[str]):
+    if isinstance(node, (tuple, list)):
+        for i, child in enumerate(node):
+            yield from _walk(child, (*path, str(i)), held)
+    elif isinstance(node, Mapping):
+        for key in sorted(node):
+            yield from _walk(node[key], (*path, str(key)), held)
+    elif isinstance(node, Parametrised):
+        info = dict(node.info)
+        held = held | {".".join((*path, name)) for name in node.held()}
+        for f in dataclasses.fields(node):
+            child = getattr(node, f.name)
+            if "constraint" in f.metadata:
+                if child is not None and not isinstance(child, Static):
+                    name = ".".join((*path, f.name))
+                    yield name, child, f.metadata["constraint"], info.get(f.name, Info()), name in held
+            elif not f.metadata.get("static", False):
+                transparent = f.metadata.get("transparent", False) and not isinstance(child, (tuple, list))
+                yield from _walk(child, path if transparent else (*path, f.name), held)
+
+
+def replace_leaves(value, new: Mapping[str, Any]):
+    """A copy of `value` with the named hyperparameters replaced (names as in `parameters`)."""
+    unknown = set(new) - {p.name for p in parameters(value)}
+    if unknown:
+        raise ParameterError(
+            f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}."
+        )
+    return _rebuild(value, (), lambda name, leaf: new.get(name, leaf))
+
+
+def strip(value):
+    """The same value without priors, bounds and ties: what compiled code sees, so that they never cause a recompilation."""
+    return _rebuild(value, (), lambda name, leaf: leaf, keep_info=False)
+
+
+def _rebuild(node, path, leaf: Callable[[str, Any], Any], keep_info=True):
+    if isinstance(node, (tuple, list)):
+        return type(node)(_rebuild(c, (*path, str(i)), leaf, keep_info) for i, c in enumerate(node))
+    if isinstance(node, Mapping):
+        return {k: _rebuild(v, (*path, str(k)), leaf, keep_info) for k, v in node.items()}
+    if not isinstance(node, Parametrised):
+        return node
+    new = object.__new__(type(node))
+    for f in dataclasses.fields(node):
+        child = getattr(node, f.name)
+        if f.name == "info":
+            child = child if keep_info else ()
+        elif "constraint" in f.metadata:
+            if child is not None and not isinstance(child, Static):
+                child = leaf(".".join((*path, f.name)), child)
+        elif not f.metadata.get("static", False):
+            transparent = f.metadata.get("transparent", False) and not isinstance(child, (tuple, list))
+            child = _rebuild(child, path if transparent else (*path, f.name), leaf, keep_info)
+        object.__setattr__(new, f.name, child)
+    return new
+
+
+# ------------------------------------------------------------------------------------------------- one vector
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flat:
+    """The free hyperparameters of `value` as one unconstrained vector.
+
+    `vector` (p,), `names` (p entries, `kernel.lengthscale[2]` for elements of arrays), `unflatten(vector)` builds a new value.
+    """
+
+    value: Any
+    slots: tuple[tuple[Parameter, slice], ...]  # every free parameter and where it stands in the vector (ties share a slice)
+    vector: np.ndarray
+    names: tuple[str, ...]
+
+    def unflatten(self, vector):
+        new = {}
+        for p, s in self.slots:
+            new[p.name] = p.constraint.value(np.asarray(vector[s], float)).reshape(np.shape(p.value))
+        return _rebuild(self.value, (), lambda name, leaf: new.get(name, leaf))
+
+    def pull(self, gradient: Mapping[str, Any], vector: np.ndarray) -> np.ndarray:
+        """Gradient with respect to the visible values (by dotted name) -> gradient with respect to the vector."""
+        out = np.zeros_like(self.vector)
+        for p, s in self.slots:
+            value = p.constraint.value(np.asarray(vector[s], float))
+            out[s] += np.ravel(gradient[p.name]) * p.constraint.slope(value)
+        return out
+
+    def bounds(self) -> list[tuple[float | None, float | None]]:
+        """Bounds of the unconstrained vector, for the optimiser; None where there are none."""
+        out: list[tuple[float | None, float | None]] = [(None, None)] * len(self.vector)
+        for p, s in self.slots:
+            if p.info.bounds is not None:
+                lo, hi = (float(p.constraint.unconstrained(np.float64(b))) for b in p.info.bounds)
+                out[s] = [(lo, hi)] * (s.stop - s.start)
+        return out
+
+    def log_prior(self, vector, jacobian: bool = False) -> tuple[float, np.ndarray]:
+        """Log density of the priors at the vector and its gradient with respect to the vector.
+
+        The density is of the visible values (`jacobian=False`: MAP in the user's scale) or of the unconstrained ones.
+        """
+        total, gradient, seen = 0.0, np.zeros_like(self.vector), set()
+        for p, s in self.slots:
+            if p.info.prior is None or (s.start, s.stop) in seen:
+                continue
+            seen.add((s.start, s.stop))
+            value = p.constraint.value(np.asarray(vector[s], float))
+            slope = p.constraint.slope(value)
+            total += float(np.sum(p.info.prior.log_prob(value)))
+            gradient[s] += p.info.prior.score(value) * slope
+            if jacobian:
+                total += float(np.sum(np.log(slope)))
+                gradient[s] += p.constraint.log_slope_derivative(value)
+        return total, gradient
+
+
+def flatten(value) -> Flat:
+    """The free hyperparameters of `value` as one unconstrained vector, and the way back."""
+    slots: list[tuple[Parameter, slice]] = []
+    pieces: list[np.ndarray] = []
+    names: list[str] = []
+    ties: dict[str, tuple[slice, tuple[int, ...]]] = {}
+    for p in parameters(value):
+        if not p.free:
+            continue
+        shape, size = np.shape(p.value), int(np.size(p.value))
+        if p.info.tie in ties:
+            where, tied_shape = ties[p.info.tie]
+            if tied_shape != shape:
+                raise ParameterError(f"{p.name} has shape {shape} but is tied ('{p.info.tie}') to one of shape {tied_shape}.")
+            slots.append((p, where))
+            continue
+        start = sum(x.size for x in pieces)
+        where = slice(start, start + size)
+        if p.info.tie is not None:
+            ties[p.info.tie] = (where, shape)
+        slots.append((p, where))
+        pieces.append(np.ravel(p.constraint.unconstrained(np.asarray(p.value, float))))
+        names += element_names(p.name, shape)
+    vector = np.concatenate(pieces) if pieces else np.zeros(0)
+    return Flat(value, tuple(slots), vector, tuple(names))
+
+
+def element_names(name: str, shape: tuple[int, ...]) -> Iterable[str]:
+    if shape == ():
+        return [name]
+    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]

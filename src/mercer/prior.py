@@ -1,0 +1,55 @@
+"""A Gaussian-process prior: mean, kernel and, optionally, basis functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.inputs import Inputs, as_inputs
+from mercer.kernels.base import AbstractKernel
+from mercer.linalg.cholesky import cholesky
+from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
+from mercer.params import Parametrised
+
+
+class AbstractPrior(Parametrised):
+    """f ~ GP(mean, kernel), plus h(x)' beta where a basis is given. Evaluates on any finite set of inputs (2.13-2.14)."""
+
+    kernel: AbstractKernel
+    mean: AbstractMean = Zero()
+    basis: AbstractBasis | None = None
+
+    def __check_init__(self):
+        if not isinstance(self.kernel, AbstractKernel):
+            raise TypeError(f"a GP needs a kernel, got {type(self.kernel).__name__}; for example mercer.kernels.SE().")
+        if self.basis is not None and not isinstance(self.basis, AbstractBasis):
+            raise TypeError(f"basis must be a basis such as mercer.means.Polynomial(1), got {type(self.basis).__name__}.")
+
+    def bind(self, inputs: Inputs):
+        """The same prior for these inputs: names of columns resolved, lengths of vectors checked."""
+        kernel = self.kernel.bind(inputs.values.shape[1], inputs.names)
+        return type(self)(kernel, self.mean, self.basis)
+
+    def covariance(self, X, X2=None) -> np.ndarray:
+        """Prior covariance matrix of f at X (or between X and X2), without the basis."""
+        return self.kernel(X) if X2 is None else self.kernel(X, X2)
+
+    def sample(self, X, size: int = 1, seed: Any = None) -> np.ndarray:
+        """`size` functions drawn from the prior at X: (size, n). Jitter is added where the covariance is numerically singular."""
+        inputs = as_inputs(X)
+        if self.basis is not None:
+            raise ValueError("a prior with basis functions of vague weight cannot be sampled; condition it first.")
+        return sample_gaussian(np.asarray(self.mean.value(inputs.values)), self.kernel(inputs), size, seed)
+
+
+def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, size: int, seed) -> np.ndarray:
+    """m + L u (A.2): (size, n)."""
+    L, _ = cholesky(covariance)
+    u = np.random.default_rng(seed).standard_normal((size, mean.shape[0]))
+    return mean + u @ L.T
+
+
+
+
+__all__ = ["AbstractPrior", "as_mean", "sample_gaussian"]

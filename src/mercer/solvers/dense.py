@@ -1,0 +1,221 @@
+"""The dense solver: one n x n buffer, filled tile by tile, factored by LAPACK. n^3/3 flops to factor, 2 n^3/3 for a gradient."""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from mercer.linalg import lapack, tiles
+from mercer.linalg.cholesky import factor
+from mercer.params import strip
+from mercer.solvers.host import AbstractHostState
+from mercer.solvers.protocol import AbstractSolver, Cost, Sites, SolverError
+
+PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
+
+
+class Dense(AbstractSolver):
+    """Exact Gaussian algebra with a Cholesky factor.
+
+    backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on accelerators) or "auto":
+    "jax" if any leaf is traced, else "lapack".
+    """
+
+    backend: str = eqx.field(static=True, default="auto")
+
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+
+    def __check_init__(self):
+        if self.backend not in ("auto", "lapack", "jax"):
+            raise ValueError(f"Dense.backend must be 'auto', 'lapack' or 'jax', got {self.backend!r}.")
+
+    def workspace(self, prior, X):
+        return Workspace(prior, X)
+
+    def factor(self, prior, X, sites, workspace=None):
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
+        if self.backend == "jax" or traced:
+            if self.backend == "lapack":
+                raise SolverError("backend 'lapack' runs on the host and cannot be traced: use Dense(backend='jax').")
+            from mercer.solvers.dense_jax import JaxState
+
+            return JaxState(prior, X, sites)
+        return DenseState(prior, X, sites, workspace)
+
+    def cost(self, n, d, L=1):
+        return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
+
+
+class Workspace:
+    """Encoded inputs cut into tiles, and one buffer, reused while X stays the same."""
+
+    def __init__(self, prior, X):
+        self.X = X
+        self.encoded = prior.kernel.encode(X)
+        self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
+        self._buffer: np.ndarray | None = None
+
+    def buffer(self) -> np.ndarray:
+        if self._buffer is None:
+            n = self.X.shape[0]
+            self._buffer = np.empty((n, n))
+        return self._buffer
+
+
+class DenseState(AbstractHostState):
+    """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2. A State made with a workspace is valid until the next one is."""
+
+    def __init__(self, prior, X, sites: Sites, workspace: Workspace | None = None):
+        super().__init__(prior, X, sites, "dense")
+        self.kernel = strip(prior.kernel)
+        own = workspace is None
+        workspace = workspace or Workspace(prior, X)
+        self.panels = workspace.panels
+        self.root = np.sqrt(self.precision)
+        self.U: np.ndarray | None = np.empty((X.shape[0],) * 2) if own else workspace.buffer()
+        self._inverse: np.ndarray | None = None
+        self.jitter = factor(self._fill, self.U)
+        self._solve_sites(2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))))
+
+    def _fill(self, buffer: np.ndarray) -> None:
+        tiles.upper(self.kernel, self.panels, self.root, buffer)
+        np.einsum("ii->i", buffer)[:] += 1.0
+
+    def _factor(self) -> np.ndarray:
+        if self.U is None:
+            raise RuntimeError("this State was spent by pullback(consume=True); factor again.")
+        return self.U
+
+    def apply(self, V):
+        Y = np.asfortranarray(self.root[:, None] * V)
+        U = self._factor()
+        lapack.solve_lower(U, lapack.solve_lower(U, Y), transpose=True)
+        return self.root[:, None] * Y
+
+    def times_K(self, V):
+        return tiles.times(self.kernel, self.panels, self.panels, V)
+
+    def cross(self, Xs, V):
+        return tiles.times(self.kernel, self._test_panels(Xs), self.panels, V)
+
+    def _test_panels(self, Xs):
+        return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
+
+    # -- the inverse: computed once for kappa, kept only during a pullback ------------------------------------------
+
+    def prepare_inverse(self, consume):
+        self._inverse = self._factor() if consume else self._factor().copy()
+        if consume:
+            self.U = None
+        lapack.potri(self._inverse)
+        self._kappa = self.precision * np.einsum("ii->i", self._inverse)
+
+    @functools.cached_property
+    def _kappa(self) -> np.ndarray:
+        inverse = self._factor().copy()
+        lapack.potri(inverse)
+        return self.precision * np.einsum("ii->i", inverse)
+
+    def kappa(self):
+        return self._kappa
+
+    def variances(self):
+        kappa, W = self.kappa(), self.precision
+        safe = np.where(W > 0, W, 1.0)
+        by_dual = (1.0 - kappa / safe) / safe
+        prior = tiles.diagonal(self.kernel, self.panels)
+        weak = W * prior < 1.0  # here the site says little and by_dual loses digits
+        if not weak.any() or self.U is None and (W > 0).all():
+            return by_dual
+        return np.where(weak, prior - self._explained(self.panels, prior.shape[0]), by_dual)
+
+    def _needs_variances_early(self):
+        return bool((self.precision == 0).any())
+
+    def _explained(self, panels, m: int) -> np.ndarray:
+        """diag(K_* R K_*') for the rows of `panels`, in blocks."""
+        out = np.empty(m)
+        for rows, K in self._blocks(panels):
+            out[rows] = np.einsum("ij,ij->j", K, K)
+        return out
+
+    def _blocks(self, panels):
+        """L^-1 W^1/2 K(X, Xs) for blocks of test rows, Fortran-ordered (n, block)."""
+        n, size = self.centre.shape[0], panels.size
+        per = max(1, int(PREDICT_BYTES / (8.0 * n * size)))
+        for first in range(0, len(panels.tiles), per):
+            part = panels.part(first, first + per)
+            block = np.empty((part.n, n))
+            tiles.rectangle(self.kernel, part, self.panels, block)
+            block *= self.root
+            yield slice(first * size, first * size + part.n), lapack.solve_lower(self._factor(), block.T)
+
+    # -- predictions ------------------------------------------------------------------------------------------------
+
+    def predict(self, Xs, full=False, variance=True):
+        panels = self._test_panels(Xs)
+        m = np.asarray(self.prior.mean.value(Xs), float)
+        if not variance or not full:
+            mean = m + tiles.times(self.kernel, panels, self.panels, self.alpha[:, None])[:, 0]
+            if not variance:
+                return mean[:, None], None
+            prior = tiles.diagonal(self.kernel, panels)
+            return mean[:, None], np.maximum(prior - self._explained(panels, Xs.shape[0]), 0.0)[:, None]
+        K = np.empty((Xs.shape[0], self.centre.shape[0]))
+        tiles.rectangle(self.kernel, panels, self.panels, K)
+        mean = m + K @ self.alpha
+        V = lapack.solve_lower(self._factor(), (K * self.root).T)
+        covariance = np.empty((Xs.shape[0],) * 2)
+        tiles.rectangle(self.kernel, panels, panels, covariance)
+        covariance -= V.T @ V
+        return mean[:, None], covariance
+
+    # -- cotangents -------------------------------------------------------------------------------------------------
+
+    def _full_R(self) -> np.ndarray:
+        assert self._inverse is not None
+        R = lapack.symmetrise(self._inverse.copy())
+        R *= self.root[:, None]
+        R *= self.root[None, :]
+        return R
+
+    def _full_N(self, R: np.ndarray) -> np.ndarray:
+        """N = I - R K; where W > 0 its column is R / W."""
+        if (self.precision > 0).all():
+            return R / self.precision[None, :]
+        K = np.empty_like(R)
+        tiles.rectangle(self.kernel, self.panels, self.panels, K)
+        return np.eye(R.shape[0]) - R @ K
+
+    def weighted_squares(self, k, v):
+        R = self._full_R()
+        N = self._full_N(R)
+        out = np.zeros(R.shape[0])
+        if k is not None:
+            out += k @ (N * N)
+        if v is not None:
+            K = np.empty_like(R)
+            tiles.rectangle(self.kernel, self.panels, self.panels, K)
+            A = K @ N
+            out -= (A * A) @ v
+        return out
+
+    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+        inverse, scale = self._inverse, self.root
+        assert inverse is not None
+        if k is not None or v is not None:
+            R = self._full_R()
+            bar = coefficient * R
+            if k is not None:
+                bar -= (R * k) @ R
+            if v is not None:
+                N = self._full_N(R)
+                bar += (N * v) @ N.T
+            inverse, scale, coefficient = bar, np.ones_like(scale), 1.0
+        out = tiles.pull_symmetric(self.kernel, self.panels, coefficient, inverse, scale, P, Q, inputs)
+        self._inverse = None
+        return out

@@ -1,0 +1,171 @@
+"""The part of a State that is the same for every host solver with one latent function: sites in, cotangents out.
+
+A concrete State knows how to multiply by K and R and how to take the cotangent of K to the kernel; the chain rule is written here once.
+With b = R a, and N = I - R K:
+
+    dR = -R dK R + N dW N'          A = K - K R K (posterior covariance),  dA = N' dK N - A dW A  (N' = I - K R)
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from mercer.linalg import tiles
+from mercer.params import strip
+from mercer.prior import AbstractPrior
+from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError
+
+
+class AbstractHostState(AbstractState):
+    """State on NumPy arrays with one latent function."""
+
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, who: str):
+        if sites.centre.shape[1] != 1:
+            raise SolverError(f"solver '{who}' works with one latent function; these sites have {sites.centre.shape[1]}.")
+        self.prior, self.X, self.sites = prior, X, sites
+        self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
+        self.slope = None if sites.slope is None else sites.slope[:, 0]
+        if not np.isfinite(self.precision).all() or not np.isfinite(self.centre).all():
+            raise SolverError("the sites are not finite.")
+        if (self.precision < 0).any():
+            raise SolverError(f"solver '{who}' needs sites of non-negative precision.")
+        self.m = np.asarray(prior.mean.value(X), float)
+
+    def _solve_sites(self, logdet: float) -> None:
+        """alpha and the log normaliser, given `apply` and `times_K`."""
+        delta = self.centre - self.m
+        g = self.slope
+        if g is None:
+            self.alpha = self.apply(delta[:, None])[:, 0]
+            self.log_normaliser = float(-0.5 * logdet - 0.5 * delta @ self.alpha)
+        else:
+            Kg = self.times_K(g[:, None])[:, 0]
+            r = self.apply((delta - Kg)[:, None])[:, 0]
+            self.alpha = g + r
+            self.log_normaliser = float(-0.5 * logdet - 0.5 * (delta - Kg) @ r - g @ delta + 0.5 * g @ Kg)
+
+    # -- what a concrete State supplies ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def times_K(self, V: np.ndarray) -> np.ndarray:
+        """K V."""
+
+    @abc.abstractmethod
+    def kappa(self) -> np.ndarray:
+        """diag R (n,)."""
+
+    @abc.abstractmethod
+    def variances(self) -> np.ndarray:
+        """Posterior variances of f at the data (n,)."""
+
+    @abc.abstractmethod
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
+        """sum_j k_j N_ji^2 - sum_j v_j A_ij^2 for every i: what kappa_bar = k and var_bar = v say about W."""
+
+    @abc.abstractmethod
+    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+        """Cotangents of the kernel for cotangent coefficient * R + P Q' - R diag(k) R + N diag(v) N' of K."""
+
+    def prepare_inverse(self, consume: bool) -> None:
+        """Called once before a pullback."""
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    def marginals(self):
+        mean = self.m + self.times_K(self.alpha[:, None])[:, 0]
+        return mean[:, None], self.variances()[:, None]
+
+    def dual(self):
+        return self.alpha[:, None], self.kappa()[:, None]
+
+    def residual(self) -> np.ndarray:
+        """c - posterior mean, without cancellation where W > 0."""
+        dual = self.alpha if self.slope is None else self.alpha - self.slope
+        out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=self.precision > 0)
+        if (self.precision == 0).any():
+            by_mean = self.centre - self.m - self.times_K(self.alpha[:, None])[:, 0]
+            out = np.where(self.precision > 0, out, by_mean)
+        return out
+
+    def pullback(
+        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
+        inputs=False, consume=False,
+    ):  # fmt: skip
+        n, ln = self.centre.shape[0], float(log_normaliser_bar)
+        u, v, a, k = (None if bar is None else np.asarray(bar, float).reshape(n) for bar in (mean_bar, var_bar, alpha_bar, kappa_bar))
+        residual = self.residual()
+        t = None if u is None else u - self.apply(self.times_K(u[:, None]))[:, 0]
+        b = None if a is None else self.apply(a[:, None])[:, 0]
+        applied = None
+        if apply_bar is not None:
+            V, Ybar = apply_bar
+            applied = (V, Ybar, self.apply(V), self.apply(Ybar))
+        variances = self.variances() if ln and self._needs_variances_early() else None
+        self.prepare_inverse(consume)
+        if variances is None and ln:
+            variances = self.variances()
+
+        m_bar, c_bar, g_bar, W_bar = (np.zeros(n) for _ in range(4))
+        P, Q = [], []
+
+        def outer(p, q):
+            """Add sym(p q') to the cotangent of K."""
+            P.extend((0.5 * p, 0.5 * q))
+            Q.extend((q, p))
+
+        if ln:
+            outer(0.5 * ln * self.alpha, self.alpha)
+            m_bar += ln * self.alpha
+            c_bar -= ln * self.alpha
+            g_bar -= ln * residual
+            W_bar -= 0.5 * ln * (residual**2 + variances)
+        if u is not None:
+            Kt = self.times_K(t[:, None])[:, 0]
+            outer(t, self.alpha)
+            m_bar += t
+            c_bar += u - t
+            g_bar += Kt
+            W_bar += Kt * residual
+        if a is not None:
+            rest = a - self.times_K(b[:, None])[:, 0]
+            outer(-b, self.alpha)
+            m_bar -= b
+            c_bar += b
+            g_bar += rest
+            W_bar += rest * residual
+        if applied is not None:
+            V, Ybar, RV, RY = applied
+            for j in range(V.shape[1]):
+                outer(-RY[:, j], RV[:, j])
+            W_bar += np.sum((Ybar - self.times_K(RY)) * (V - self.times_K(RV)), 1)
+        if k is not None or v is not None:
+            W_bar += self.weighted_squares(k, v)
+        columns = (np.stack(P, 1), np.stack(Q, 1)) if P else (np.zeros((n, 1)), np.zeros((n, 1)))
+        kernel_bar, inputs_bar = self.pull_kernel(-0.5 * ln, *columns, k, v, inputs)
+        mean_leaves = pull_mean(self.prior.mean, self.X, m_bar)
+        slope = None if self.slope is None else g_bar[:, None]
+        prior_bar = PriorBar(kernel_bar, mean_leaves)
+        return Cotangents(prior_bar, Sites(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
+
+    def _needs_variances_early(self) -> bool:
+        return False
+
+
+class PriorBar:
+    """Cotangents of a prior: `kernel` and `mean` are values of the same structure with derivatives for leaves."""
+
+    def __init__(self, kernel, mean):
+        self.kernel, self.mean = kernel, mean
+
+
+def _mean_value(mean, X):
+    return mean.value(X)
+
+
+def pull_mean(mean, X: np.ndarray, bar: np.ndarray):
+    """Cotangents of the mean's leaves."""
+    mean = strip(mean)
+    panels = tiles.Panels(X, tiles.tile_size(X.shape[0]))
+    return tiles.pull_rows(_mean_value, mean, panels, bar)

@@ -1,0 +1,128 @@
+"""The weight-space solver: kernels of finite rank p as Bayesian linear regression in p weights (2.1-2.12). n p^2 flops.
+
+K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W, R Psi = W Psi C^-1, posterior covariance Psi C^-1 Psi'.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import numpy as np
+
+from mercer.linalg import lapack, tiles
+from mercer.linalg.cholesky import factor
+from mercer.params import strip
+from mercer.solvers.host import AbstractHostState
+from mercer.solvers.protocol import AbstractSolver, Cost, SolverError
+
+
+class WeightSpace(AbstractSolver):
+    """Exact for kernels of finite rank: constant, linear, polynomial, features, and their sums and products."""
+
+    rank: int | None = eqx.field(static=True, default=None)  # for `cost` only; the kernel knows its own
+
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream"})
+
+    def workspace(self, prior, X):
+        return Workspace(prior, X)
+
+    def factor(self, prior, X, sites, workspace=None):
+        if prior.kernel.rank(X.shape[1]) is None:
+            raise SolverError(
+                f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use solver='dense'."
+            )
+        return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
+
+    def cost(self, n, d, L=1):
+        p = self.rank or d + 1
+        return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (n * p + p**2))
+
+
+class Workspace:
+    """Encoded inputs cut into tiles."""
+
+    def __init__(self, prior, X):
+        self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0]))
+
+
+def _features(kernel, A):
+    return kernel.features(A)
+
+
+class WeightSpaceState(AbstractHostState):
+    """Posterior over p whitened weights w ~ N(0, I), f = m + Psi w: `weights()` gives its mean and covariance."""
+
+    def __init__(self, prior, X, sites, workspace: Workspace):
+        super().__init__(prior, X, sites, "weight_space")
+        self.kernel = strip(prior.kernel)
+        self.panels = workspace.panels
+        self.Psi = tiles.map_rows(_features, self.kernel, self.panels)
+        gram = (self.Psi * self.precision[:, None]).T @ self.Psi
+        self.U = np.empty_like(gram)
+
+        def fill(buffer):
+            buffer[:] = gram
+            np.einsum("ii->i", buffer)[:] += 1.0
+
+        self.jitter = factor(fill, self.U)
+        # Psi C^-1, used by everything below
+        self.E = self._solve(self.Psi.T).T
+        self._solve_sites(2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))))
+
+    def _solve(self, B):
+        """C^-1 B for B (p, q)."""
+        Y = np.array(B, order="F")
+        return lapack.solve_lower(self.U, lapack.solve_lower(self.U, Y), transpose=True)
+
+    def weights(self):
+        """Posterior mean (p,) and covariance (p, p) of the whitened weights."""
+        return self.Psi.T @ self.alpha, self._solve(np.eye(self.U.shape[0]))
+
+    def apply(self, V):
+        WV = self.precision[:, None] * V
+        return WV - self.precision[:, None] * (self.E @ (self.Psi.T @ WV))
+
+    def times_K(self, V):
+        return self.Psi @ (self.Psi.T @ V)
+
+    def _test_features(self, Xs):
+        return tiles.map_rows(_features, self.kernel, tiles.Panels(self.kernel.encode(Xs), self.panels.size))
+
+    def cross(self, Xs, V):
+        return self._test_features(Xs) @ (self.Psi.T @ V)
+
+    def kappa(self):
+        return self.precision * (1.0 - self.precision * self.variances())
+
+    def variances(self):
+        return np.einsum("ij,ij->i", self.Psi, self.E)
+
+    def predict(self, Xs, full=False, variance=True):
+        Psi = self._test_features(Xs)
+        mean = np.asarray(self.prior.mean.value(Xs), float) + Psi @ (self.Psi.T @ self.alpha)
+        if not variance:
+            return mean[:, None], None
+        V = lapack.solve_lower(self.U, np.array(Psi.T, order="F"))
+        return mean[:, None], V.T @ V if full else np.einsum("ij,ij->j", V, V)[:, None]
+
+    def weighted_squares(self, k, v):
+        out = np.zeros(self.centre.shape[0])
+        if k is not None:
+            F = self.precision[:, None] * self.E  # R Psi; N = I - F Psi'
+            leverage = np.einsum("ij,ij->i", F, self.Psi)
+            out += k * (1.0 - 2.0 * leverage) + np.einsum("ij,ij->i", self.Psi @ ((F * k[:, None]).T @ F), self.Psi)
+        if v is not None:
+            out -= np.einsum("ij,ij->i", self.E @ ((self.Psi * v[:, None]).T @ self.Psi), self.E)
+        return out
+
+    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+        if inputs:
+            raise SolverError("solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'.")
+        F = self.precision[:, None] * self.E
+        bar = coefficient * F + P @ (Q.T @ self.Psi)
+        if k is not None:
+            bar -= self.apply(k[:, None] * F)
+        if v is not None:
+            bar += v[:, None] * self.E - F @ (self.Psi.T @ (v[:, None] * self.E))
+        return tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * bar), None

@@ -121,7 +121,7 @@ def test_zero_one_with_width_finds_the_fullest_interval_of_a_mixture():
     brute = np.linspace(-5, 12, 20001)
     caught = spike.probability(brute - 3.0, brute + 3.0)
     assert guess[0] == pytest.approx(brute[np.argmax(caught)], abs=1e-3)
-    assert risk[0] == pytest.approx(1 - caught.max(), abs=1e-6)
+    assert 1 - caught.max() - 1e-5 < risk[0] <= 1 - caught.max()
 
 
 def test_samples_agree_with_the_mixture_they_come_from():
@@ -178,3 +178,16 @@ def test_zero_one_on_samples():
 def test_bad_input_is_named(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_no_guess_on_a_fine_grid_beats_the_answer_for_many_mixtures():
+    rng = np.random.default_rng(2)
+    p = Mixture(rng.dirichlet(np.ones(4), 30).T, rng.normal(0, 3, (4, 30)), rng.uniform(0.02, 2, (4, 30)))
+    grid = np.linspace(-12, 12, 4001)
+    modes = optimal_prediction(p, "zero-one").guess
+    heights = np.array([p.density(np.full(30, g)) for g in grid])
+    assert np.all(p.density(modes) >= heights.max(axis=0) - 1e-12)
+    loss = LOSSES["pinball"][1]
+    risk = optimal_prediction(p, loss).risk
+    risks = np.array([expected_loss(p, g, "pinball", q=0.8) for g in grid])
+    assert np.all(risk <= risks.min(axis=0) + 1e-12)

@@ -54,6 +54,7 @@ def test_essential_supremum_ignores_null_sets():
     without, with_atom = an.Measure(lambda x: 1.0, (0.0, 1.0)), an.Measure(lambda x: 1.0, (0.0, 1.0), {0.5: 0.1})
     np.testing.assert_allclose(without.norm(spike, np.inf), 1.0, rtol=1e-10)
     assert with_atom.norm(spike, np.inf) == 9.0
+    assert an.Measure(atoms={0.5: 0.0, 0.3: 1.0}).norm(spike, np.inf) == 1.0
     left_half = an.Measure(lambda x: float(x < 0.5), (0.0, 1.0))
     np.testing.assert_allclose(left_half.norm(lambda x: x, np.inf), 0.5, rtol=1e-3)
     np.testing.assert_allclose(standard_normal.norm(lambda x: np.exp(-((x - 1) ** 2)), np.inf), 1.0, rtol=1e-10)

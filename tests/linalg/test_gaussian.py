@@ -350,12 +350,26 @@ def test_exact_knowledge_leaves_a_point(seed, n):
     assert rest.rank == 0
     np.testing.assert_allclose(rest.mean, x[1:], rtol=1e-6, atol=1e-6)
     assert rest.log_prob(rest.mean) == 0.0
+    assert rest.affine(rng.normal(size=(2, n - 1))).rank == 0
+    assert rest.update(0.0, np.ones(n - 1), noise=1.0)[0].rank == 0
+    assert rest.product(Gaussian(np.zeros(n - 1), np.eye(n - 1)))[0].rank == 0
     regular = gaussian(rng, n)
     y = regular.sample((), seed)
     known, _ = regular.update(y[:-1], np.eye(n)[:-1])
     assert known.rank == 1
     np.testing.assert_allclose(known.mean[:-1], y[:-1], rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(known.marginal(n - 1).covariance, regular.condition(slice(0, n - 1), y[:-1]).covariance)
+
+
+def test_ill_conditioned_noise_free_update():
+    """D.GI2: 50 exact values of a very smooth function on 500 points leave a semi-definite, right posterior."""
+    x = np.linspace(0, 10, 500)
+    prior = Gaussian(np.zeros(500), np.exp(-0.5 * (x[:, None] - x) ** 2))
+    path = prior.sample((), seed=12)
+    posterior, _ = prior.update(path[::10], np.eye(500)[::10])
+    assert posterior.rank < 20
+    np.testing.assert_allclose(posterior.mean, path, atol=1e-4)
+    assert np.all(np.abs(np.diagonal(posterior.covariance)) < 1e-9)
 
 
 def test_vague_priors_and_mixed_units_keep_their_rank():
@@ -401,6 +415,10 @@ def test_a_gaussian_is_immutable_and_keeps_its_own_copy():
         (lambda: Gaussian([0.0, 0.0], np.eye(2)).marginal([0, 0]), "none twice"),
         (lambda: Gaussian([0.0, 0.0, 0.0], np.ones((3, 3))).condition([0, 1], [0.0, 1.0]), "away from the support"),
         (lambda: Gaussian(0.0, 0.0).update(1.0, 1.0), "away from the support"),
+        (lambda: Gaussian(0.0, 1.0).affine(1.0, noise=-0.5), "cannot be negative"),
+        (lambda: Gaussian([0.0, 0.0], np.eye(2)).affine(np.ones((2, 3))), r"\(m, 2\), not \(2, 3\)"),
+        (lambda: Gaussian([0.0, 0.0], np.eye(2)).log_prob([1.0, 2.0, 3.0]), "must have 2 coordinates"),
+        (lambda: Gaussian.from_natural([0.0, 0.0], np.ones((2, 2))), "no inverse"),
         (lambda: Gaussian(0.0, 1.0).kl(Gaussian([0.0, 0.0], np.eye(2))), "dimensions"),
         (lambda: Gaussian.from_samples(np.zeros((3, 2)), [1.0, -1.0, 1.0]), "non-negative"),
         (lambda: semidefinite_factor(np.zeros((2, 3))), "square"),

@@ -261,7 +261,7 @@ class Density(AbstractPredictive):
         return y, w * self.density(y)
 
     def search_points(self) -> Array:
-        return np.concatenate([np.linspace(self.lower, self.upper, 65), self.values])[:, None]
+        return np.concatenate([[self.lower], self.values, [self.upper]])[:, None]
 
 
 def to_unconstrained(log_density: LogDensity, transforms: Sequence[str], jacobian: bool = True) -> LogDensity:

@@ -184,21 +184,20 @@ class Mixture(AbstractPredictive):
     def mode(self, width: float) -> Array:
         if len(self.means) == 1:
             return self.means[0]
+        # a narrow component makes a narrow peak, about its mean or where it comes to lie barely within the interval
+        offset = self.stds if width == 0 else width - 3 * self.stds
+        points = np.concatenate([self.search_points(), self.means - offset, self.means + offset])
         if width == 0:
-            return minimise(lambda g: -self.density(g), self.search_points())
-        edges = [
-            self.means + side * (width - 3 * self.stds) for side in (-1, 1)
-        ]  # a component just inside the interval
-        points = np.concatenate([self.search_points(), *edges])
+            return minimise(lambda g: -self.density(g), points)
         return minimise(lambda g: -self.probability(g - width, g + width), points)
 
     def nodes(self, g: Array, smooth: bool) -> tuple[Array, Array]:
         if smooth:
-            t, w = np.polynomial.hermite_e.hermegauss(_HERMITE)
+            t, w = _HERMITE
             z = np.broadcast_to(t[:, None, None], (len(t), *self.means.shape))
             weights = (w / w.sum())[:, None, None] * self.weights
         else:
-            t, w = np.polynomial.legendre.leggauss(_LEGENDRE)
+            t, w = _LEGENDRE
             cut, reach = np.clip(self._z(g), -_REACH, _REACH), np.full_like(self.means, _REACH)
             panels = [panel(t, w, -reach, cut), panel(t, w, cut, reach)]
             z, w = (np.concatenate(part) for part in zip(*panels, strict=True))
@@ -208,7 +207,7 @@ class Mixture(AbstractPredictive):
 
     def search_points(self) -> Array:
         low, high = (self.means - 8 * self.stds).min(axis=0), (self.means + 8 * self.stds).max(axis=0)
-        return np.concatenate([np.linspace(low, high, 65), self.means - self.stds, self.means, self.means + self.stds])
+        return np.concatenate([np.linspace(low, high, 65), self.means])
 
 
 def gaussian(mean: ArrayLike, std: ArrayLike) -> Mixture:
@@ -288,7 +287,8 @@ def minimise(f: Callable[[Array], Array], points: Array, at_ends: bool = False) 
         f_new = f(new)
         left, right = np.where(go_left, new, kept), np.where(go_left, kept, new)
         f_left, f_right = np.where(go_left, f_new, f_kept), np.where(go_left, f_kept, f_new)
-    return np.where(f_left < f_right, left, right)
+    found = np.where(f_left < f_right, left, right)
+    return np.where(np.minimum(f_left, f_right) <= values.min(axis=0), found, best)
 
 
 def panel(t: Array, w: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -298,7 +298,8 @@ def panel(t: Array, w: Array, low: Array, high: Array) -> tuple[Array, Array]:
     return (low + high) / 2 + half * t.reshape(shape), half * w.reshape(shape)
 
 
-_HERMITE, _LEGENDRE, _REACH = 64, 48, 9.0
+_HERMITE = np.polynomial.hermite_e.hermegauss(64)
+_LEGENDRE, _REACH = np.polynomial.legendre.leggauss(32), 8.5
 _LEVELS = np.linspace(0.01, 0.99, 33)
 _PARAMETER = {"squared": None, "absolute": None, "pinball": "q", "linex": "a", "zero-one": "width"}
 

@@ -33,6 +33,9 @@ class AbstractComposite(AbstractKernel):
     def bind(self, d, names=None):
         return self.rebuild(tuple(part.bind(d, names) for part in self.parts))
 
+    def suggest(self, X, variance):
+        return self.rebuild(tuple(part.suggest(X, variance) for part in self.parts))
+
     def blocks(self, A, B):
         """The parts' covariance blocks."""
         return [part.block(a, b) for part, a, b in zip(self.parts, self._split(A), self._split(B), strict=True)]
@@ -54,6 +57,9 @@ class Sum(AbstractComposite):
 
     def rebuild(self, parts):
         return Sum(parts)
+
+    def suggest(self, X, variance):
+        return Sum(tuple(t.suggest(X, variance / len(self.terms)) for t in self.terms))
 
     def block(self, A, B):
         return functools.reduce(jnp.add, self.blocks(A, B))
@@ -85,6 +91,10 @@ class Product(AbstractComposite):
 
     def rebuild(self, parts):
         return Product(parts)
+
+    def suggest(self, X, variance):
+        scales = [variance] + [1.0] * (len(self.factors) - 1)
+        return Product(tuple(f.suggest(X, v) for f, v in zip(self.factors, scales, strict=True)))
 
     def block(self, A, B):
         return functools.reduce(jnp.multiply, self.blocks(A, B))
@@ -124,6 +134,9 @@ class Scale(AbstractComposite):
     def rebuild(self, parts):
         return Scale(given(self, "variance"), parts[0])
 
+    def suggest(self, X, variance):
+        return self.rebuild((self.kernel.suggest(X, 1.0),)).with_values(variance=variance)
+
     def block(self, A, B):
         return self.variance * self.kernel.block(A, B)
 
@@ -160,6 +173,9 @@ class Power(AbstractComposite):
 
     def rebuild(self, parts):
         return Power(parts[0], self.exponent)
+
+    def suggest(self, X, variance):
+        return self.rebuild((self.kernel.suggest(X, variance ** (1 / self.exponent)),))
 
     def block(self, A, B):
         return self.kernel.block(A, B) ** self.exponent
@@ -215,6 +231,9 @@ class On(AbstractComposite):
 
     def encode(self, X):
         return self.kernel.encode(X[:, self._positions()])
+
+    def suggest(self, X, variance):
+        return self.rebuild((self.kernel.suggest(X[:, self._positions()], variance),))
 
     def _positions(self) -> list[int]:
         if any(isinstance(c, str) for c in self.columns):

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from mercer.linalg import tiles
-from mercer.params import Info, Param, ParameterError, Parametrised, Static
+from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves
 
 
 class AbstractKernel(Parametrised):
@@ -55,6 +55,20 @@ class AbstractKernel(Parametrised):
     def amplitude(self) -> tuple[str, ...]:
         """Names of the hyperparameters that set the overall scale; a product keeps only one of its factors' free."""
         return ("variance",) if hasattr(self, "variance") else ()
+
+    def suggest(self, X: np.ndarray, variance: float) -> AbstractKernel:
+        """The same kernel with data-driven starting values for what is free: columns X (n, d), variance of the targets."""
+        return self.with_values(variance=variance) if hasattr(self, "variance") else self
+
+    def with_values(self, **values) -> AbstractKernel:
+        """This kernel with new values where they are free (a scalar is spread over a vector); the rest stays."""
+        info = dict(self.info)
+        new = {
+            name: np.broadcast_to(np.asarray(v, float), np.shape(getattr(self, name))).copy()
+            for name, v in values.items()
+            if info.get(name, Info()).free
+        }
+        return replace_leaves(self, new)
 
     # -- views ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import abc
 import math
 
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from mercer.kernels.base import AbstractKernel
@@ -39,6 +40,11 @@ class AbstractStationary(AbstractKernel):
             raise ParameterError(f"{type(self).__name__}.lengthscale must be a number or a vector with one entry per column.")
         if self.loadings is not None and jnp.ndim(self.loadings) != 2:
             raise ParameterError(f"{type(self).__name__}.loadings must be a (columns, directions) matrix.")
+
+    def suggest(self, X, variance):
+        spread = np.std(X, 0)
+        spread = np.where(spread > 0, spread, 1.0) * np.sqrt(np.sqrt(X.shape[1]))
+        return self.with_values(lengthscale=spread if np.ndim(self.lengthscale) else np.mean(spread), variance=variance)
 
     def scale(self, A):
         """Inputs in which r2 is the plain squared distance."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
 
 from mercer.linalg.semidefinite import EPS, SemidefiniteFactor, semidefinite_factor
 
@@ -47,7 +46,7 @@ class Gaussian:
             raise ValueError("the mean or the covariance of a Gaussian has a value that is not finite")
         if np.abs(C - C.T).max() > 1e-8 * np.abs(C).max():
             raise ValueError("the covariance of a Gaussian must be symmetric; pass (C + C.T) / 2 if it should be")
-        C = (C + C.T) / 2
+        C = _symmetric(C)
         rounding = np.array(np.broadcast_to(np.asarray(floor, dtype=float), (n,)))
         if (np.diagonal(C) < -rounding).any():
             where = int(np.argmin(np.diagonal(C) + rounding))
@@ -59,9 +58,8 @@ class Gaussian:
     @classmethod
     def from_natural(cls, shift: ArrayLike, precision: ArrayLike) -> Gaussian:
         """The normal proportional to exp(shiftᵀx − ½ xᵀ precision x): mean P⁻¹ shift, covariance P⁻¹."""
-        factor = cho_factor(np.atleast_2d(np.asarray(precision, dtype=float)), lower=True)
-        covariance = cho_solve(factor, np.eye(len(factor[0])))
-        return cls(cho_solve(factor, np.atleast_1d(np.asarray(shift, dtype=float))), (covariance + covariance.T) / 2)
+        covariance = cls(shift, precision).precision
+        return cls(covariance @ np.atleast_1d(np.asarray(shift, dtype=float)), covariance)
 
     @classmethod
     def from_samples(cls, samples: ArrayLike, weights: ArrayLike | None = None) -> Gaussian:
@@ -111,7 +109,7 @@ class Gaussian:
         """The inverse covariance; raises ValueError for a singular covariance, which has none."""
         if self.rank < self.dim:
             raise ValueError(f"a covariance of rank {self.rank} in {self.dim} dimensions has no inverse")
-        return self.factor.solve(np.eye(self.dim))
+        return _symmetric(self.factor.solve(np.eye(self.dim)))
 
     def marginal(self, index: Any) -> Gaussian:
         """The distribution of the coordinates in ``index`` (a number, list, slice or mask), in that order (A.6)."""
@@ -128,25 +126,24 @@ class Gaussian:
         known = self.marginal(given)
         residual = np.broadcast_to(np.asarray(value, dtype=float), known.mean.shape) - known.mean
         known._require(residual, "the value")
-        cross = self.covariance[np.ix_(given, keep)]
-        white = known.factor.whiten(cross)
-        prior = self.covariance[np.ix_(keep, keep)]
-        floor = np.maximum(self.floor[keep], 10 * self.dim * EPS * np.diagonal(prior))
-        return Gaussian(self.mean[keep] + white.T @ known.factor.whiten(residual), prior - white.T @ white, floor)
+        gain = known.factor.solve(self.covariance[np.ix_(given, keep)]).T
+        root = self.factor.root[keep] - gain @ self.factor.root[given]
+        size = self._deviations[keep] + np.abs(gain) @ self._deviations[given]
+        return _from_root(self.mean[keep] + gain @ residual, root, size)
 
     def product(self, other: Gaussian) -> tuple[Gaussian, float]:
         """N(x|a, A) N(x|b, B) = Z N(x|c, C): the normalised product and log Z = log N(a|b, A + B) (A.7, B.16).
 
         C = A (A + B)⁻¹ B, so either covariance may be singular. Raises ValueError if the supports do not meet.
         """
-        evidence = Gaussian(other.mean, self.covariance + other.covariance)
+        evidence = Gaussian(other.mean, self.covariance + other.covariance, self.floor + other.floor)
         residual = self.mean - other.mean
         evidence._require(residual, "the other mean")
         gain = evidence.factor.solve(self.covariance).T
         rest = evidence.factor.solve(other.covariance).T
-        covariance = rest @ self.covariance @ rest.T + gain @ other.covariance @ gain.T
-        floor = np.maximum(self._rounding, other._rounding)
-        return Gaussian(self.mean - gain @ residual, covariance, floor), float(evidence.log_prob(self.mean))
+        root = np.hstack([rest @ self.factor.root, gain @ other.factor.root])
+        size = np.abs(rest) @ self._deviations + np.abs(gain) @ other._deviations
+        return _from_root(self.mean - gain @ residual, root, size), float(evidence.log_prob(self.mean))
 
     def affine(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
         """The distribution of y = A x + b + ε, ε ~ N(0, noise): N(Aμ + b, A Σ Aᵀ + noise).
@@ -154,13 +151,13 @@ class Gaussian:
         A is (m, n), or (n,) for one number; b is (m,) or a number; noise is a covariance (m, m), variances (m,), or
         one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``Gaussian(b, B).affine(I, noise=A)``.
         """
-        A = np.atleast_2d(np.asarray(A, dtype=float))
-        covariance = A @ self.covariance @ A.T + _covariance(noise, len(A))
-        return Gaussian(A @ self.mean + b, covariance, A**2 @ self._rounding)
+        A = self._map(A)
+        moved = _from_root(A @ self.mean + b, A @ self.factor.root, np.abs(A) @ self._deviations)
+        return Gaussian(moved.mean, moved.covariance + _covariance(noise, len(A)), moved.floor)
 
     def joint(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
         """The distribution of x and y = A x + b + ε stacked, x first; arguments as for `affine`."""
-        A = np.atleast_2d(np.asarray(A, dtype=float))
+        A = self._map(A)
         m, n = A.shape
         both = np.vstack([np.eye(n), A])
         spread = np.zeros((n + m, n + m))
@@ -173,26 +170,26 @@ class Gaussian:
         Covariance (Σ⁻¹ + Aᵀ N⁻¹ A)⁻¹ and mean C (Aᵀ N⁻¹ (y − b) + Σ⁻¹ μ) with N = noise (B.20), computed from the
         gain Σ Aᵀ (A Σ Aᵀ + N)⁻¹, so that Σ and N may be singular; arguments as for `affine`.
         """
-        A = np.atleast_2d(np.asarray(A, dtype=float))
+        A = self._map(A)
         predicted = self.affine(A, b, noise)
         y = np.broadcast_to(np.asarray(y, dtype=float), predicted.mean.shape)
         residual = y - predicted.mean
         predicted._require(residual, "the observation")
         gain = predicted.factor.solve(A @ self.covariance).T
-        rest = np.eye(self.dim) - gain @ A
-        covariance = rest @ self.covariance @ rest.T + gain @ _covariance(noise, len(A)) @ gain.T
-        squared_rounding = (10 * self.dim * EPS) ** 2 * np.diagonal(self.covariance)
-        posterior = Gaussian(self.mean + gain @ residual, covariance, np.maximum(self._rounding, squared_rounding))
-        return posterior, float(predicted.log_prob(y))
+        noise_root = semidefinite_factor(_covariance(noise, len(A))).root
+        root = np.hstack([self.factor.root - gain @ (A @ self.factor.root), gain @ noise_root])
+        size = self._deviations + np.abs(gain) @ (np.abs(A) @ self._deviations)
+        return _from_root(self.mean + gain @ residual, root, size), float(predicted.log_prob(y))
 
     def log_prob(self, x: ArrayLike) -> np.ndarray:
         """log density at x (..., n), one number per leading index; −inf off the support of a singular normal."""
-        x = np.asarray(x, dtype=float)
-        residual = (np.atleast_1d(x) - self.mean).reshape(-1, self.dim).T
+        x = np.atleast_1d(np.asarray(x, dtype=float))
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"the last axis of x must have {self.dim} coordinates; x has shape {x.shape}")
+        residual = (x - self.mean).reshape(-1, self.dim).T
         mahalanobis = np.sum(self.factor.whiten(residual) ** 2, axis=0)
         density = -0.5 * (mahalanobis + self.log_determinant + self.rank * LOG_2PI)
-        density = np.where(self._possible(residual), density, -np.inf)
-        return density.reshape(np.atleast_1d(x).shape[:-1])
+        return np.where(self._possible(residual), density, -np.inf).reshape(x.shape[:-1])
 
     def sample(self, size: int | tuple[int, ...], seed: int | np.random.Generator, jitter: float = 0.0) -> np.ndarray:
         """Draws μ + F u, u ~ N(0, I), F Fᵀ = covariance: shape (size, n), or (n,) for ``size=()`` (A.2, B.32).
@@ -241,9 +238,14 @@ class Gaussian:
         return self.covariance + np.outer(self.mean, self.mean)
 
     @property
-    def _rounding(self) -> np.ndarray:
-        """The floor where it matters: a regular covariance has no direction that is only rounding."""
-        return self.floor if self.floor.any() and self.rank < self.dim else np.zeros(self.dim)
+    def _deviations(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
+
+    def _map(self, A: ArrayLike) -> np.ndarray:
+        matrix = np.atleast_2d(np.asarray(A, dtype=float))
+        if matrix.ndim != 2 or matrix.shape[1] != self.dim:
+            raise ValueError(f"a map of {self.dim} coordinates needs a matrix (m, {self.dim}), not {matrix.shape}")
+        return matrix
 
     def _possible(self, residual: np.ndarray) -> np.ndarray:
         size = np.abs(self.mean).max() + np.abs(residual).max(axis=0)
@@ -285,9 +287,20 @@ def _split(n: int, index: Any) -> tuple[np.ndarray, np.ndarray]:
     return given, keep
 
 
+def _from_root(mean: np.ndarray, root: np.ndarray, size: np.ndarray) -> Gaussian:
+    """N(mean, root rootᵀ), semi-definite whatever the rounding; ``size`` (n,) bounds the terms summed in each row."""
+    return Gaussian(mean, root @ root.T, (10 * len(mean) * EPS * size) ** 2)
+
+
 def _covariance(noise: ArrayLike, m: int) -> np.ndarray:
     noise = np.asarray(noise, dtype=float)
+    if noise.ndim < 2 and (noise < 0).any():
+        raise ValueError(f"noise variances cannot be negative; got {noise.min():.3g}")
     return noise if noise.ndim == 2 else np.diag(np.broadcast_to(noise, (m,)))
+
+
+def _symmetric(M: np.ndarray) -> np.ndarray:
+    return (M + M.T) / 2
 
 
 def _normalised(weights: ArrayLike, count: int) -> np.ndarray:

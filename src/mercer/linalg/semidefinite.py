@@ -68,21 +68,21 @@ def semidefinite_factor(matrix: ArrayLike, floor: ArrayLike = 0.0) -> Semidefini
     rounding = 10 * n * EPS
 
     if np.all(scale > 0):
+        correlation = A / np.outer(scale, scale)
         try:
-            correlation_root = cholesky(A / np.outer(scale, scale), lower=True)
+            correlation_root = cholesky(correlation, lower=True)
         except np.linalg.LinAlgError:
             pass
         else:
             root = scale[:, None] * correlation_root
             pivots = np.diagonal(root)
-            norm = np.abs(correlation_root @ correlation_root.T).sum(axis=0).max()
-            reciprocal_condition, _ = dpocon(correlation_root, norm, uplo="L")
+            reciprocal_condition, _ = dpocon(correlation_root, np.abs(correlation).sum(axis=0).max(), uplo="L")
             if reciprocal_condition > rounding and np.all(pivots**2 > floor):
                 return SemidefiniteFactor(root, None, 2 * float(np.log(pivots).sum()), 0.0)
 
     values, vectors = eigh(A)
     largest = max(abs(values[0]), abs(values[-1]))
-    threshold = max(rounding * largest, floor.max(initial=0.0))
+    threshold = max(rounding * largest, float(floor.sum()))
     if values[0] < -threshold:
         raise ValueError(
             f"the matrix is not positive semi-definite: its eigenvalues run from {values[0]:.3g} to {values[-1]:.3g}. "

@@ -1,0 +1,194 @@
+"""`fit`: learn the free hyperparameters of a model from data."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+
+from mercer.gp import Model, as_model, choose_solver, posterior, prepare
+from mercer.inference import by_name as inference_by_name
+from mercer.learning import starts
+from mercer.learning.objectives import by_name as objective_by_name
+from mercer.learning.optimise import Evaluation, Optimum, Recorder, curvature, levels, maximise
+from mercer.learning.problem import Problem
+from mercer.learning.progress import Progress
+from mercer.learning.summary import summary
+from mercer.params import flatten
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """How a fit ended. `converged` is judged by the final gradient, not by the optimiser's word."""
+
+    converged: bool
+    message: str
+    interrupted: bool
+    gradient_norm: float
+    evaluations: int
+    seconds: float
+    starts: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model: `model`, its `posterior` (a list of them for pooled data), the `history` of evaluations, the `status`."""
+
+    model: Model
+    posterior: Any
+    history: list[Evaluation]
+    status: Status
+    objective: str
+    value: float
+    log_prior: float
+    gradient: dict[str, float]
+
+    def summary(self) -> str:
+        """Values, gradients, bounds, conditioning and jitter, as a text table."""
+        return summary(self)
+
+
+class FitWarning(UserWarning):
+    """Something about a fit that a person should know."""
+
+
+def fit(
+    model, X, y, *, objective="evidence", inference=None, solver=None, restarts: int = 0, seed: int = 0, n_folds: int = 10,
+    jacobian: bool = False, max_evaluations: int = 500, progress: bool | None = None,
+) -> Fit:  # fmt: skip
+    """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
+
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven guess;
+    `restarts=r` adds r random ones; the best result is kept. Lists of X and y are pooled: one set of hyperparameters for several data
+    sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
+    `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
+
+    >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
+    >>> f.model, f.posterior, f.status.converged
+    """
+    if restarts < 0:
+        raise ValueError(f"restarts must be 0 or more, got {restarts}.")
+    model = as_model(model)
+    pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
+    if pooled and len(X) != len(y):
+        raise ValueError(f"pooled data need as many X as y, got {len(X)} and {len(y)}.")
+    data = [prepare(*pair) for pair in zip(X, y, strict=True)] if pooled else [prepare(X, y)]
+    bound = model.bind(data[0][0])
+    for inputs, _ in data[1:]:
+        model.bind(inputs)
+    rule, chosen = inference_by_name(inference), choose_solver(model, solver)
+    goal = objective_by_name(objective, n_folds, seed)
+    problem = Problem(bound, data, rule, chosen, goal, jacobian)
+    if goal.scale_free:
+        _warn_scale_free(problem, goal.name)
+    with Progress(progress, problem.size) as bar:
+        recorder = Recorder(bar)
+        best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations)
+    if not np.isfinite(best.value):
+        value = problem.rule.run(problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen)  # raises with the cause
+        raise FloatingPointError(f"the objective is not finite at any start (evidence {value.log_evidence}).")
+    problem.release()
+    fitted = problem.flat.unflatten(best.vector)
+    gradient = best.gradient if best.gradient is not None else np.zeros_like(best.vector)
+    free = _inside_bounds(problem, best.vector, gradient)
+    norm = float(np.max(np.abs(gradient[free]), initial=0.0))
+    status = Status(
+        converged=not interrupted and norm <= 0.1 * max(1.0, 1e-3 * abs(best.value)),
+        message="interrupted: the best model so far" if interrupted else best.message,
+        interrupted=interrupted,
+        gradient_norm=norm,
+        evaluations=len(recorder.history),
+        seconds=recorder.history[-1].seconds if recorder.history else 0.0,
+        starts=ends,
+    )
+    if interrupted:
+        warnings.warn("the fit was interrupted; returning the best model found so far.", FitWarning, stacklevel=2)
+    elif not status.converged:
+        warnings.warn(
+            f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): the result may be improved "
+            "by restarts=, priors or bounds.", FitWarning, stacklevel=2,
+        )  # fmt: skip
+    posteriors = [posterior(fitted, inputs, targets, rule, chosen) for inputs, targets in data]
+    return Fit(
+        fitted, posteriors if pooled else posteriors[0], recorder.history, status, goal.name, best.objective,
+        best.value - best.objective, dict(zip(problem.flat.names, gradient, strict=True)),
+    )  # fmt: skip
+
+
+def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_evaluations: int):
+    """The best point over all starts; coarse-to-fine where the data are many."""
+    inputs, y = problem.data[0]
+    guess = starts.data_driven(problem.model, inputs.values, y)
+    rng = np.random.default_rng(seed)
+    models = {"given": problem.model, "data-driven": guess} | {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
+    vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
+    best, ends = Optimum(vectors["given"]), {}
+    if problem.flat.vector.size == 0:
+        value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
+        recorder.note("given", problem.size, value)
+        return Optimum(problem.flat.vector, value, gradient, objective, "nothing to learn"), {"given": value}, False
+    try:
+        sizes = levels(problem.size)
+        scaling, options = None, dict(recorder=recorder, max_evaluations=max_evaluations)
+        if not sizes:
+            for label, vector in _distinct(vectors).items():
+                found = maximise(problem, vector, label, best=Optimum(vector), **options)
+                ends[label] = found.value
+                best = max(best, found, key=lambda o: o.value)
+            return best, ends, False
+        coarse = problem.subset(sizes[0], seed)
+        found = {}
+        for label, vector in _distinct(vectors).items():
+            found[label] = maximise(coarse, vector, label, gtol=1e-2, **options)
+            ends[label] = found[label].value
+        label = max(found, key=lambda k: found[k].value)
+        start = found[label]
+        for i, size in enumerate([*sizes[1:], problem.size]):
+            factor = size / coarse.size
+            scaling = curvature(coarse, start, label, recorder, factor)
+            coarse.release()
+            coarse = problem if size == problem.size else problem.subset(size, seed + i + 1)
+            here = best if size == problem.size else Optimum(start.vector)
+            start = maximise(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=here, **options)
+        ends["full"] = start.value
+        return start, ends, False
+    except KeyboardInterrupt:
+        if not np.isfinite(best.value):
+            best.value, best.gradient, best.objective = problem.value_and_gradient(best.vector)
+        return best, ends, True
+
+
+def _clip(problem: Problem, vector: np.ndarray) -> np.ndarray:
+    bounds = problem.flat.bounds()
+    lower = np.array([-np.inf if lo is None else lo for lo, _ in bounds])
+    upper = np.array([np.inf if hi is None else hi for _, hi in bounds])
+    return np.clip(vector, lower, upper)
+
+
+def _distinct(vectors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    out: dict[str, np.ndarray] = {}
+    for label, vector in vectors.items():
+        if not any(np.allclose(vector, v, atol=1e-6) for v in out.values()):
+            out[label] = vector
+    return out
+
+
+def _inside_bounds(problem: Problem, vector: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Entries that are not pressed against a bound."""
+    out = np.ones(vector.shape, bool)
+    for i, (lo, hi) in enumerate(problem.flat.bounds()):
+        at_lower = lo is not None and vector[i] <= lo + 1e-6 and gradient[i] < 0
+        at_upper = hi is not None and vector[i] >= hi - 1e-6 and gradient[i] > 0
+        out[i] = not (at_lower or at_upper)
+    return out
+
+
+def _warn_scale_free(problem: Problem, name: str) -> None:
+    amplitudes = [p.name for p, _ in problem.flat.slots if p.name.endswith("variance")]
+    if len(amplitudes) > 1:
+        warnings.warn(
+            f"objective '{name}' uses predictive means only and does not determine the overall scale of {amplitudes}: "
+            "fix one of them, or rescale by the evidence afterwards.", FitWarning, stacklevel=3,
+        )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Maximising an objective: L-BFGS-B on the host, coarse-to-fine, with the curvature learned where it is cheap.
+
+Large problems are first solved on a random subset. The Hessian there, by differences of the gradient, gives coordinates in which the
+full problem is nearly round, so that few of its expensive evaluations are needed. Ctrl-C returns the best point so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import numpy as np
+
+from mercer.learning.problem import Problem
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """One entry of the history: which start, how many data, the objective (with log prior) and seconds since the fit began."""
+
+    start: str
+    size: int
+    value: float
+    seconds: float
+
+
+class Recorder:
+    """Counts evaluations, remembers the best point of the current problem, shows progress."""
+
+    def __init__(self, progress):
+        self.history: list[Evaluation] = []
+        self.began = time.perf_counter()
+        self.progress = progress
+
+    def note(self, start: str, size: int, value: float) -> None:
+        self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
+        self.progress.update(len(self.history), start, size, value)
+
+
+@dataclasses.dataclass
+class Optimum:
+    """The best point an optimisation saw."""
+
+    vector: np.ndarray
+    value: float = -np.inf
+    gradient: np.ndarray | None = None
+    objective: float = -np.inf
+    message: str = ""
+
+
+COARSE_FROM = 800  # data; below, the full problem is solved from every start
+COARSE_SIZE = 400
+
+
+def maximise(
+    problem: Problem, start: np.ndarray, label: str, recorder: Recorder, scaling: np.ndarray | None = None, gtol=1e-3,
+    max_evaluations: int = 500, best: Optimum | None = None,
+) -> Optimum:  # fmt: skip
+    """L-BFGS-B from `start`. `scaling` (p, p): coordinates z with vector = start + scaling z."""
+    from scipy.optimize import minimize
+
+    best = Optimum(start) if best is None else best
+    first: list[float] = []
+
+    def negative(z):
+        vector = start + (z if scaling is None else scaling @ z)
+        value, gradient, objective = problem.value_and_gradient(vector)
+        recorder.note(label, problem.size, value)
+        if value > best.value:
+            best.vector, best.value, best.gradient, best.objective = vector.copy(), value, gradient, objective
+        if not np.isfinite(value):
+            return (abs(first[0]) if first else 1.0) * 1e3 + 1e6, np.zeros_like(z)
+        first.append(value)
+        return -value, -gradient if scaling is None else -(scaling.T @ gradient)
+
+    bounds = problem.flat.bounds()
+    bounded = any(b != (None, None) for b in bounds)
+    if bounded and scaling is not None:
+        scaling = np.diag(np.diag(scaling))
+        d = np.diag(scaling)
+        bounds = [
+            tuple(None if e is None else (e - s) / c for e in b) for b, s, c in zip(bounds, start, d, strict=True)
+        ]
+    elif bounded:
+        bounds = [tuple(None if e is None else e - s for e in b) for b, s in zip(bounds, start, strict=True)]
+    result = minimize(
+        negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None,
+        options=dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=1e-11, maxcor=20),
+    )  # fmt: skip
+    best.message = str(result.message)
+    return best
+
+
+def curvature(problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float) -> np.ndarray:
+    """Coordinates in which the problem is nearly round: V |lambda|^-1/2 of the Hessian by forward differences of the gradient."""
+    p, step = optimum.vector.shape[0], 1e-3
+    hessian = np.empty((p, p))
+    base = optimum.gradient if optimum.gradient is not None else np.zeros(p)
+    for j in range(p):
+        moved = optimum.vector.copy()
+        moved[j] += step
+        value, gradient, _ = problem.value_and_gradient(moved)
+        recorder.note(label, problem.size, value)
+        hessian[j] = (base - gradient) / step
+    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    return vectors / np.sqrt(np.maximum(np.abs(values) * factor, 0.3))
+
+
+def levels(n: int) -> list[int]:
+    """Sizes of the coarse problems: 400, 1600 ... well below n."""
+    sizes, size = [], COARSE_SIZE
+    while size * 2 <= n and n >= COARSE_FROM:
+        sizes.append(size)
+        size *= 4
+    return sizes

@@ -1,0 +1,73 @@
+"""A learning problem: an objective of the free hyperparameters, on one or several data sets."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from mercer.gp import Model
+from mercer.inputs import Inputs
+from mercer.learning.objectives import Objective
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.params import Flat, flatten
+
+
+@dataclasses.dataclass(eq=False)
+class Problem:
+    """Value and gradient of objective + log prior as a function of the unconstrained vector."""
+
+    model: Model
+    data: list[tuple[Inputs, np.ndarray]]
+    rule: Any
+    solver: Any
+    objective: Objective
+    jacobian: bool = False
+
+    def __post_init__(self):
+        self.flat: Flat = flatten(self.model)
+        self.workspaces: list[Any] = [None] * len(self.data)
+
+    @property
+    def size(self) -> int:
+        return sum(y.shape[0] for _, y in self.data)
+
+    def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
+        """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be factored."""
+        failed = (-np.inf, np.zeros_like(vector), -np.inf)
+        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 80.0:
+            return failed
+        model = self.flat.unflatten(vector)
+        total, gradient = 0.0, np.zeros_like(vector)
+        for i, (inputs, y) in enumerate(self.data):
+            if self.workspaces[i] is None:
+                self.workspaces[i] = self.solver.workspace(model.gp, inputs.values)
+            try:
+                with np.errstate(all="ignore"):
+                    result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])
+                    value, bars = self.objective.evaluate(result)
+                    by_name = self.rule.gradient(model, y, result, consume=True, **bars)
+            except NotPositiveDefinite:
+                return failed
+            total += value
+            gradient += self.flat.pull(by_name, vector)
+        prior, prior_gradient = self.flat.log_prior(vector, self.jacobian)
+        value, gradient = total + prior, gradient + prior_gradient
+        if not np.isfinite(value) or not np.isfinite(gradient).all():
+            return failed
+        return float(value), gradient, float(total)
+
+    def subset(self, size: int, seed: int) -> Problem:
+        """The same problem on a random part of the data of about this size."""
+        fraction = size / self.size
+        rng = np.random.default_rng(seed)
+        parts = []
+        for inputs, y in self.data:
+            rows = np.sort(rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False))
+            parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
+        return Problem(self.model, parts, self.rule, self.solver, self.objective, self.jacobian)
+
+    def release(self) -> None:
+        """Forget the buffers."""
+        self.workspaces = [None] * len(self.data)

@@ -1,0 +1,76 @@
+"""A fit as a text table: what was learned, how sure the optimiser is, and what a person should look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.params import element_names, parameters
+
+IRRELEVANT = 100.0  # a length-scale this many times the range of its input says: this input does not matter
+
+
+def summary(fit: Any) -> str:
+    """Table of hyperparameters with gradients and notes, then the evidence and the state of the optimiser and the linear algebra."""
+    posterior = fit.posterior[0] if isinstance(fit.posterior, list) else fit.posterior
+    rows = [("hyperparameter", "value", "gradient", "status", "note")]
+    for p in parameters(fit.model):
+        values = np.atleast_1d(p.value).ravel()
+        if values.size > 200:
+            rows.append((p.name, f"{values.size} values", "", p.status, ""))
+            continue
+        for name, value in zip(element_names(p.name, np.shape(p.value)), values, strict=True):
+            gradient = f"{fit.gradient[name]:.2g}" if name in fit.gradient else ""
+            rows.append((name, f"{value:.6g}", gradient, p.status, _note(p, name, value, posterior)))
+    widths = [max(len(r[i]) for r in rows) for i in range(5)]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+    lines.insert(1, "-" * len(lines[0]))
+    n, d = posterior.inputs.values.shape
+    lines += ["", f"kernel: {fit.model.gp.kernel}", f"data: n = {n}, d = {d}"]
+    posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
+    lines.append(f"log evidence: {sum(q.log_evidence for q in posteriors):.4f}")
+    if fit.objective != "evidence":
+        lines.append(f"objective ({fit.objective}): {fit.value:.4f}")
+    if fit.log_prior:
+        lines.append(f"log prior: {fit.log_prior:.4f}")
+    s = fit.status
+    lines.append(
+        f"optimiser: {'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, {s.seconds:.2f} s, "
+        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
+        + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
+    )
+    condition = condition_number(posterior.state)
+    lines.append(f"linear algebra: condition number at least {condition:.1e}, jitter {posterior.state.jitter:.1g}")
+    lines += [f"note: {note}" for note in posterior.notes]
+    return "\n".join(lines)
+
+
+def condition_number(state: Any) -> float:
+    """A lower bound of the condition number of the factored matrix, from the diagonal of its factor."""
+    state = getattr(state, "base", state)
+    factor = getattr(state, "U", None)
+    if factor is None:
+        factor = np.asarray(state.L)
+    diagonal = np.abs(np.diag(factor))
+    return float((diagonal.max() / diagonal.min()) ** 2)
+
+
+def _note(p, name: str, value: float, posterior) -> str:
+    if p.info.bounds is not None and p.free:
+        lo, hi = p.info.bounds
+        if np.isclose(value, lo, rtol=1e-5):
+            return f"at its lower bound {lo:g}"
+        if np.isclose(value, hi, rtol=1e-5):
+            return f"at its upper bound {hi:g}"
+    if name == "likelihood.noise_variance" and value < 1e-6 * np.var(posterior.y):
+        return "almost no noise"
+    if p.name.endswith("kernel.lengthscale") and p.name == "kernel.lengthscale":
+        X = posterior.inputs.values
+        column = int(name.rsplit("[", 1)[1][:-1]) if "[" in name else None
+        spread = np.ptp(X, 0)[column] if column is not None else np.ptp(X, 0).max()
+        label = posterior.inputs.names[column] if posterior.inputs.names and column is not None else ""
+        if spread > 0 and value > IRRELEVANT * spread:
+            return f"{label} irrelevant (far longer than the data)".strip()
+        return label
+    return ""

@@ -220,7 +220,7 @@ def predict(run: Run) -> Outcome:
     mebibytes = answer["bytes"] / 2**20
     outcome.checks = [Check("memory beyond inputs and results, MiB", mebibytes, most=PREDICTION_BUDGET / 2**20)]
     if not answer["finite"]:
-        outcome.errors.append("some predictions are not finite or have no positive variance")
+        outcome.errors.append("some predictions are not finite or have a negative variance")
     return outcome
 
 

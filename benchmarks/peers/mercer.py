@@ -26,11 +26,14 @@ def fit(data: str) -> dict:
     with Timer() as timer:
         model = mc.Model(mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Gaussian(0.1))
         result = mc.fit(model, X, y, objective="evidence", restarts=0, seed=0)
+    learned = result.model.gp.kernel
     return {
         "seconds": timer.seconds,
-        "evaluations": len(result.history),
-        **hyperparameters(result.model),
-        "status": str(result.status),
+        "evaluations": result.status.evaluations,
+        "lengthscale": np.asarray(learned.lengthscale).tolist(),
+        "variance": float(learned.variance),
+        "noise_variance": float(result.model.likelihood.noise_variance),
+        "converged": bool(result.status.converged),
         "versions": versions("mercer", "jax", "scipy"),
     }
 
@@ -104,21 +107,20 @@ def small(data: str, repeats: int) -> dict:
 
 
 def predict(data: str, rows: int) -> dict:
-    """Mean and variance at many rows: seconds, and the growth of the resident peak beyond the two results."""
+    """Mean and variance of f at many rows: seconds, and the growth of the resident peak beyond the two results."""
     X, y = load(data)
     gp, theta = ard(X.shape[1])
     posterior = gp.condition(X, y, noise_variance=theta["noise_variance"])
     Xs = np.random.default_rng(1).standard_normal((rows, X.shape[1]))
-    outcome = {}
+    outcome: dict[str, np.ndarray] = {}
 
     def evaluate(Xs: np.ndarray) -> None:
-        outcome["mean"] = np.asarray(posterior.mean(Xs))
-        outcome["variance"] = np.asarray(posterior.variance(Xs))
+        outcome["mean"], outcome["variance"] = posterior.latent_moments(Xs)
 
     evaluate(Xs[: min(rows, 10_000)])
     with Timer() as timer:
         growth = peak_growth(lambda: evaluate(Xs))
-    finite = bool(np.isfinite(outcome["mean"]).all() and (outcome["variance"] > 0).all())
+    finite = bool(np.isfinite(outcome["mean"]).all() and (outcome["variance"] >= 0).all())
     return {"seconds": timer.seconds, "bytes": growth - 16 * rows, "rows": rows, "finite": finite}
 
 
@@ -135,18 +137,6 @@ def ard(d: int) -> tuple[mc.GP, dict]:
 
 def theta_json(theta: dict) -> dict:
     return {name: np.asarray(value).tolist() for name, value in theta.items()}
-
-
-def hyperparameters(model: mc.Model) -> dict:
-    """Length-scales, variance and noise variance of a fitted model, found by the names of its leaves."""
-    found = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
-        name = jax.tree_util.keystr(path)
-        if "lengthscale" in name:
-            found["lengthscale"] = np.asarray(leaf).ravel().tolist()
-        elif "variance" in name:
-            found["noise_variance" if "likelihood" in name or "noise" in name else "variance"] = float(leaf)
-    return found
 
 
 _compilations = 0

@@ -12,6 +12,7 @@ turns the free ones into one unconstrained vector and back, `strip` forgets prio
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -206,6 +207,17 @@ class Parameter:
 def parameters(value) -> list[Parameter]:
     """Every hyperparameter inside `value`, in the order of its leaves, named by dotted path (`kernel.terms.0.lengthscale`)."""
     return [Parameter(name, leaf, constraint, info, held) for name, leaf, constraint, info, held in _walk(value, (), frozenset())]
+
+
+def named_leaves(value) -> list[tuple[str, Any]]:
+    """Hyperparameters and their dotted names, without what is said of them; the names are kept for each structure."""
+    leaves, treedef = jax.tree.flatten(value)
+    return list(zip(_leaf_names(treedef), leaves, strict=True))
+
+
+@functools.lru_cache(maxsize=512)
+def _leaf_names(treedef) -> tuple[str, ...]:
+    return tuple(p.name for p in parameters(jax.tree.unflatten(treedef, [np.zeros(())] * treedef.num_leaves)))
 
 
 def _walk(node, path: tuple[str, ...], held: frozenset[str]):

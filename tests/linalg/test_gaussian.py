@@ -337,6 +337,7 @@ def test_singular_kl_equals_that_on_the_support():
     p, q = Gaussian(0.3, 0.5), Gaussian(-0.2, 1.5)
     np.testing.assert_allclose(p.affine(direction[:, None]).kl(q.affine(direction[:, None])), p.kl(q), rtol=1e-10)
     assert p.affine(direction[:, None]).kl(q.affine(direction[:, None], [0.0, 0.0, 1.0])) == np.inf
+    assert Gaussian([0.0, 0.0], np.diag([1.0, 0.0])).kl(Gaussian([0.0, 0.0], np.diag([0.0, 1.0]))) == np.inf
 
 
 @steady
@@ -353,6 +354,10 @@ def test_exact_knowledge_leaves_a_point(seed, n):
     assert rest.affine(rng.normal(size=(2, n - 1))).rank == 0
     assert rest.update(0.0, np.ones(n - 1), noise=1.0)[0].rank == 0
     assert rest.product(Gaussian(np.zeros(n - 1), np.eye(n - 1)))[0].rank == 0
+    assert rest.product(rest)[1] == 0.0
+    assert rest.marginal(0).rank == 0
+    direction = np.linalg.svd(p.covariance)[0][:, :1]
+    assert p.affine(np.eye(n) - direction @ direction.T).rank == 0
     regular = gaussian(rng, n)
     y = regular.sample((), seed)
     known, _ = regular.update(y[:-1], np.eye(n)[:-1])

@@ -268,8 +268,9 @@ def minimise(f: Callable[[Array], Array], points: Array, at_ends: bool = False) 
     """Minimisers (n,) of n functions: golden-section search between the neighbours of the best of `points` (m, n)."""
     values = np.array([f(p) for p in points])
     best = np.take_along_axis(points, values.argmin(axis=0)[None], axis=0)[0]
-    low = np.max(points, axis=0, where=points < best, initial=-np.inf)
-    high = np.min(points, axis=0, where=points > best, initial=np.inf)
+    near = 1e-9 * np.ptp(points, axis=0)  # points closer than this are ordered by rounding errors
+    low = np.max(points, axis=0, where=points < best - near, initial=-np.inf)
+    high = np.min(points, axis=0, where=points > best + near, initial=np.inf)
     if at_ends:
         low, high = np.maximum(low, points.min(axis=0)), np.minimum(high, points.max(axis=0))
     elif np.isinf(low).any() or np.isinf(high).any():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from mercer.solvers.protocol import AbstractSolver, AbstractState, SolverError
@@ -21,10 +20,11 @@ class Result:
     notes: tuple[str, ...] = ()
 
 
-class AbstractInference(eqx.Module):
+@dataclasses.dataclass(frozen=True)
+class AbstractInference(abc.ABC):
     """An inference rule for a model (`gp`, `likelihood`) bound to its inputs."""
 
-    needs: eqx.AbstractClassVar[frozenset[str]]
+    needs: ClassVar[frozenset[str]]
 
     @abc.abstractmethod
     def run(self, model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, workspace: Any = None) -> Result: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import jax
@@ -18,6 +19,7 @@ from mercer.solvers.protocol import Sites, SolverError
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
+@dataclasses.dataclass(frozen=True)
 class Exact(AbstractInference):
     """c = y, g = 0, W = 1 / noise variance. The evidence and its gradient are exact."""
 

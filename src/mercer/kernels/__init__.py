@@ -7,6 +7,7 @@
 from mercer.kernels.algebra import On, Power, Product, Scale, Sum
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.dot import Constant, Linear, Polynomial
+from mercer.kernels.parse import KernelSyntaxError, parse
 from mercer.kernels.stationary import SE, AbstractStationary, GammaExponential, Matern, Periodic, RationalQuadratic
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "AbstractStationary",
     "Constant",
     "GammaExponential",
+    "KernelSyntaxError",
     "Linear",
     "Matern",
     "On",
@@ -25,4 +27,5 @@ __all__ = [
     "RationalQuadratic",
     "Scale",
     "Sum",
+    "parse",
 ]

@@ -45,6 +45,7 @@ class Optimum:
     value: float = -np.inf
     gradient: np.ndarray | None = None
     objective: float = -np.inf
+    expected_gain: float = np.inf  # what one more Newton step promises, by the optimiser's curvature
     message: str = ""
 
 
@@ -53,8 +54,8 @@ COARSE_SIZE = 400
 
 
 def maximise(
-    problem: Problem, start: np.ndarray, label: str, recorder: Recorder, scaling: np.ndarray | None = None, gtol=1e-3,
-    max_evaluations: int = 500, best: Optimum | None = None,
+    problem: Problem, start: np.ndarray, label: str, recorder: Recorder, scaling: np.ndarray | None = None, gtol=1e-2,
+    ftol=1e-7, max_evaluations: int = 500, best: Optimum | None = None,
 ) -> Optimum:  # fmt: skip
     """L-BFGS-B from `start`. `scaling` (p, p): coordinates z with vector = start + scaling z."""
     from scipy.optimize import minimize
@@ -85,9 +86,10 @@ def maximise(
         bounds = [tuple(None if e is None else e - s for e in b) for b, s in zip(bounds, start, strict=True)]
     result = minimize(
         negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None,
-        options=dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=1e-11, maxcor=20),
+        options=dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20),
     )  # fmt: skip
     best.message = str(result.message)
+    best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
     return best
 
 

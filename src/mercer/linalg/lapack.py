@@ -30,11 +30,33 @@ def _routine(library: str, name: str, nargs: int):
     return ctypes.CFUNCTYPE(None, *[_p] * nargs)(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
 
 
+_SMALL = 256  # up to this size a second BLAS thread costs more than it brings (a hundredfold on a busy machine)
 _LONG = 2048  # from this size on a call runs in a thread, so that Ctrl-C is answered at once
+
+
+@functools.cache
+def _threads():
+    """OpenBLAS' own setter and getter of its number of threads, or None with another BLAS."""
+    import scipy.linalg.cython_lapack as module
+
+    library = ctypes.CDLL(module.__file__)
+    for prefix in ("scipy_openblas", "openblas"):
+        try:
+            return getattr(library, f"{prefix}_set_num_threads"), getattr(library, f"{prefix}_get_num_threads")
+        except AttributeError:
+            continue
+    return None
 
 
 def _call(function, size: int, *args) -> None:
     pointers = [ctypes.cast(ctypes.pointer(a), _p) if isinstance(a, ctypes._SimpleCData) else a for a in args]
+    if size <= _SMALL and (control := _threads()) is not None and (many := control[1]()) > 1:
+        control[0](1)
+        try:
+            function(*pointers)
+        finally:
+            control[0](many)
+        return
     if size < _LONG or threading.current_thread() is not threading.main_thread():
         function(*pointers)
         return

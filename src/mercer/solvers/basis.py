@@ -8,6 +8,7 @@ those two, so one wrapper serves all: with A = B^-1 + H' R H (B^-1 = 0 if vague)
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from mercer.means import AbstractMean, Sum
 from mercer.solvers.protocol import AbstractSolver, AbstractState, SolverError
 
 
+@dataclasses.dataclass(frozen=True)
 class WithBasis(AbstractSolver):
     """Any solver, with the prior's basis functions integrated out."""
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
-from mercer.solvers.host import AbstractHostState
+from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import AbstractSolver, Cost, Sites, SolverError
 
 PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
 
 
+@dataclasses.dataclass(frozen=True)
 class Dense(AbstractSolver):
     """Exact Gaussian algebra with a Cholesky factor.
 
@@ -25,11 +26,11 @@ class Dense(AbstractSolver):
     "jax" if any leaf is traced, else "lapack".
     """
 
-    backend: str = eqx.field(static=True, default="auto")
+    backend: str = "auto"
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
 
-    def __check_init__(self):
+    def __post_init__(self):
         if self.backend not in ("auto", "lapack", "jax"):
             raise ValueError(f"Dense.backend must be 'auto', 'lapack' or 'jax', got {self.backend!r}.")
 
@@ -54,7 +55,7 @@ class Workspace:
     """Encoded inputs cut into tiles, and one buffer, reused while X stays the same."""
 
     def __init__(self, prior, X):
-        self.X = X
+        self.X, self.columns = X, Columns(X)
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
         self._buffer: np.ndarray | None = None
@@ -70,10 +71,10 @@ class DenseState(AbstractHostState):
     """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2. A State made with a workspace is valid until the next one is."""
 
     def __init__(self, prior, X, sites: Sites, workspace: Workspace | None = None):
-        super().__init__(prior, X, sites, "dense")
-        self.kernel = strip(prior.kernel)
         own = workspace is None
         workspace = workspace or Workspace(prior, X)
+        super().__init__(prior, X, sites, workspace.columns, "dense")
+        self.kernel = strip(prior.kernel)
         self.panels = workspace.panels
         self.root = np.sqrt(self.precision)
         self.U: np.ndarray | None = np.empty((X.shape[0],) * 2) if own else workspace.buffer()
@@ -129,12 +130,9 @@ class DenseState(AbstractHostState):
         by_dual = (1.0 - kappa / safe) / safe
         prior = tiles.diagonal(self.kernel, self.panels)
         weak = W * prior < 1.0  # here the site says little and by_dual loses digits
-        if not weak.any() or self.U is None and (W > 0).all():
+        if not weak.any():
             return by_dual
         return np.where(weak, prior - self._explained(self.panels, prior.shape[0]), by_dual)
-
-    def _needs_variances_early(self):
-        return bool((self.precision == 0).any())
 
     def _explained(self, panels, m: int) -> np.ndarray:
         """diag(K_* R K_*') for the rows of `panels`, in blocks."""

@@ -9,7 +9,9 @@ With b = R a, and N = I - R K:
 from __future__ import annotations
 
 import abc
+import functools
 
+import jax
 import numpy as np
 
 from mercer.linalg import tiles
@@ -21,10 +23,10 @@ from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverErro
 class AbstractHostState(AbstractState):
     """State on NumPy arrays with one latent function."""
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, who: str):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns, who: str):
         if sites.centre.shape[1] != 1:
             raise SolverError(f"solver '{who}' works with one latent function; these sites have {sites.centre.shape[1]}.")
-        self.prior, self.X, self.sites = prior, X, sites
+        self.prior, self.X, self.sites, self.columns = prior, X, sites, columns
         self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
         self.slope = None if sites.slope is None else sites.slope[:, 0]
         if not np.isfinite(self.precision).all() or not np.isfinite(self.centre).all():
@@ -102,10 +104,11 @@ class AbstractHostState(AbstractState):
         if apply_bar is not None:
             V, Ybar = apply_bar
             applied = (V, Ybar, self.apply(V), self.apply(Ybar))
-        variances = self.variances() if ln and self._needs_variances_early() else None
+        silent = bool((self.precision == 0).any())
+        variances = self.variances() if ln and silent else None
         self.prepare_inverse(consume)
-        if variances is None and ln:
-            variances = self.variances()
+        if ln and not silent:  # by alpha's own equation: what the derivative of log Z + 1/2 log W needs is accurate to rounding
+            variances = (1.0 - self.kappa() / self.precision) / self.precision
 
         m_bar, c_bar, g_bar, W_bar = (np.zeros(n) for _ in range(4))
         P, Q = [], []
@@ -144,13 +147,10 @@ class AbstractHostState(AbstractState):
             W_bar += self.weighted_squares(k, v)
         columns = (np.stack(P, 1), np.stack(Q, 1)) if P else (np.zeros((n, 1)), np.zeros((n, 1)))
         kernel_bar, inputs_bar = self.pull_kernel(-0.5 * ln, *columns, k, v, inputs)
-        mean_leaves = pull_mean(self.prior.mean, self.X, m_bar)
+        mean_leaves = pull_mean(self.prior.mean, self.columns, m_bar)
         slope = None if self.slope is None else g_bar[:, None]
         prior_bar = PriorBar(kernel_bar, mean_leaves)
         return Cotangents(prior_bar, Sites(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
-
-    def _needs_variances_early(self) -> bool:
-        return False
 
 
 class PriorBar:
@@ -164,8 +164,18 @@ def _mean_value(mean, X):
     return mean.value(X)
 
 
-def pull_mean(mean, X: np.ndarray, bar: np.ndarray):
+def pull_mean(mean, columns: Columns, bar: np.ndarray):
     """Cotangents of the mean's leaves."""
     mean = strip(mean)
-    panels = tiles.Panels(X, tiles.tile_size(X.shape[0]))
-    return tiles.pull_rows(_mean_value, mean, panels, bar)
+    return tiles.pull_rows(_mean_value, mean, columns.panels, bar) if jax.tree.leaves(mean) else mean
+
+
+class Columns:
+    """The inputs as they came, cut into tiles the first time somebody asks."""
+
+    def __init__(self, X: np.ndarray):
+        self.X = X
+
+    @functools.cached_property
+    def panels(self) -> tiles.Panels:
+        return tiles.Panels(self.X, tiles.tile_size(self.X.shape[0]))

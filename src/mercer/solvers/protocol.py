@@ -13,22 +13,26 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
-import equinox as eqx
+import jax
 import numpy as np
 
 from mercer.prior import AbstractPrior
 
 
-class Sites(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sites:
     """Gaussian sites, one row per datum and L columns (latent functions): centre c, precision W, slope g (None: zero)."""
 
     centre: Any
     precision: Any
     slope: Any = None
 
-    def __check_init__(self):
+    def __post_init__(self):
+        if any(a is not None and not hasattr(a, "shape") for a in (self.centre, self.precision, self.slope)):
+            return  # inside a tree transformation
         shapes = {np.shape(a) for a in (self.centre, self.precision, self.slope) if a is not None}
         if len(shapes) != 1 or len(next(iter(shapes))) != 2:
             raise ValueError(f"sites need centre, precision and slope of one shape (n, L), got {sorted(map(str, shapes))}.")
@@ -51,25 +55,15 @@ class Cost:
     bytes: float
 
 
-class Bars(NamedTuple):
-    """Cotangents of what a State says; absent ones cost nothing."""
-
-    log_normaliser: float = 0.0
-    mean: np.ndarray | None = None
-    var: np.ndarray | None = None
-    alpha: np.ndarray | None = None
-    kappa: np.ndarray | None = None
-    apply: tuple[np.ndarray, np.ndarray] | None = None  # (V, cotangent of R V)
-
-
 class SolverError(ValueError):
     """A solver was asked for something it does not do; the message names one that does."""
 
 
-class AbstractSolver(eqx.Module):
-    """How Gaussian algebra is done."""
+@dataclasses.dataclass(frozen=True)
+class AbstractSolver(abc.ABC):
+    """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, whiten, sample, full, stream."""
 
-    offers: eqx.AbstractClassVar[frozenset[str]]
+    offers: ClassVar[frozenset[str]]
 
     @abc.abstractmethod
     def factor(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:

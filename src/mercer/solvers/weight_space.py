@@ -5,22 +5,23 @@ K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
-from mercer.solvers.host import AbstractHostState
+from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import AbstractSolver, Cost, SolverError
 
 
+@dataclasses.dataclass(frozen=True)
 class WeightSpace(AbstractSolver):
     """Exact for kernels of finite rank: constant, linear, polynomial, features, and their sums and products."""
 
-    rank: int | None = eqx.field(static=True, default=None)  # for `cost` only; the kernel knows its own
+    rank: int | None = None  # for `cost` only; the kernel knows its own
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream"})
 
@@ -43,6 +44,7 @@ class Workspace:
     """Encoded inputs cut into tiles."""
 
     def __init__(self, prior, X):
+        self.columns = Columns(X)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0]))
 
 
@@ -54,7 +56,7 @@ class WeightSpaceState(AbstractHostState):
     """Posterior over p whitened weights w ~ N(0, I), f = m + Psi w: `weights()` gives its mean and covariance."""
 
     def __init__(self, prior, X, sites, workspace: Workspace):
-        super().__init__(prior, X, sites, "weight_space")
+        super().__init__(prior, X, sites, workspace.columns, "weight_space")
         self.kernel = strip(prior.kernel)
         self.panels = workspace.panels
         self.Psi = tiles.map_rows(_features, self.kernel, self.panels)

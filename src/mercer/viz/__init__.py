@@ -1,0 +1,26 @@
+"""Pictures. Each function draws on `ax` (or a new figure), labels it, and returns the Axes; none calls `plt.show()`.
+
+>>> ax = viz.posterior(model, xlabel="time / s", ylabel="height / m")
+>>> ax.figure.savefig("fit.png")
+
+The functions that ask for a `model` take what conditioning or fitting returned: a Posterior, a Fit or a fitted estimator.
+Colours are those of Okabe and Ito, which colour-blind people can tell apart. matplotlib is imported by the first picture.
+"""
+
+from mercer.viz._checks import calibration, evidence_profile, fit_history, observed_vs_predicted, relevance
+from mercer.viz._curves import components, forecast, posterior, prior
+from mercer.viz._weights import posterior_covariance, smoother_weights
+
+__all__ = [
+    "calibration",
+    "components",
+    "evidence_profile",
+    "fit_history",
+    "forecast",
+    "observed_vs_predicted",
+    "posterior",
+    "posterior_covariance",
+    "prior",
+    "relevance",
+    "smoother_weights",
+]

@@ -1,0 +1,139 @@
+"""The command line: `mercer demo`, `mercer fit`, `mercer predict`, `mercer info`. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+
+app = typer.Typer(
+    name="mercer",
+    help="Gaussian processes for people with data: predictions with honest uncertainty, and how far to trust them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Entry point of the `mercer` command."""
+    app()
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from mercer import __version__
+
+        typer.echo(f"mercer {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+@one_line_errors
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .pdf or .svg).")] = Path("mercer_demo.png"),
+    quick: Annotated[bool, typer.Option("--quick", help="Use every third month only.")] = False,
+) -> None:
+    """Learn the CO2 record of Mauna Loa and look twenty years ahead.
+
+    Fits trend + season + irregularities to the monthly means that come with the package, says what was learned, and draws it.
+    """
+    from mercer.app.demo import run
+
+    _writable(out)
+    with warnings_as_notes():
+        run(out, quick)
+
+
+@app.command()
+@one_line_errors
+def fit(
+    data: Annotated[Path, typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line.")],
+    target: Annotated[str, typer.Option(help="Column to predict. Rows where it is empty are left out.")],
+    out: Annotated[Path, typer.Option(help="Where to save the model, for example model.mercer.")],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to predict from, separated by commas (default: all other numeric ones).")
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(help='Covariance function in the units of the data, as in "SE() + Periodic(period=1)" (default: one that suits most data).'),
+    ] = None,
+    restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
+    noise: Annotated[float | None, typer.Option(help="Noise variance to start from, in squared units of the target.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Fit a Gaussian process to a table, say what was learned and how good it is, and save it.
+
+    Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot weather.png
+    """
+    from mercer.app import work
+
+    for path in (out, plot):
+        if path is not None:
+            _writable(path)
+    X, y, notes = work.training_data(data, target, features)
+    with warnings_as_notes(quiet):
+        model = work.fit_model(X, y, kernel, restarts, noise, seed, progress=not quiet)
+    model.save(out)
+    if plot is not None:
+        work.draw_fit(model, y, target, plot)
+    if quiet:
+        return
+    for line in notes:
+        note(line)
+    typer.echo(model.summary())
+    typer.echo()
+    show_table("Left out one at a time, each datum predicted from the others", *work.quality(model, y, target))
+    typer.echo(f"saved {out}" + (f", drawn {plot}" if plot else ""))
+
+
+@app.command()
+@one_line_errors
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")],
+    new: Annotated[Path, typer.Argument(help="Table with the columns the model was fitted to, .csv or .parquet.")],
+    out: Annotated[Path, typer.Option(help="Where to write the table with the predictions, .csv or .parquet.")],
+    level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
+    latent: Annotated[bool, typer.Option("--latent", help="Predict the noise-free function instead of new observations.")] = False,
+) -> None:
+    """Predict the rows of a table: adds the columns mean, std, lower and upper to it.
+
+    Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
+    """
+    from mercer.app import work
+
+    _writable(out)
+    with warnings_as_notes():
+        rows = work.predict(model, new, out, level, latent)
+    typer.echo(f"predicted {rows} row{'s' if rows != 1 else ''} into {out}")
+
+
+@app.command()
+@one_line_errors
+def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")]) -> None:
+    """What is in a saved model: columns, kernel, hyperparameters, evidence, versions."""
+    from mercer.app import work
+
+    for title, columns, rows in work.describe(model):
+        show_table(title, columns, rows, left=len(columns))
+
+
+def _writable(path: Path) -> None:
+    """Refuse before the work is done, not after."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Talking to a person in a terminal: tables, notes, and errors of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ParamSpec
+
+import typer
+
+P = ParamSpec("P")
+EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError)
+
+
+def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose errors become one line on stderr and exit code 1; MERCER_TRACEBACK=1 shows where they came from."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get("MERCER_TRACEBACK"):
+                raise
+            message = " ".join(str(error).split())
+            if not isinstance(error, EXPECTED):
+                message = f"unexpected {type(error).__name__}: {message} (MERCER_TRACEBACK=1 shows where)"
+            typer.echo(f"mercer: {message}", err=True)
+            raise typer.Exit(1) from None
+
+    return wrapped
+
+
+def note(message: str) -> None:
+    """Something worth knowing, on stderr."""
+    typer.echo(f"note: {message}", err=True)
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings inside become notes, each said once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in dict.fromkeys(" ".join(str(w.message).split()) for w in caught):
+        note(message)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+    """A table on stdout: the first `left` columns flush left, the others right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(highlight=False)
+    console.print(table)

@@ -1,0 +1,191 @@
+"""Tables in files: CSV by Python's csv module, Parquet through pyarrow; a table is a dict of columns (numpy arrays of one length)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Table = dict[str, np.ndarray]
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+
+
+class TableError(ValueError):
+    """A file that cannot be read or used as a table, with what is wrong and where."""
+
+
+def read_table(path: str | Path) -> Table:
+    """The columns of a .csv or .parquet file: float64 where every cell is a number or empty (NaN), else arrays of text.
+
+    >>> table = read_table("weather.csv")
+    >>> table["temperature"].dtype
+    dtype('float64')
+    """
+    path = Path(path)
+    return _reader(path)(path)
+
+
+def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
+    """Columns to a .csv or .parquet file; numbers keep every digit."""
+    path = Path(path)
+    ending = _ending(path)
+    if ending == ".parquet":
+        pyarrow, parquet = _pyarrow(path)
+        parquet.write_table(pyarrow.table({name: pyarrow.array(_cells(column)) for name, column in table.items()}), path)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
+
+
+def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str) -> Table:
+    """The named columns, all numbers and none missing; else an error that names the column and the row."""
+    chosen = {}
+    for name in names:
+        column = _column(table, name, source)
+        if column.dtype.kind not in "fiub":
+            row, cell = next((i, cell) for i, cell in enumerate(column) if _number(cell) is None)
+            raise TableError(
+                f"{source}: column {name!r} is not numeric (found {str(cell)!r} in row {row + 1}): encode it as numbers, or leave it out."
+            )
+        bad = ~np.isfinite(column)
+        if bad.any():
+            row = int(np.argmax(bad))
+            what = "no value" if np.isnan(column[row]) else "an infinite value"
+            raise TableError(
+                f"{source}: column {name!r} has {what} in row {row + 1} (and {int(bad.sum())} such rows in all): fill or remove them."
+            )
+        chosen[name] = np.asarray(column, np.float64)
+    return chosen
+
+
+def drop_missing(table: Mapping[str, np.ndarray], name: str, source: str) -> tuple[Table, int]:
+    """The table without the rows where column `name` is missing, and how many those were."""
+    column = _column(table, name, source)
+    keep = ~np.isnan(column) if column.dtype.kind == "f" else np.array([not _missing(cell) for cell in column], bool)
+    if not keep.any():
+        raise TableError(f"{source}: column {name!r} is empty in every row.")
+    return {key: values[keep] for key, values in table.items()}, int((~keep).sum())
+
+
+def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarray:
+    if name not in table:
+        raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+    return table[name]
+
+
+# --- formats
+
+
+def _ending(path: Path) -> str:
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet"):
+        raise TableError(f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv or .parquet.")
+    return ending
+
+
+def _reader(path: Path):
+    ending = _ending(path)
+    if not path.is_file():
+        raise TableError(f"{path}: there is no such file.")
+    return _read_parquet if ending == ".parquet" else _read_csv
+
+
+def _read_csv(path: Path) -> Table:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not a text file in UTF-8.") from None
+    first = text.split("\n", 1)[0]
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    header = [name.strip() for name in next(rows, [])]
+    if not header:
+        raise TableError(f"{path} is empty.")
+    _check_header(header, path)
+    cells: list[list[str]] = []
+    try:
+        for row in rows:
+            if row and len(row) != len(header):
+                raise TableError(f"{path}: line {rows.line_num} has {len(row)} cells, but the header has {len(header)}.")
+            if row:
+                cells.append(row)
+    except csv.Error as error:
+        raise TableError(f"{path}: line {rows.line_num}: {error}.") from None
+    if not cells:
+        raise TableError(f"{path} has a header but no rows.")
+    return {name: _parse([row[j].strip() for row in cells]) for j, name in enumerate(header)}
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        what = "columns without a name" if twice == [""] else f"more than one column called {', '.join(map(repr, twice))}"
+        raise TableError(f"{path}: the first line must name the columns, but there are {what}.")
+    if all(_number(name) is not None for name in header):
+        raise TableError(f"{path}: the first line must name the columns, but it holds the numbers {', '.join(header[:4])}.")
+
+
+def _read_parquet(path: Path) -> Table:
+    pyarrow, parquet = _pyarrow(path)
+    try:
+        table = parquet.read_table(path)
+    except pyarrow.ArrowInvalid as error:
+        raise TableError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}).") from None
+    if table.num_rows == 0:
+        raise TableError(f"{path} has no rows.")
+    out: Table = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        numbers = ("is_integer", "is_floating", "is_boolean", "is_decimal")
+        if any(getattr(pyarrow.types, test)(column.type) for test in numbers):
+            out[name] = np.array([np.nan if v is None else float(v) for v in column.to_pylist()])
+        else:
+            out[name] = np.array([None if v is None else v if isinstance(v, str) else str(v) for v in column.to_pylist()], object)
+    return out
+
+
+def _pyarrow(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise TableError(f'{path}: Parquet needs pyarrow: pip install "mercer[parquet]".') from None
+    return pyarrow, pyarrow.parquet
+
+
+# --- cells
+
+
+def _parse(cells: list[str]) -> np.ndarray:
+    numbers = [np.nan if _missing(cell) else _number(cell) for cell in cells]
+    return np.array(cells, object) if any(v is None for v in numbers) else np.array(numbers, np.float64)
+
+
+def _missing(cell: Any) -> bool:
+    return cell is None or str(cell).strip().lower() in MISSING
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return None if "_" in str(cell) else float(cell)
+    except (TypeError, ValueError):
+        return None
+
+
+def _cells(column: Any) -> list[Any]:
+    """Python values, None where there is none."""
+    array = np.asarray(column)
+    return [None if np.isnan(v) else v for v in array.tolist()] if array.dtype.kind == "f" else array.tolist()
+
+
+def _whole(cells: list[Any]) -> list[Any]:
+    """A column of whole numbers without decimals: years stay years."""
+    numbers = [v for v in cells if isinstance(v, float)]
+    if numbers and all(v.is_integer() and abs(v) < 2**53 for v in numbers):
+        return [int(v) if isinstance(v, float) else v for v in cells]
+    return cells

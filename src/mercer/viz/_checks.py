@@ -1,0 +1,136 @@
+"""Is the model any good? Relevance of inputs, calibration, the course of a fit, the evidence along one hyperparameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.metrics import calibration_curve
+from mercer.params import parameters, replace_leaves
+from mercer.viz._style import BLACK, BLUE, CYCLE, GREEN, GREY, VERMILLION, frame, half_width, legend, percent
+
+
+def calibration(y: Any, mean: Any, std: Any, ax: Any = None, levels: Any = None) -> Any:
+    """How often central intervals of N(mean, std²) held y, against how often they claim to.
+
+    A curve below the diagonal claims too much certainty. The grey band is where a calibrated model's curve lies, at each level,
+    for 95 % of samples of this size.
+
+    >>> loo = post.loo()
+    >>> viz.calibration(y, loo.mean, np.sqrt(loo.variance))
+    """
+    from scipy.stats import binom
+
+    nominal, empirical = calibration_curve(y, mean, std, levels)
+    n = np.size(y)
+    ax = frame(ax, "nominal coverage", "observed coverage", size=(4.2, 4.0))
+    fine = np.linspace(0.005, 0.995, 199)
+    low, high = (binom.ppf(q, n, fine) / n for q in (0.025, 0.975))
+    ax.fill_between(fine, low, high, color=GREY, alpha=0.25, linewidth=0, label="chance (95 %)")
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9)
+    ax.plot(nominal, empirical, "o-", color=BLUE, markersize=3.5, linewidth=1.3, label=f"predictions, n = {n}")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    legend(ax)
+    return ax
+
+
+def observed_vs_predicted(y: Any, mean: Any, std: Any = None, ax: Any = None, level: float = 0.95, label: str = "y") -> Any:
+    """Observations against predictions, with central intervals where `std` is given; good predictions lie on the line.
+
+    >>> loo = post.loo()
+    >>> viz.observed_vs_predicted(y, loo.mean, np.sqrt(loo.variance))
+    """
+    y, mean = np.ravel(y), np.ravel(mean)
+    ax = frame(ax, f"predicted {label}", f"observed {label}", size=(4.2, 4.0))
+    ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
+    ax.plot(ends, ends, color=GREY, linewidth=0.9)
+    if std is not None:
+        bars = half_width(level) * np.ravel(std)
+        ax.errorbar(mean, y, xerr=bars, fmt="none", ecolor=BLUE, alpha=0.35, elinewidth=0.8, label=percent(level))
+    size = float(np.clip(40 / np.sqrt(len(y)), 2.0, 5.0))
+    ax.plot(mean, y, "o", color=BLUE, markersize=size, markeredgewidth=0, label="data")
+    legend(ax)
+    return ax
+
+
+def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
+    """Bars of how much each input matters to a fitted estimator (`relevance_`), the `top` ones, largest first.
+
+    Also takes a dict from names to numbers.
+
+    >>> viz.relevance(GPRegressor().fit(df[["a", "b", "c"]], df["y"]))
+    """
+    values = dict(_relevance(model))
+    order = sorted(values, key=values.__getitem__)[-top:]
+    ax = frame(ax, "relevance", "", size=(5.2, 0.9 + 0.32 * len(order)))
+    ax.ticklabel_format(style="plain", axis="x")
+    ax.barh([str(name) for name in order], [values[name] for name in order], color=BLUE, height=0.65)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _relevance(model: Any) -> Any:
+    found = getattr(model, "relevance_", model)
+    if hasattr(found, "items"):
+        return found
+    values = np.atleast_1d(np.asarray(found, float))
+    names = getattr(model, "feature_names_in_", None)
+    return zip(names if names is not None else [f"x{i}" for i in range(len(values))], values, strict=True)
+
+
+def fit_history(fit: Any, ax: Any = None) -> Any:
+    """How far each start of a fit was from the best it could do, evaluation by evaluation, in units of the objective (nats for the evidence).
+
+    Evaluations on fewer data (the coarse stage of large fits) are compared among themselves.
+
+    >>> viz.fit_history(mercer.fit(model, X, y, restarts=3))
+    """
+    fit = getattr(fit, "fit_", fit)
+    ax = frame(ax, "evaluation", f"{fit.objective} below the best")
+    ax.set_yscale("log")
+    sizes = {e.size for e in fit.history}
+    best = {size: max(e.value for e in fit.history if e.size == size) for size in sizes}
+    runs: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    for i, e in enumerate(fit.history):
+        runs.setdefault((e.start, e.size), []).append((i + 1, best[e.size] - e.value))
+    floor = 1e-4
+    for ((start, size), points), color in zip(runs.items(), CYCLE * (1 + len(runs)), strict=False):
+        at, gap = np.array([p for p in points if np.isfinite(p[1])]).reshape(-1, 2).T
+        label = f"{start} ({size} data)" if len(sizes) > 1 else start
+        ax.plot(at, np.maximum(gap, floor), ".-", color=color, linewidth=1, markersize=4, label=label)
+    ax.set_ylim(bottom=floor / 2)
+    legend(ax, columns=4)
+    return ax
+
+
+def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any = None, xlabel: str | None = None) -> Any:
+    """Log evidence along one hyperparameter, and the two terms that it balances: data fit and complexity (GPML Fig. 5.3).
+
+    `model` is a mercer.Model; `name` is dotted, as in `summary()`; the other hyperparameters stay as they are. Data fit is -½ (y - m)' K_y⁻¹ (y - m);
+    complexity, -½ log|K_y| - n/2 log 2π, is the rest.
+
+    >>> viz.evidence_profile(model, X, y, "kernel.lengthscale", np.geomspace(0.1, 10, 60))
+    """
+    shapes = {p.name: np.shape(p.value) for p in parameters(model)}
+    if name not in shapes:
+        raise ValueError(f"no hyperparameter named {name!r}; there are {list(shapes)}.")
+    values = np.ravel(np.asarray(values, float))
+    total, fit = np.empty(len(values)), np.empty(len(values))
+    for i, value in enumerate(values):
+        post = replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y)
+        residual = post.y - np.asarray(post.model.gp.mean.value(post.inputs.values))
+        total[i], fit[i] = post.log_evidence, -0.5 * residual @ np.ravel(post.state.alpha)
+    ax = frame(ax, xlabel or name, "log probability / nats")
+    if values.min() > 0 and values.max() > 10 * values.min():
+        ax.set_xscale("log")
+    ax.plot(values, fit, color=GREEN, linewidth=1.5, linestyle="--", label="data fit")
+    ax.plot(values, total - fit, color=VERMILLION, linewidth=1.5, linestyle="-.", label="complexity")
+    ax.plot(values, total, color=BLUE, linewidth=2.0, label="log evidence")
+    best = int(np.argmax(total))
+    ax.plot(values[best], total[best], "o", color=BLACK, markersize=5, label=f"best, {values[best]:.3g}", zorder=3)
+    span = total.max() - np.median(total)
+    ax.set_ylim(bottom=max(min(fit.min(), (total - fit).min(), total.min()), total.max() - 6 * max(span, 1.0)))
+    legend(ax)
+    return ax

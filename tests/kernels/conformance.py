@@ -1,0 +1,103 @@
+"""What every kernel is put through. A new kernel joins by one line in `CASES`.
+
+`CASES` holds (name, kernel, columns): columns is their number, or a function (rng, n) -> inputs for a kernel that wants particular ones
+(positive times, strings). `composites()` draws random kernels built with + * scale power and .on, together with what they should equal.
+"""
+
+import functools
+import operator
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mercer import kernels as k
+from mercer.params import fixed, param
+
+CASES = [
+    ("se", k.SE(0.7, 1.3), 1),
+    ("se-ard", k.SE([0.6, 1.1, 2.0], 2.0), 3),
+    ("se-six-columns", k.SE(2.5, 0.8), 6),
+    ("se-forty-columns", k.SE(6.0), 40),
+    ("se-loadings", k.SE([1.0, 2.0], 0.9, loadings=[[0.5], [-0.3]]), 2),
+    ("matern-1/2", k.Matern(0.8, 1.5, nu=0.5), 2),
+    ("matern-3/2", k.Matern(0.8, 1.5, nu=1.5), 2),
+    ("matern-5/2", k.Matern([0.8, 1.4], 1.5, nu=2.5), 2),
+    ("matern-7/2", k.Matern(0.8, nu=3.5), 1),
+    ("matern-any-order", k.Matern(0.8, 1.5, nu=1.2), 2),
+    ("matern-learned-order", k.Matern(0.8, 1.5, nu=param(1.7)), 2),
+    ("rational-quadratic", k.RationalQuadratic(0.9, 1.2, alpha=0.7), 2),
+    ("gamma-exponential", k.GammaExponential(0.9, 1.2, gamma=1.4), 2),
+    ("periodic", k.Periodic(1.3, 0.8, 2.0), 1),
+    ("periodic-vectors", k.Periodic([1.3, 0.7], [0.8, 1.5], 2.0), 2),
+    ("constant", k.Constant(0.6), 2),
+    ("linear", k.Linear(0.6), 2),
+    ("linear-ard", k.Linear([0.6, 1.7]), 2),
+    ("polynomial", k.Polynomial(3, 0.5, 0.3), 2),
+    ("polynomial-homogeneous", k.Polynomial(2, fixed(0.0), 0.3), 2),
+    ("sum", k.SE(0.7, 1.3) + k.Linear(0.5) + 0.4, 2),
+    ("product", k.SE(0.7, 1.3) * k.Linear(0.5), 2),
+    ("scale", 1.7 * (k.SE(0.7) + k.Matern(2.0, nu=0.5)), 2),
+    ("power", (k.SE(0.7) + k.Linear()) ** 2, 2),
+    ("on", k.Matern([0.8, 1.1], nu=2.5).on(2, 0), 3),
+    ("sum-of-columns", k.SE(0.7).on(0) + k.Linear(0.5).on(1), 2),
+    ("square-of-additive", (k.Linear(0.5).on(0) + k.Constant(0.3)) ** 2 * k.Linear().on(1), 2),
+    (
+        "co2",
+        k.SE(6.0, 2.0)
+        + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3)
+        + k.RationalQuadratic(1.2, 0.6, alpha=0.78)
+        + k.SE(0.3, 0.2),
+        1,
+    ),
+]
+
+
+def inputs(columns, n: int, seed: int = 0):
+    """n inputs for a case."""
+    rng = np.random.default_rng(seed)
+    return columns(rng, n) if callable(columns) else rng.normal(size=(n, columns))
+
+
+# ------------------------------------------------------------------------------------------------- random composites
+
+LEAVES = (
+    k.SE(0.8, 1.2),
+    k.Matern(0.9, nu=1.5),
+    k.RationalQuadratic(1.1, alpha=0.6),
+    k.Periodic(1.4, 0.9),
+    k.Linear(0.7),
+    k.Constant(0.5),
+)
+
+
+def composites(d: int = 2):
+    """Strategy of (kernel, covariance): a random composite, and a function X -> its covariance matrix made of the leaves' own."""
+    leaf = st.sampled_from(LEAVES).map(lambda kernel: (kernel, kernel))
+    return st.recursive(leaf, lambda inner: st.one_of(*_steps(inner, d)), max_leaves=4)
+
+
+def _steps(inner, d):
+    pairs = st.lists(inner, min_size=2, max_size=3)
+    columns = st.integers(0, d - 1)
+    scales = st.sampled_from([0.25, 1.0, 3.0])
+    return (
+        pairs.map(lambda parts: _combine(operator.add, parts)),
+        pairs.map(lambda parts: _combine(operator.mul, parts)),
+        st.tuples(scales, inner).map(lambda p: (p[0] * p[1][0], lambda X: p[0] * p[1][1](X))),
+        inner.map(lambda part: (part[0] ** 2, lambda X: part[1](X) ** 2)),
+        st.tuples(inner, columns).map(lambda p: (p[0][0].on(0), p[0][1]) if d == 1 else _on(*p[0], p[1])),
+    )
+
+
+def _combine(op, parts):
+    kernels, values = zip(*parts, strict=True)
+    return functools.reduce(op, kernels), lambda X: functools.reduce(op, [value(X) for value in values])
+
+
+def _on(kernel, value, column):
+    """Only kernels that read every column can be moved to another one; a nested choice reads the only column left."""
+    try:
+        kernel.bind(1)
+    except ValueError:
+        return kernel, value
+    return kernel.on(column), lambda X: value(X[:, [column]])

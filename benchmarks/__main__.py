@@ -42,7 +42,9 @@ def run(
     results: dict[str, Any] = {"machine": machine(), "quick": quick, "threads": THREADS, "tasks": {}}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        settings = Run(Path(folder), tuple(names), quick, 1 if quick else repeats, lambda text: console.log(text))
+        settings = Run(
+            Path(folder), tuple(names), quick, 1 if quick else repeats, lambda text: console.print(text, style="dim")
+        )
         for name in chosen:
             try:
                 outcome = TASKS[name](settings)
@@ -63,7 +65,7 @@ def run(
 def setup(peers: Peers = None) -> None:
     """Create the peers' environments under benchmarks/envs (several GB, some minutes); finished ones are kept."""
     for name in listed(peers, list(REQUIREMENTS), REQUIREMENTS, "peer"):
-        console.log(f"environment of {name}")
+        console.print(f"environment of {name}")
         create(name)
 
 
@@ -102,6 +104,8 @@ def show(outcome: Outcome) -> None:
         target = target if check.least is None else f"at least {check.least:g}"
         verdict = "" if not target else "[green]met[/green]" if check.met else "[red]missed[/red]"
         console.print(f"  {check.label}: [bold]{check.value:.4g}[/bold] {target} {verdict}", highlight=False)
+    for note in outcome.notes:
+        console.print(f"  {note}", style="dim", highlight=False)
     for error in outcome.errors:
         console.print(f"  error: {error}", style="red", markup=False, highlight=False)
 

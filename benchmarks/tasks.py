@@ -55,11 +55,12 @@ class Check:
 
 @dataclass
 class Outcome:
-    """A task's table, its targets, what went wrong, and the raw answers."""
+    """A task's table, its targets, what else to say, what went wrong, and the raw answers."""
 
     title: str
     rows: list[dict[str, Any]] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     raw: dict[str, Any] = field(default_factory=dict)
 
@@ -99,7 +100,7 @@ def evidence(run: Run) -> Outcome:
     most = None if run.quick else 1.6
     outcome.checks.append(Check(f"n = {largest}: peak memory / n^2 doubles", memory["bytes"] / memory["square"], most))
     run.say("compilations as n changes")
-    sizes = [100, 101, 150, 200] if run.quick else [1000, 1001, 1100, 1537, 2300]
+    sizes = [150, 151, 180, 200] if run.quick else [1000, 1001, 1100, 1537, 2300]
     with Worker("mercer") as mercer:
         compiled = mercer.ask("evidence_compilations", data=run.data(max(sizes)), sizes=sizes)
     outcome.raw["compilations"] = compiled
@@ -136,6 +137,7 @@ def fit(run: Run) -> Outcome:
         seconds = [turn["seconds"] for turn in turns]
         reached = log_evidence(X, y, last["lengthscale"], last["variance"], last["noise_variance"])
         outcome.raw[name] = {"turns": turns, "log_evidence": reached, "best": min(seconds)}
+        outcome.notes.append(", ".join(f"{package} {version}" for package, version in last["versions"].items()))
         outcome.rows.append(
             {
                 "library": name,
@@ -144,7 +146,6 @@ def fit(run: Run) -> Outcome:
                 "median s": median(seconds),
                 "evaluations": last["evaluations"],
                 "log evidence": reached,
-                "versions": " ".join(f"{package} {version}" for package, version in last["versions"].items()),
             }
         )
     best = max((row["log evidence"] for row in outcome.rows), default=np.nan)

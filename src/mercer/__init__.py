@@ -16,7 +16,7 @@ def _compilation_cache() -> None:
     """Compiled functions are kept in the user's cache folder (MERCER_CACHE names another, empty switches it off)."""
     default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer" / "xla"
     folder = os.environ.get("MERCER_CACHE", str(default))
-    if folder and not jax.config.jax_compilation_cache_dir:
+    if folder and not getattr(jax.config, "jax_compilation_cache_dir", None):
         jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
@@ -43,7 +43,7 @@ _LAZY = {
 }
 _ROOMS = (
     "datasets", "decide", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
-    "relatives", "solvers", "viz",
+    "relatives", "solvers", "theory", "viz",
 )  # fmt: skip
 
 __all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]

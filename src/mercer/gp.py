@@ -6,12 +6,14 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
 from mercer.inference import leave_one_out
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Gaussian
+from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
 from mercer.posterior import Posterior
@@ -40,13 +42,28 @@ class GP(AbstractPrior):
         return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver)
 
 
+    def extend(self, X, mean, covariance, Xs) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which follows the prior elsewhere.
+
+        Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_** - K_*'(K^-1 - K^-1 A K^-1) K_*.
+        """
+        inputs, mean = prepare(X, mean)
+        test = as_inputs(Xs, "Xs", inputs.names)
+        K, cross = self.kernel(inputs), self.kernel(inputs, test)
+        L, _ = cholesky(K)
+        G = cho_solve((L, True), cross)  # K^-1 K_*
+        prior = np.asarray(self.mean.value(inputs.values))
+        A = np.asarray(covariance, float)
+        return np.asarray(self.mean.value(test.values)) + G.T @ (mean - prior), self.kernel(test) - cross.T @ G + G.T @ A @ G
+
+
 class Model(Parametrised):
     """A GP and a likelihood: everything that is needed to condition on data, and everything that can be learned.
 
     >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
     """
 
-    gp: GP = eqx.field(metadata={"transparent": True})
+    gp: AbstractPrior = eqx.field(metadata={"transparent": True})
     likelihood: AbstractLikelihood = Gaussian()
 
     def __check_init__(self):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class AbstractHyperprior(abc.ABC):
     @abc.abstractmethod
     def scaled(self, c: float) -> AbstractHyperprior: ...
 
-    proper = True
+    proper: ClassVar[bool] = True
 
 
 def _require(ok: bool, message: str) -> None:
@@ -235,7 +236,7 @@ class Uniform(AbstractHyperprior):
 class Flat(AbstractHyperprior):
     """The improper constant prior: no density to integrate, so an evidence over hyperparameters with it is refused."""
 
-    proper = False
+    proper: ClassVar[bool] = False
 
     def log_prob(self, x):
         return np.zeros_like(x)
@@ -248,3 +249,42 @@ class Flat(AbstractHyperprior):
 
     def scaled(self, c):
         return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Each(AbstractHyperprior):
+    """A prior of its own for every entry of a vector: `Each((LogNormal(0, 1), LogNormal(2, 1)))` for two length-scales.
+
+    `scaled(c)` takes one factor, or one for each entry.
+    """
+
+    priors: tuple[AbstractHyperprior, ...]
+
+    def __post_init__(self):
+        _require(len(self.priors) > 0, "Each needs at least one prior.")
+
+    @property
+    def proper(self):
+        return all(p.proper for p in self.priors)
+
+    def log_prob(self, x):
+        return np.array([p.log_prob(v) for p, v in zip(self.priors, self._entries(x), strict=True)])
+
+    def score(self, x):
+        return np.array([p.score(v) for p, v in zip(self.priors, self._entries(x), strict=True)])
+
+    def sample(self, seed=None, shape=()):
+        rng = np.random.default_rng(seed)
+        if shape not in ((), (len(self.priors),)):
+            raise ValueError(f"Each of {len(self.priors)} priors cannot be sampled in shape {shape}.")
+        return np.array([p.sample(rng) for p in self.priors])
+
+    def scaled(self, c):
+        factors = np.broadcast_to(np.asarray(c, float), (len(self.priors),))
+        return Each(tuple(p.scaled(float(f)) for p, f in zip(self.priors, factors, strict=True)))
+
+    def _entries(self, x):
+        x = np.asarray(x, float)
+        if x.shape != (len(self.priors),):
+            raise ValueError(f"Each of {len(self.priors)} priors needs a vector of as many entries, got shape {x.shape}.")
+        return x

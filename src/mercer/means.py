@@ -12,9 +12,8 @@ from collections.abc import Callable
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
-from mercer.params import ParameterError, Parametrised, hyper, real
+from mercer.params import Hyper, ParameterError, Parametrised, hyper, real
 
 
 class AbstractMean(Parametrised):
@@ -37,7 +36,7 @@ class Zero(AbstractMean):
 class Constant(AbstractMean):
     """m(x) = constant, learned unless `fixed(...)`."""
 
-    constant: ArrayLike = hyper(0.0, real)
+    constant: Hyper = hyper(0.0, real)
 
     def value(self, X):
         return self.constant + 0.0 * X[:, 0]
@@ -46,8 +45,8 @@ class Constant(AbstractMean):
 class Linear(AbstractMean):
     """m(x) = intercept + weights . x, learned unless fixed. `weights` is one number per column."""
 
-    weights: ArrayLike = hyper(0.0, real)
-    intercept: ArrayLike = hyper(0.0, real)
+    weights: Hyper = hyper(0.0, real)
+    intercept: Hyper = hyper(0.0, real)
 
     def value(self, X):
         return self.intercept + (X * self.weights).sum(1)
@@ -120,8 +119,8 @@ class Polynomial(AbstractBasis):
     """
 
     degree: int = eqx.field(default=1, static=True)
-    covariance: ArrayLike | None = hyper(None, real, free=False)
-    weights: ArrayLike | None = hyper(None, real, free=False)
+    covariance: Hyper | None = hyper(None, real, free=False)
+    weights: Hyper | None = hyper(None, real, free=False)
 
     def __check_init__(self):
         if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 0):
@@ -139,8 +138,8 @@ class Features(AbstractBasis):
     """A user's features, X (n, d) -> (n, p); `name` is how a saved model asks for it on loading."""
 
     function: Callable = eqx.field(static=True)
-    covariance: ArrayLike | None = hyper(None, real, free=False)
-    weights: ArrayLike | None = hyper(None, real, free=False)
+    covariance: Hyper | None = hyper(None, real, free=False)
+    weights: Hyper | None = hyper(None, real, free=False)
     name: str = eqx.field(static=True, default="")
 
     def features(self, X):

@@ -14,11 +14,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import numpy as np
+
+
+Hyper: TypeAlias = Any  # a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
 
 
 class ParameterError(ValueError):
@@ -161,7 +164,7 @@ class Parametrised(eqx.Module):
                 info[f.name] = Info(free=False)
             if given is None:
                 continue
-            value = given if isinstance(given, jax.Array) else _as_array(given, f"{type(self).__name__}.{f.name}")
+            value: Any = given if isinstance(given, jax.Array) else _as_array(given, f"{type(self).__name__}.{f.name}")
             if not isinstance(value, jax.core.Tracer):
                 constraint.check(np.asarray(value), f"{type(self).__name__}.{f.name}")
             if f.metadata["structural"] and not explicit and not isinstance(value, jax.core.Tracer):

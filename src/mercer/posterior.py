@@ -61,6 +61,7 @@ class Posterior:
     def variance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
         """Predictive variance (m,) of y, or of f with `latent=True`. `noise_variance` for Xs where the training noise was per datum."""
         mean, variance = self.latent_moments(Xs)
+        assert variance is not None
         return variance if latent else self._likelihood(noise_variance).predict(mean, variance)[1]
 
     def std(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
@@ -109,6 +110,13 @@ class Posterior:
     def loo(self):
         """Leave-one-out predictions of the training data: mean, variance, log_density (5.10-5.12)."""
         return self.loo_rule(self.state, self.y)
+
+    def evidence_terms(self) -> dict[str, float]:
+        """The log evidence as data fit + complexity + constant (5.8); exact for Gaussian noise."""
+        residual = self.y - np.asarray(self.state.prior.mean.value(self.inputs.values))
+        data_fit = float(-0.5 * residual @ np.asarray(self.state.alpha))
+        constant = -0.5 * self.y.shape[0] * float(np.log(2 * np.pi))
+        return {"data_fit": data_fit, "complexity": self.log_evidence - data_fit - constant, "constant": constant}
 
     def prequential(self) -> np.ndarray:
         """log p(y_i | y_1 ... y_(i-1)) for every i, in the order of the data: they sum to the log evidence (C.BAY7)."""

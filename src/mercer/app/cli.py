@@ -24,15 +24,21 @@ def main() -> None:
     app()
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _version(asked: bool) -> None:
+    if asked:
         from mercer import __version__
 
         typer.echo(f"mercer {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -41,7 +47,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .pdf or .svg).")] = Path("mercer_demo.png"),
     quick: Annotated[bool, typer.Option("--quick", help="Use every third month only.")] = False,
 ) -> None:
-    """Learn the CO2 record of Mauna Loa and look twenty years ahead.
+    """Learn the CO2 record of Mauna Loa; look 20 years ahead.
 
     Fits trend + season + irregularities to the monthly means that come with the package, says what was learned, and draws it.
     """
@@ -63,7 +69,9 @@ def fit(
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(help='Covariance function in the units of the data, as in "SE() + Periodic(period=1)" (default: one that suits most data).'),
+        typer.Option(
+            help='Covariance function in the units of the data, as in "SE() + Periodic(period=1)" (default: one that suits most data).'
+        ),
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
     noise: Annotated[float | None, typer.Option(help="Noise variance to start from, in squared units of the target.")] = None,
@@ -71,7 +79,9 @@ def fit(
     plot: Annotated[Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Fit a Gaussian process to a table, say what was learned and how good it is, and save it.
+    """Fit a Gaussian process to a table and save it.
+
+    Says what was learned and how well each datum is predicted by the others.
 
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot weather.png
     """
@@ -105,7 +115,9 @@ def predict(
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
     latent: Annotated[bool, typer.Option("--latent", help="Predict the noise-free function instead of new observations.")] = False,
 ) -> None:
-    """Predict the rows of a table: adds the columns mean, std, lower and upper to it.
+    """Predict the rows of a table with a saved model.
+
+    Writes the table with the further columns mean, std, lower and upper.
 
     Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
     """
@@ -120,7 +132,10 @@ def predict(
 @app.command()
 @one_line_errors
 def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")]) -> None:
-    """What is in a saved model: columns, kernel, hyperparameters, evidence, versions."""
+    """Say what is in a saved model.
+
+    Columns, kernel, hyperparameters, evidence, versions.
+    """
     from mercer.app import work
 
     for title, columns, rows in work.describe(model):

@@ -42,12 +42,12 @@ def note(message: str) -> None:
 
 
 @contextlib.contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Warnings inside become notes, each said once."""
+def warnings_as_notes(quiet: bool = False) -> Iterator[None]:
+    """Warnings inside become notes, each said once; or nothing."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for message in dict.fromkeys(" ".join(str(w.message).split()) for w in caught):
+    for message in () if quiet else dict.fromkeys(" ".join(str(w.message).split()) for w in caught):
         note(message)
 
 

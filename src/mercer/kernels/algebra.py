@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from mercer.kernels.base import AbstractKernel, given, number
 from mercer.kernels.dot import Constant as Constant
-from mercer.params import ParameterError, hyper, positive
+from mercer.params import Hyper, ParameterError, hyper, positive
 
 
 class AbstractComposite(AbstractKernel):
@@ -101,11 +101,10 @@ class Product(AbstractComposite):
 
     def rank(self, d):
         ranks = [f.rank(d) for f in self.factors]
-        return None if None in ranks else int(np.prod(ranks))
+        return None if None in ranks else math.prod(r for r in ranks if r is not None)
 
     def features(self, A):
-        psi = [f.features(a) for f, a in zip(self.factors, self._split(A), strict=True)]
-        return functools.reduce(lambda p, q: (p[:, :, None] * q[:, None, :]).reshape(p.shape[0], -1), psi)
+        return _row_products([f.features(a) for f, a in zip(self.factors, self._split(A), strict=True)])
 
     def amplitude(self):
         return tuple(f"factors.{i}.{name}" for i, f in enumerate(self.factors) for name in f.amplitude())
@@ -115,13 +114,24 @@ class Product(AbstractComposite):
         return tuple(f"factors.{i}.{name}" for i in with_scale[1:] for name in self.factors[i].amplitude())
 
     def formula(self, digits=6):
-        return " * ".join(f"({f.formula(digits)})" if isinstance(f, Sum) else f.formula(digits) for f in self.factors)
+        first, *others = (f.formula(digits) for f in self.factors)
+        return " * ".join([_bracketed(first, "+"), *(_bracketed(text, "+", "*") for text in others)])
+
+
+def _row_products(features):
+    """All products of one column from each factor's features (row-wise Kronecker product)."""
+    return functools.reduce(lambda p, q: (p[:, :, None] * q[:, None, :]).reshape(p.shape[0], -1), features)
+
+
+def _bracketed(formula: str, *operators: str) -> str:
+    """The formula in brackets if one of these operators stands in it."""
+    return f"({formula})" if any(f" {operator} " in formula for operator in operators) else formula
 
 
 class Scale(AbstractComposite):
     """variance * k: an explicit amplitude; the one inside k is held."""
 
-    variance: ArrayLike = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
     kernel: AbstractKernel = Constant()
 
     @property
@@ -185,7 +195,7 @@ class Power(AbstractComposite):
         return None if rank is None else rank**self.exponent
 
     def features(self, A):
-        return Product((self.kernel,) * self.exponent).features(A)
+        return _row_products([self.kernel.features(A)] * self.exponent)
 
     def amplitude(self):
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
@@ -253,6 +263,5 @@ class On(AbstractComposite):
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
     def formula(self, digits=6):
-        inner = self.kernel.formula(digits)
-        inner = f"({inner})" if isinstance(self.kernel, (Sum, Product)) else inner
+        inner = _bracketed(self.kernel.formula(digits), "+", "*", "**")
         return f"{inner}.on({', '.join(map(repr, self.columns))})"

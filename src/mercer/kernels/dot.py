@@ -8,17 +8,16 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from mercer.kernels.base import AbstractKernel
 from mercer.linalg.tiles import rows
-from mercer.params import ParameterError, hyper, nonnegative, positive
+from mercer.params import Hyper, ParameterError, hyper, nonnegative, positive
 
 
 class Constant(AbstractKernel):
     """k = variance: an unknown constant offset with that prior variance."""
 
-    variance: ArrayLike = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
 
     def block(self, A, B):
         return jnp.broadcast_to(self.variance, (rows(A), rows(B)))
@@ -36,7 +35,7 @@ class Linear(AbstractKernel):
     Add `Constant()` for an intercept.
     """
 
-    variance: ArrayLike = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
 
     def block(self, A, B):
         return (A * self.variance) @ B.T
@@ -52,8 +51,8 @@ class Polynomial(AbstractKernel):
     """variance * (x . x' + offset)^degree (4.23): all monomials up to the degree (exactly the degree if offset = 0)."""
 
     degree: int = eqx.field(default=2, static=True)
-    offset: ArrayLike = hyper(1.0, nonnegative)
-    variance: ArrayLike = hyper(1.0, positive)
+    offset: Hyper = hyper(1.0, nonnegative)
+    variance: Hyper = hyper(1.0, positive)
 
     def __check_init__(self):
         if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def _is_kernel(value) -> bool:
     return final and not value.__name__.startswith("Abstract")
 
 
-def _scaled(scale, kernel: AbstractKernel) -> AbstractKernel:
+def _scaled(scale, kernel: Any) -> AbstractKernel:
     """A number before a simple kernel is its variance."""
     if "variance" in kernel.amplitude() and not isinstance(scale, Param):
         variance = np.asarray(kernel.variance)

@@ -11,12 +11,11 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.bessel import matern_correlation
 from mercer.kernels.distance import safe_sqrt, squared_distance
-from mercer.params import ParameterError, Static, hyper, interval, positive, real
+from mercer.params import Hyper, ParameterError, Static, hyper, interval, positive, real
 
 
 class AbstractStationary(AbstractKernel):
@@ -27,9 +26,9 @@ class AbstractStationary(AbstractKernel):
     loadings: None, or (d, k): k further directions, each adding (loadings[:, j] . (x - x'))^2 to r2.
     """
 
-    lengthscale: ArrayLike = hyper(1.0, positive)
-    variance: ArrayLike = hyper(1.0, positive)
-    loadings: ArrayLike | None = hyper(None, real, kw_only=True)
+    lengthscale: Hyper = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
+    loadings: Hyper | None = hyper(None, real, kw_only=True)
 
     @abc.abstractmethod
     def profile(self, r2):
@@ -73,7 +72,7 @@ class Matern(AbstractStationary):
     >>> Matern(nu=1.5, lengthscale=0.7)
     """
 
-    nu: ArrayLike = hyper(2.5, positive, structural=True)
+    nu: Hyper = hyper(2.5, positive, structural=True)
 
     def profile(self, r2):
         nu = self.nu
@@ -100,7 +99,7 @@ def _half_integer(p: int, z):
 class RationalQuadratic(AbstractStationary):
     """(1 + r2 / (2 alpha))^-alpha (4.19): a scale mixture of SEs; alpha -> infinity is the SE."""
 
-    alpha: ArrayLike = hyper(1.0, positive)
+    alpha: Hyper = hyper(1.0, positive)
 
     def profile(self, r2):
         return jnp.exp(-self.alpha * jnp.log1p(r2 / (2.0 * self.alpha)))
@@ -109,7 +108,7 @@ class RationalQuadratic(AbstractStationary):
 class GammaExponential(AbstractStationary):
     """exp(-r^gamma) (4.18), 0 < gamma <= 2: gamma = 1 is the exponential; gamma = 2 the SE with lengthscale / sqrt 2."""
 
-    gamma: ArrayLike = hyper(1.0, interval(0.0, 2.0))
+    gamma: Hyper = hyper(1.0, interval(0.0, 2.0))
 
     def __check_init__(self):
         if not isinstance(self.gamma, jnp.ndarray) and not self.gamma > 0:
@@ -127,14 +126,14 @@ class Periodic(AbstractKernel):
     period: in the units of the inputs. lengthscale: without units, how far along one period values stay alike.
     """
 
-    period: ArrayLike = hyper(1.0, positive)
-    lengthscale: ArrayLike = hyper(1.0, positive)
-    variance: ArrayLike = hyper(1.0, positive)
+    period: Hyper = hyper(1.0, positive)
+    lengthscale: Hyper = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
 
     def block(self, A, B):
         angle_a, angle_b = (jnp.pi * X / self.period for X in (A, B))
         weight = jnp.broadcast_to(2.0 / jnp.square(self.lengthscale), (A.shape[1],))
-        total = 0.0
+        total = jnp.zeros(())
         for j in range(A.shape[1]):
             total = total + weight[j] * jnp.sin(angle_a[:, j, None] - angle_b[None, :, j]) ** 2
         return self.variance * jnp.exp(-total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from typing import Any
 
@@ -130,24 +131,25 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     rng = np.random.default_rng(seed)
     models = {"given": problem.model, "data-driven": guess} | {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
-    best, ends = Optimum(vectors["given"]), {}
+    best = Optimum(vectors["given"])
+    ends: dict[str, float] = {}
     if problem.flat.vector.size == 0:
         value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
         recorder.note("given", problem.size, value)
-        return Optimum(problem.flat.vector, value, gradient, objective, "nothing to learn"), {"given": value}, False
+        return Optimum(problem.flat.vector, value, gradient, objective, 0.0, "nothing to learn"), {"given": value}, False
     try:
         sizes = levels(problem.size)
-        scaling, options = None, dict(recorder=recorder, max_evaluations=max_evaluations)
+        climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
             for label, vector in _distinct(vectors).items():
-                found = maximise(problem, vector, label, best=Optimum(vector), **options)
-                ends[label] = found.value
-                best = max(best, found, key=lambda o: o.value)
+                end = climb(problem, vector, label)
+                ends[label] = end.value
+                best = max(best, end, key=lambda o: o.value)
             return best, ends, False
         coarse = problem.subset(sizes[0], seed)
         found = {}
         for label, vector in _distinct(vectors).items():
-            found[label] = maximise(coarse, vector, label, gtol=1e-2, **options)
+            found[label] = climb(coarse, vector, label)
             ends[label] = found[label].value
         label = max(found, key=lambda k: found[k].value)
         start = found[label]
@@ -157,7 +159,7 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
             coarse.release()
             coarse = problem if size == problem.size else problem.subset(size, seed + i + 1)
             here = best if size == problem.size else Optimum(start.vector)
-            start = maximise(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=here, **options)
+            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=here)
         ends["full"] = start.value
         return start, ends, False
     except KeyboardInterrupt:

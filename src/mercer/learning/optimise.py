@@ -79,11 +79,9 @@ def maximise(
     if bounded and scaling is not None:
         scaling = np.diag(np.diag(scaling))
         d = np.diag(scaling)
-        bounds = [
-            tuple(None if e is None else (e - s) / c for e in b) for b, s, c in zip(bounds, start, d, strict=True)
-        ]
+        bounds = [_move(b, s, c) for b, s, c in zip(bounds, start, d, strict=True)]
     elif bounded:
-        bounds = [tuple(None if e is None else e - s for e in b) for b, s in zip(bounds, start, strict=True)]
+        bounds = [_move(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
     result = minimize(
         negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None,
         options=dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20),
@@ -91,6 +89,12 @@ def maximise(
     best.message = str(result.message)
     best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
     return best
+
+
+def _move(bound, origin: float, unit: float):
+    """A bound in coordinates with another origin and unit."""
+    lo, hi = ((None if e is None else (e - origin) / unit) for e in bound)
+    return lo, hi
 
 
 def curvature(problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float) -> np.ndarray:

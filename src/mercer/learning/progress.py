@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 
 class Progress:
@@ -13,7 +14,7 @@ class Progress:
         self.show = sys.stderr.isatty() if show is None else show
         self.delay = 1.0 if show is None else 0.0
         self.size, self.best = size, float("-inf")
-        self._status = None
+        self._status: Any = None
 
     def __enter__(self) -> Progress:
         self.began = time.perf_counter()

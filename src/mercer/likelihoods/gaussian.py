@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from mercer.likelihoods.base import AbstractLikelihood
-from mercer.params import Info, ParameterError, hyper, nonnegative
+from mercer.params import Hyper, Info, ParameterError, hyper, nonnegative
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -19,7 +18,7 @@ class Gaussian(AbstractLikelihood):
     observations: they are matched up to the jitter policy's floor, which is reported.
     """
 
-    noise_variance: ArrayLike = hyper(0.1, nonnegative)
+    noise_variance: Hyper = hyper(0.1, nonnegative)
 
     def __check_init__(self):
         value = self.noise_variance

@@ -162,7 +162,7 @@ def times(kernel, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- pulling back
 
 
-def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right, P, Q, with_inputs):
+def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right, P, Q, *, with_inputs):
     """Add the cotangents of one tile of a symmetric matrix whose cotangent is
     coefficient * (diag(left) R diag(right)) + P Q', of which R is stored in the upper triangle only."""
     size = R.shape[0]
@@ -182,7 +182,7 @@ def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right,
 def _pull_compiled(treedef, with_inputs: bool):
     def run(leaves, total, *args):
         kernel = jax.tree.unflatten(treedef, leaves)
-        out = _pull_symmetric(kernel, jax.tree.unflatten(treedef, total), *args, with_inputs)
+        out: Any = _pull_symmetric(kernel, jax.tree.unflatten(treedef, total), *args, with_inputs=with_inputs)
         return (jax.tree.leaves(out[0]), *out[1:]) if with_inputs else jax.tree.leaves(out)
 
     return jax.jit(run)

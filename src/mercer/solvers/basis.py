@@ -9,7 +9,7 @@ those two, so one wrapper serves all: with A = B^-1 + H' R H (B^-1 = 0 if vague)
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -90,7 +90,8 @@ class BasisState(AbstractState):
 
     def predict(self, Xs, full=False, variance=True):
         mean, second = self.base.predict(Xs, full, variance)
-        rest = np.asarray(self.prior.basis.features(Xs), float) - self.base.cross(Xs, self.RH)  # R of (2.41), transposed
+        assert self.prior.basis is not None
+        rest = np.asarray(self.prior.basis.features(Xs)) - self.base.cross(Xs, self.RH)  # R of (2.41), transposed
         mean = mean + (rest @ self.shift)[:, None]
         if not variance:
             return mean, None
@@ -140,8 +141,8 @@ class BasisState(AbstractState):
 class _Vector(AbstractMean):
     """h(x)' b for the prior mean b of the weights."""
 
-    weights: object
-    basis: object
+    weights: Any
+    basis: Any
 
     def value(self, X):
         return self.basis.features(X) @ self.weights

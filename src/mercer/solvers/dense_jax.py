@@ -126,15 +126,11 @@ class JaxState(AbstractState):
         forward = _compiled(self.treedef)[0]
         value, alpha, self.L, self.root = forward(leaves, self.A, self.Xp, self.centre, self.W, self.g)
         self.log_normaliser = value if self.traced else float(value)
-        self._alpha = alpha
+        self._alpha, self.alpha = alpha, alpha[: self.n]
         if not self.traced and not np.isfinite(self.log_normaliser):
             from mercer.linalg.cholesky import NotPositiveDefinite
 
             raise NotPositiveDefinite("the covariance matrix is not positive definite; add noise or use backend='lapack'.")
-
-    @property
-    def alpha(self):
-        return self._alpha[: self.n]
 
     def _K(self, A, B):
         return self.bare.kernel.block(A, B)

@@ -111,7 +111,8 @@ class AbstractHostState(AbstractState):
             variances = (1.0 - self.kappa() / self.precision) / self.precision
 
         m_bar, c_bar, g_bar, W_bar = (np.zeros(n) for _ in range(4))
-        P, Q = [], []
+        P: list[np.ndarray] = []
+        Q: list[np.ndarray] = []
 
         def outer(p, q):
             """Add sym(p q') to the cotangent of K."""
@@ -124,14 +125,14 @@ class AbstractHostState(AbstractState):
             c_bar -= ln * self.alpha
             g_bar -= ln * residual
             W_bar -= 0.5 * ln * (residual**2 + variances)
-        if u is not None:
+        if u is not None and t is not None:
             Kt = self.times_K(t[:, None])[:, 0]
             outer(t, self.alpha)
             m_bar += t
             c_bar += u - t
             g_bar += Kt
             W_bar += Kt * residual
-        if a is not None:
+        if a is not None and b is not None:
             rest = a - self.times_K(b[:, None])[:, 0]
             outer(-b, self.alpha)
             m_bar -= b
@@ -146,7 +147,7 @@ class AbstractHostState(AbstractState):
         if k is not None or v is not None:
             W_bar += self.weighted_squares(k, v)
         columns = (np.stack(P, 1), np.stack(Q, 1)) if P else (np.zeros((n, 1)), np.zeros((n, 1)))
-        kernel_bar, inputs_bar = self.pull_kernel(-0.5 * ln, *columns, k, v, inputs)
+        kernel_bar, inputs_bar = self.pull_kernel(-0.5 * ln, columns[0], columns[1], k, v, inputs)
         mean_leaves = pull_mean(self.prior.mean, self.columns, m_bar)
         slope = None if self.slope is None else g_bar[:, None]
         prior_bar = PriorBar(kernel_bar, mean_leaves)

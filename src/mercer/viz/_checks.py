@@ -61,23 +61,17 @@ def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
 
     >>> viz.relevance(GPRegressor().fit(df[["a", "b", "c"]], df["y"]))
     """
-    values = dict(_relevance(model))
-    order = sorted(values, key=values.__getitem__)[-top:]
-    ax = frame(ax, "relevance", "", size=(5.2, 0.9 + 0.32 * len(order)))
-    ax.ticklabel_format(style="plain", axis="x")
-    ax.barh([str(name) for name in order], [values[name] for name in order], color=BLUE, height=0.65)
+    shares = getattr(model, "relevance_", model)
+    if shares is None:
+        raise ValueError("this model has no length-scale for each input, so nothing is known of their relevance.")
+    if not isinstance(shares, dict):
+        shares = {f"x{i}": share for i, share in enumerate(np.ravel(shares))}
+    names = sorted(shares, key=shares.__getitem__)[-top:]
+    ax = frame(ax, "relevance", size=(5.2, 0.9 + 0.32 * len(names)))
+    ax.barh([str(name) for name in names], [float(shares[name]) for name in names], color=BLUE, height=0.65)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
-
-
-def _relevance(model: Any) -> Any:
-    found = getattr(model, "relevance_", model)
-    if hasattr(found, "items"):
-        return found
-    values = np.atleast_1d(np.asarray(found, float))
-    names = getattr(model, "feature_names_in_", None)
-    return zip(names if names is not None else [f"x{i}" for i in range(len(values))], values, strict=True)
 
 
 def fit_history(fit: Any, ax: Any = None) -> Any:
@@ -88,7 +82,9 @@ def fit_history(fit: Any, ax: Any = None) -> Any:
     >>> viz.fit_history(mercer.fit(model, X, y, restarts=3))
     """
     fit = getattr(fit, "fit_", fit)
-    ax = frame(ax, "evaluation", f"{fit.objective} below the best")
+    ax = frame(
+        ax, "evaluation", "log evidence below the best / nats" if fit.objective == "evidence" else f"{fit.objective} below the best"
+    )
     ax.set_yscale("log")
     sizes = {e.size for e in fit.history}
     best = {size: max(e.value for e in fit.history if e.size == size) for size in sizes}

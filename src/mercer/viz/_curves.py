@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
-from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, VERMILLION, frame, legend, panels, percent, ribbon
-from mercer.viz._subject import Subject, line
+from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, ORANGE, VERMILLION, frame, legend, panels, percent, ribbon
+from mercer.viz._subject import grid, input_name, knows_noise, line, posterior_of
 
 GRID = 400  # points of a curve where the caller names none
 
 
 def posterior(
     model: Any, X: Any = None, ax: Any = None, level: float = 0.95, samples: int = 0, latent: bool = False,
-    xlabel: str | None = None, ylabel: str | None = None, seed: Any = 0,
+    xlabel: str | None = None, ylabel: str = "y", seed: Any = 0,
 ) -> Any:  # fmt: skip
     """Mean and central intervals along one input, with the data.
 
@@ -23,19 +24,18 @@ def posterior(
 
     >>> viz.posterior(gp.condition(X, y, noise_variance=0.09), samples=3)
     """
-    subject = Subject.of(model)
-    X, x = line(subject.grid(GRID) if X is None else X, "viz.posterior")
-    ax = frame(ax, xlabel or subject.xlabel, ylabel or subject.ylabel)
-    if not (latent or subject.noise_per_datum):
-        mean, std = subject.moments(X, latent=False)
-        ribbon(ax, x, mean, std, level, alpha=0.18, label=f"{percent(level)} of y")
-    mean, std = subject.moments(X, latent=True)
-    ribbon(ax, x, mean, std, level, alpha=0.32, label=f"{percent(level)} of f")
+    post = posterior_of(model)
+    X, x = line(grid(post, GRID) if X is None else X, "viz.posterior")
+    ax = frame(ax, xlabel or input_name(post), ylabel)
+    mean = post.mean(X)
+    if knows_noise(post) and not latent:
+        ribbon(ax, x, mean, post.std(X), level, alpha=0.18, label=f"{percent(level)} of y")
+    ribbon(ax, x, mean, post.std(X, latent=True), level, alpha=0.32, label=f"{percent(level)} of f")
     if samples:
-        for i, f in enumerate(subject.sample(X, samples, seed)):
-            ax.plot(x, f, color=CYCLE[1 + i % (len(CYCLE) - 1)], linewidth=0.9, label="draws of f" if i == 0 else None)
+        draws = ax.plot(x, post.sample(X, samples, seed, latent=True).T, color=ORANGE, linewidth=1.0)
+        draws[0].set_label("draws of f")
     ax.plot(x, mean, color=BLUE, linewidth=1.8, label="mean")
-    _data(ax, subject)
+    _data(ax, post)
     ax.set_xlim(x.min(), x.max())
     legend(ax)
     return ax
@@ -50,10 +50,9 @@ def prior(
     """
     X, x = line(X, "viz.prior")
     ax = frame(ax, xlabel, ylabel)
-    mean, std = np.asarray(gp.mean.value(X)), np.sqrt(np.diag(gp.covariance(X)))
-    ribbon(ax, x, mean, std, level, label=percent(level))
-    for f, color in zip(gp.sample(X, samples, seed), CYCLE * (1 + samples // len(CYCLE)), strict=False):
-        ax.plot(x, f, color=color, linewidth=1.3)
+    ribbon(ax, x, np.asarray(gp.mean.value(X)), np.sqrt(np.diag(gp.covariance(X))), level, label=f"{percent(level)} of f")
+    for i, f in enumerate(gp.sample(X, samples, seed)):
+        ax.plot(x, f, color=CYCLE[i % len(CYCLE)], linewidth=1.3)
     ax.set_xlim(x.min(), x.max())
     legend(ax)
     return ax
@@ -61,7 +60,7 @@ def prior(
 
 def forecast(
     model: Any, X_future: Any, observed_later: Any = None, ax: Any = None, level: float = 0.95,
-    xlabel: str | None = None, ylabel: str | None = None,
+    xlabel: str | None = None, ylabel: str = "y",
 ) -> Any:  # fmt: skip
     """The series, and its extrapolation to `X_future` (m, 1) beyond a line at the end of the data.
 
@@ -69,54 +68,66 @@ def forecast(
 
     >>> viz.forecast(model, np.linspace(2002, 2022, 240)[:, None], ylabel="CO2 / ppm")
     """
-    subject = Subject.of(model)
+    post = posterior_of(model)
     X_future, x = line(X_future, "viz.forecast")
-    ax = frame(ax, xlabel or subject.xlabel, ylabel or subject.ylabel)
-    mean, std = subject.moments(X_future, latent=subject.noise_per_datum)
-    ribbon(ax, x, mean, std, level, alpha=0.25, label=f"{percent(level)} of {'f' if subject.noise_per_datum else 'y'}")
+    _, past = line(post.inputs, "viz.forecast")
+    ax = frame(ax, xlabel or input_name(post), ylabel)
+    mean, latent = post.mean(X_future), not knows_noise(post)
+    ribbon(ax, x, mean, post.std(X_future, latent), level, alpha=0.25, label=f"{percent(level)} of {'f' if latent else 'y'}")
     ax.plot(x, mean, color=BLUE, linewidth=1.2, label="forecast")
-    _data(ax, subject)
+    _data(ax, post)
     if observed_later is not None:
         at, y = observed_later if isinstance(observed_later, tuple) else (x, observed_later)
         at, y = np.ravel(at), np.ravel(y)
         if at.shape != y.shape:
-            raise ValueError(f"observed_later has {y.size} values for {at.size} inputs: give one for each row of X_future, or (X, y).")
+            raise ValueError(
+                f"observed_later has {y.size} values for {at.size} inputs: give one for each row of X_future, or (X, y)."
+            )
         ax.plot(at, y, ".", color=VERMILLION, markersize=3.5, label="observed later")
-    ax.axvline(subject.X[:, 0].max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-    ax.set_xlim(subject.X[:, 0].min(), max(x.max(), subject.X[:, 0].max()))
+    ax.axvline(past.max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.set_xlim(past.min(), max(x.max(), past.max()))
     legend(ax)
     return ax
 
 
 def components(
-    model: Any, X: Any = None, axes: Any = None, level: float = 0.95, names: Any = None,
-    xlabel: str | None = None, ylabel: str | None = None,
-) -> Any:  # fmt: skip
+    model: Any,
+    X: Any = None,
+    axes: Any = None,
+    level: float = 0.95,
+    names: Any = None,
+    xlabel: str | None = None,
+    ylabel: str = "y",
+) -> Any:
     """One panel for each additive term of the kernel: its mean and its own uncertainty. Returns the array of Axes.
 
     `names` replaces the terms' formulas as titles.
 
     >>> viz.components(model, names=["trend", "season", "irregularities", "weather"])
     """
-    subject = Subject.of(model)
-    X, x = line(subject.grid(GRID) if X is None else X, "viz.components")
-    parts = subject.components(X)
-    titles = [part.name for part in parts] if names is None else list(names)
-    if len(titles) != len(parts):
-        raise ValueError(f"the kernel has {len(parts)} terms, but {len(titles)} names were given.")
+    post = posterior_of(model)
+    X, x = line(grid(post, GRID) if X is None else X, "viz.components")
+    parts = post.components(X)
+    titles = [_rounded(part.name) for part in parts] if names is None else list(names)
     axes = panels(len(parts), (6.4, 1.0 + 1.35 * len(parts))) if axes is None else np.ravel(axes)
-    if len(axes) != len(parts):
-        raise ValueError(f"the kernel has {len(parts)} terms, but {len(axes)} Axes were given.")
+    for what, given in (("names", titles), ("Axes", axes)):
+        if len(given) != len(parts):
+            raise ValueError(f"the kernel has {len(parts)} terms, but {len(given)} {what} were given.")
     for ax, part, title in zip(axes, parts, titles, strict=True):
-        frame(ax, "", ylabel or subject.ylabel)
+        frame(ax, "", ylabel)
         ribbon(ax, x, part.mean, part.std, level, alpha=0.25)
         ax.plot(x, part.mean, color=BLUE, linewidth=1.2)
         ax.set_title(title, loc="left", fontsize="small", pad=3)
         ax.set_xlim(x.min(), x.max())
-    axes[-1].set_xlabel(xlabel or subject.xlabel)
+    axes[-1].set_xlabel(xlabel or input_name(post))
     return axes
 
 
-def _data(ax: Any, subject: Subject) -> None:
-    size = float(np.clip(40 / np.sqrt(len(subject.y)), 2.2, 5.0))
-    ax.plot(subject.X[:, 0], subject.y, "o", color=BLACK, markersize=size, markeredgewidth=0, label="data", zorder=3)
+def _rounded(formula: str) -> str:
+    """A formula with its numbers to three digits."""
+    return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", formula)
+
+
+def _data(ax: Any, post: Any) -> None:
+    size = float(np.clip(40 / np.sqrt(len(post.y)), 2.2, 5.0))
+    ax.plot(post.inputs.values[:, 0], post.y, "o", color=BLACK, markersize=size, markeredgewidth=0, label="data", zorder=3)

@@ -1,0 +1,93 @@
+"""The model used when none is given: an ARD Matern 5/2 and learned noise, with weak priors.
+
+The priors are written for standardised data and carried to the user's units by `scaled`. That is the same as standardising X and y, learning,
+and undoing it in everything shown; the data are never transformed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer.hyperpriors import Each, LogNormal
+from mercer.inputs import InputError
+from mercer.kernels import Matern
+from mercer.params import Info, Param, Parametrised, param
+
+VARIANCE_PRIOR = LogNormal(1.0, 1.0)  # most probable value: the variance of y
+NOISE_PRIOR = LogNormal(-4.0, 2.0)  # median: 2 % of the variance of y
+NOISE_START = 0.1
+CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
+ROUNDING = 8 * float(np.finfo(float).eps)
+
+
+def default_kernel(X: np.ndarray, scale: float) -> Matern:
+    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`.
+
+    In units of each column's standard deviation the length-scales start at sqrt(d) with prior LogNormal(sqrt 2 + log(d)/2, sqrt 3): distances
+    between random points grow as sqrt(d), and so do the length-scales thought likely.
+    """
+    spread, d = column_scales(X), X.shape[1]
+    one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
+    lengthscale = param(math.sqrt(d) * spread, prior=Each((one,) * d).scaled(spread))
+    return Matern(lengthscale, param(scale**2, prior=VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
+
+
+def default_noise(scale: float, start: float | None = None) -> Param:
+    """A learned noise variance that starts at a tenth of the variance of y (or at `start`), with a weak prior."""
+    return param(NOISE_START * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
+
+
+def column_scales(X: np.ndarray) -> np.ndarray:
+    """Standard deviation of every column (d,); 1 for a column that does not vary."""
+    scales = np.array([1.0 if constant(x) else _std(x) for x in X.T])
+    return _check_units(scales, "a column of X", 1e-30, 1e30)
+
+
+def target_scale(y: np.ndarray) -> float:
+    """Standard deviation of y. A single target: its absolute value (1 for zero); equal targets: 1e-6 of it."""
+    if not constant(y):
+        return float(_check_units(_std(y), "y", 1e-15, 1e15))
+    size = float(np.abs(y).max()) or 1.0
+    return float(_check_units(size if len(y) == 1 else CONSTANT_SCALE * size, "y", 1e-15, 1e15))
+
+
+def constant(x: np.ndarray) -> bool:
+    """True if the entries are equal up to rounding."""
+    with np.errstate(over="ignore"):
+        return bool(np.ptp(x) <= ROUNDING * np.abs(x).max())
+
+
+def _std(x: np.ndarray) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.std(x))
+
+
+def _check_units(scales, what: str, low: float, high: float):
+    if not np.all((scales >= low) & (scales <= high)):
+        worst = float(np.ravel(scales)[np.argmax((np.ravel(scales) < low) | (np.ravel(scales) > high))])
+        raise InputError(
+            f"{what} has a standard deviation of {worst:.3g}, beyond the {low:g} to {high:g} that can be handled: use other units."
+        )
+    return scales
+
+
+def hold(value: Any) -> Any:
+    """The same value with every hyperparameter fixed."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(hold(v) for v in value)
+    if not isinstance(value, Parametrised):
+        return value
+    new, info = object.__new__(type(value)), dict(value.info)
+    for f in dataclasses.fields(value):
+        child = getattr(value, f.name)
+        if "constraint" in f.metadata:
+            info[f.name] = Info(free=False)
+        elif f.name != "info" and not f.metadata.get("static", False):
+            child = hold(child)
+        object.__setattr__(new, f.name, child)
+    object.__setattr__(new, "info", tuple(sorted(info.items())))
+    return new

@@ -1,0 +1,287 @@
+"""Gaussian-process regression as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import Any
+
+import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.estimators import defaults
+from mercer.gp import GP, Model
+from mercer.inputs import InputError, Inputs, as_inputs, as_targets
+from mercer.kernels import AbstractKernel, AbstractStationary, Scale
+from mercer.learning import Fit, fit
+from mercer.likelihoods import Gaussian
+from mercer.means import AbstractMean, Constant, as_mean
+from mercer.params import Param, ParameterError, fixed
+from mercer.posterior import Component, Posterior
+
+
+class GPRegressor(RegressorMixin, BaseEstimator):
+    """Gaussian-process regression with learned hyperparameters.
+
+    Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not matter. With a kernel, its numbers are
+    in your units and it is learned by the evidence alone unless it carries priors; X is never transformed.
+
+    Parameters
+    ----------
+    kernel : kernel, str or None
+        A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default.
+    mean : "empirical", number, mean, callable or None
+        Prior mean. "empirical" fixes it at the mean of y; None is zero; `mercer.param(0.0)` is a learned constant.
+    basis : basis or None
+        Explicit basis functions such as `means.Polynomial(1)`, with their weights integrated out.
+    noise_variance : number, `mercer.param`, `mercer.fixed`, array (n,) or None
+        Where the noise variance starts, in squared units of y; None starts at a tenth of the variance of y. An array gives a known
+        variance to each training row, which is not learned. Zero is noise-free, and is not learned either.
+    objective : str
+        "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
+    solver, inference : str, instance or None
+        How the algebra is done (default "dense") and how the posterior is found (default "exact").
+    restarts : int
+        Random starts besides the given and the data-driven one.
+    random_state : int, RandomState or None
+        Seed of the random starts.
+    max_evaluations : int
+        Limit on evaluations of the objective per start.
+    verbose : bool
+        Show progress.
+
+    Attributes
+    ----------
+    kernel_ : kernel with the learned values, in your units
+    model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history
+    log_marginal_likelihood_ : log density of your y given X, without priors
+    noise_variance_ : learned noise variance, or the array given
+    relevance_ : share of each input in the learned distance, inverse length-scale times standard deviation, summing to 1: a dict
+        by column name, an array, or None for kernels without a length-scale per column (and where no column varies)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is scikit-learn's rule,
+    and the error names the columns. Columns that do not vary have scale 1. Targets that do not vary (a single row, or all equal) teach nothing:
+    hyperparameters keep their starting values, which for the default kernel are those of targets with standard deviation |y| (a single row) or
+    1e-6 |y| (all equal), so that the constant is predicted almost surely. With `noise_variance=0` repeated rows must have equal targets.
+
+    Examples
+    --------
+    >>> model = GPRegressor().fit(df[["a", "b"]], df["y"])
+    >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
+    >>> print(model.summary())
+    """
+
+    def __init__(
+        self, kernel=None, mean="empirical", basis=None, noise_variance=None, objective="evidence", solver=None, inference=None,
+        restarts=0, random_state=0, max_evaluations=500, verbose=False,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.mean = mean
+        self.basis = basis
+        self.noise_variance = noise_variance
+        self.objective = objective
+        self.solver = solver
+        self.inference = inference
+        self.restarts = restarts
+        self.random_state = random_state
+        self.max_evaluations = max_evaluations
+        self.verbose = verbose
+
+    # -- learning ---------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y) -> GPRegressor:
+        """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
+        inputs, y = self._training_data(X, y)
+        model = self._model(inputs, y)
+        common: dict[str, Any] = dict(inference=self.inference, solver=self.solver, progress=bool(self.verbose))
+        if defaults.constant(y):
+            return self._take(fit(defaults.hold(model), inputs, y, **common))
+        seed = self.random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        return self._take(
+            fit(
+                model, inputs, y, objective=self.objective, restarts=self.restarts, seed=seed, max_evaluations=self.max_evaluations,
+                **common,
+            )  # fmt: skip
+        )
+
+    def _take(self, found: Fit) -> GPRegressor:
+        """Set the learned attributes; also how a saved model is restored."""
+        posterior: Posterior = found.posterior
+        if defaults.constant(posterior.y):
+            note = "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
+            posterior = dataclasses.replace(posterior, notes=(*posterior.notes, note))
+            found = dataclasses.replace(found, posterior=posterior)
+        self.fit_, self.posterior_, self.model_ = found, posterior, found.model
+        self.kernel_ = found.model.gp.kernel
+        noise = np.asarray(found.model.likelihood.noise_variance)
+        self.noise_variance_ = float(noise) if noise.ndim == 0 else noise
+        self.log_marginal_likelihood_ = float(posterior.log_evidence)
+        self.relevance_ = _relevance(self.kernel_, posterior.inputs)
+        return self
+
+    def _model(self, inputs: Inputs, y: np.ndarray) -> Model:
+        """The model before learning."""
+        scale = defaults.target_scale(y)
+        kernel = self.kernel
+        if kernel is None:
+            kernel = defaults.default_kernel(inputs.values, scale)
+        elif isinstance(kernel, str):
+            from mercer.kernels.parse import parse
+
+            kernel = parse(kernel)
+        elif not isinstance(kernel, AbstractKernel):
+            raise TypeError(f"kernel must be a kernel, its formula or None, got {type(kernel).__name__}.")
+        likelihood = Gaussian(self._noise(scale, len(y)))
+        _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
+        return Model(GP(kernel, self._mean(y), self.basis), likelihood)
+
+    def _mean(self, y: np.ndarray) -> AbstractMean:
+        if isinstance(self.mean, str):
+            if self.mean != "empirical":
+                raise ValueError(f"mean must be 'empirical', a number, a mean function or None, got {self.mean!r}.")
+            return Constant(fixed(np.mean(y)))
+        return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
+
+    def _noise(self, scale: float, n: int):
+        given = self.noise_variance
+        if isinstance(given, Param):
+            return given
+        if given is None or np.ndim(given) == 0:
+            if self.kernel is None:
+                return defaults.default_noise(scale, given)
+            return defaults.NOISE_START * scale**2 if given is None else given
+        if np.shape(given) != (n,):
+            raise ParameterError(f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or one for each row.")
+        return np.asarray(given, float)
+
+    # -- predictions ------------------------------------------------------------------------------------------------
+
+    def predict(self, X, return_std=False, return_cov=False, latent=False, noise_variance=None):
+        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m) of y; of the noise-free function if `latent`.
+
+        `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
+        """
+        if return_std and return_cov:
+            raise ValueError("ask for return_std or return_cov, not both.")
+        X = self._inputs(X)
+        if return_cov:
+            return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
+        if return_std:
+            return self.posterior_.mean(X), self.posterior_.std(X, latent, noise_variance)
+        return self.posterior_.mean(X)
+
+    def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
+        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several."""
+        return self.posterior_.quantile(self._inputs(X), q, noise_variance)
+
+    def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
+        return ends[:, 0], ends[:, 1]
+
+    def sample_y(self, X, n_samples=1, random_state=0, latent=False, noise_variance=None) -> np.ndarray:
+        """Joint draws from the predictive distribution: (m, n_samples)."""
+        if isinstance(random_state, np.random.RandomState):
+            random_state = random_state.randint(2**31 - 1)
+        return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
+
+    def log_density(self, X, y, noise_variance=None) -> np.ndarray:
+        """Log predictive density (m,) of each target."""
+        X = self._inputs(X)
+        return self.posterior_.log_density(X, as_targets(y, X.shape[0]), noise_variance)
+
+    def components(self, X) -> list[Component]:
+        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,). The means sum to the latent mean less the prior mean."""
+        return self.posterior_.components(self._inputs(X))
+
+    # -- the fit seen from the data -----------------------------------------------------------------------------------
+
+    def loo(self):
+        """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,)."""
+        check_is_fitted(self)
+        return self.posterior_.loo()
+
+    def summary(self) -> str:
+        """What was learned, and how far to trust the optimiser, as text."""
+        check_is_fitted(self)
+        lines = [self.fit_.summary()]
+        if self.relevance_ is not None:
+            pairs = self.relevance_.items() if isinstance(self.relevance_, dict) else enumerate(self.relevance_)
+            lines.append("relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1])))
+        return "\n".join(lines)
+
+    def save(self, path, functions=None) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`. `functions`: names for your own functions, by name."""
+        from mercer.estimators.persist import save
+
+        save(self, path, functions)
+
+    # -- what comes in --------------------------------------------------------------------------------------------------
+
+    def _training_data(self, X, y) -> tuple[Inputs, np.ndarray]:
+        if _is_frame(X):
+            values = self._frame(X, reset=True)
+            if y is None:
+                raise ValueError("GPRegressor requires y to be passed, but the target y is None.")
+            y = as_targets(y, values.shape[0])
+        else:
+            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+            y = as_targets(y, values.shape[0])
+        names = getattr(self, "feature_names_in_", None)
+        return Inputs(values, None if names is None else tuple(names)), y
+
+    def _inputs(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return self._frame(X) if _is_frame(X) else validate_data(self, X, reset=False, dtype=np.float64)
+
+    def _frame(self, X, reset: bool = False) -> np.ndarray:
+        """A frame's values. Names are scikit-learn's affair; what is in the columns is checked here, where errors name the column."""
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        values = as_inputs(X).values
+        if values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        return values
+
+
+def _is_frame(X) -> bool:
+    if type(X) is dict:
+        raise InputError("X is a dict: make it a data frame or an array first.")
+    return is_into_dataframe(X)
+
+
+def _relevance(kernel: AbstractKernel, inputs: Inputs) -> dict[str, float] | np.ndarray | None:
+    while isinstance(kernel, Scale):
+        kernel = kernel.kernel
+    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1:
+        return None
+    moved = np.std(inputs.values, 0) / np.asarray(kernel.lengthscale)
+    if not moved.sum() > 0:
+        return None
+    shares = moved / moved.sum()
+    return shares if inputs.names is None else dict(zip(inputs.names, map(float, shares), strict=True))
+
+
+def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
+    """Noise-free observations of one input must agree."""
+    rows = np.flatnonzero(noise == 0)
+    if rows.size == 0:
+        return
+    _, first, inverse = np.unique(X[rows], axis=0, return_index=True, return_inverse=True)
+    other = rows[first][inverse.ravel()]
+    wrong = np.flatnonzero(y[rows] != y[other])
+    if wrong.size:
+        i, j = other[wrong[0]], rows[wrong[0]]
+        raise InputError(
+            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which noise_variance=0 cannot explain: "
+            "give a noise variance, or drop the duplicates."
+        )

@@ -1,0 +1,113 @@
+"""Tables in files: what is read, what is written, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer.app.tables import TableError, drop_missing, numeric, read_table, write_table
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_numbers_text_and_empty_cells(tmp_path):
+    table = read_table(write(tmp_path / "a.csv", 'a,b,name\n1,2.5,"x, y"\n,NA,z\n-3e2,7,\n'))
+    assert list(table) == ["a", "b", "name"]
+    np.testing.assert_array_equal(table["a"], [1, np.nan, -300])
+    np.testing.assert_array_equal(table["b"], [2.5, np.nan, 7])
+    assert table["name"].tolist() == ["x, y", "z", ""]
+
+
+@pytest.mark.parametrize("text", ["\ufeffa;b\r\n1;2\r\n3;4\r\n", "a\tb\n1\t2\n\n3\t4\n"])
+def test_other_separators_a_byte_order_mark_and_blank_lines(tmp_path, text):
+    table = read_table(write(tmp_path / "a.csv", text))
+    np.testing.assert_array_equal(table["a"], [1, 3])
+    np.testing.assert_array_equal(table["b"], [2, 4])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_round_trip_keeps_every_bit(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.standard_normal(50) * 10.0 ** rng.integers(-30, 30, 50), "year": np.arange(1950.0, 2000.0)}
+    table["gap"] = np.where(np.arange(50) % 7 == 0, np.nan, 0.1)
+    table["name"] = np.array([f"row, {i}" for i in range(50)], object)
+    path = tmp_path / f"t.{ending}"
+    write_table(path, table)
+    again = read_table(path)
+    assert list(again) == list(table)
+    for name in ("x", "year", "gap"):
+        np.testing.assert_array_equal(again[name], table[name])
+    assert again["name"].tolist() == table["name"].tolist()
+    if ending == "csv":
+        assert ",1950," in path.read_text(encoding="utf-8").splitlines()[1]
+
+
+def test_parquet_integers_booleans_and_nulls(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    columns = {"i": pa.array([1, None, 3]), "b": pa.array([True, False, None]), "s": pa.array(["a", None, "b"])}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(table["i"], [1, np.nan, 3])
+    np.testing.assert_array_equal(table["b"], [1, 0, np.nan])
+    assert table["s"].tolist() == ["a", None, "b"]
+    assert drop_missing(table, "s", "t")[1] == 1
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "is empty"),
+        ("a,b\n", "no rows"),
+        ("a,a\n1,2\n", "more than one column called 'a'"),
+        ("a,,\n1,2,3\n", "columns without a name"),
+        ("1,2\n3,4\n", "must name the columns"),
+        ("a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, but the header has 2"),
+    ],
+)
+def test_bad_files_are_refused_with_the_place(tmp_path, text, message):
+    with pytest.raises(TableError, match=message):
+        read_table(write(tmp_path / "a.csv", text))
+
+
+def test_unknown_ending_missing_file_and_wrong_contents(tmp_path):
+    with pytest.raises(TableError, match=r"use \.csv or \.parquet"):
+        read_table(write(tmp_path / "a.xlsx", "a\n1\n"))
+    with pytest.raises(TableError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(TableError, match="not a Parquet file"):
+        read_table(write(tmp_path / "a.parquet", "a\n1\n"))
+    (tmp_path / "b.csv").write_bytes(b"a\n\xff\xfe\n")
+    with pytest.raises(TableError, match="UTF-8"):
+        read_table(tmp_path / "b.csv")
+
+
+def test_numeric_names_the_row_and_the_column():
+    table = {"a": np.array([1.0, np.nan, np.nan]), "b": np.array(["1", "x"], object), "c": np.array([1.0, np.inf])}
+    with pytest.raises(TableError, match=r"t\.csv: column 'a' has no value in row 2 \(and 2 such rows in all\)"):
+        numeric(table, ["a"], "t.csv")
+    with pytest.raises(TableError, match=r"column 'b' is not numeric \(found 'x' in row 2\)"):
+        numeric(table, ["b"], "t.csv")
+    with pytest.raises(TableError, match="an infinite value in row 2"):
+        numeric(table, ["c"], "t.csv")
+    with pytest.raises(TableError, match="has no column 'd'; it has a, b, c"):
+        numeric(table, ["d"], "t.csv")
+
+
+def test_drop_missing():
+    table = {"y": np.array([1.0, np.nan, 3.0]), "x": np.array([4.0, 5.0, 6.0])}
+    kept, dropped = drop_missing(table, "y", "t")
+    assert dropped == 1
+    np.testing.assert_array_equal(kept["x"], [4, 6])
+    with pytest.raises(TableError, match="empty in every row"):
+        drop_missing({"y": np.array([np.nan, np.nan])}, "y", "t")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(TableError, match=r'pip install "mercer\[parquet\]"'):
+        write_table(tmp_path / "t.parquet", {"a": [1.0]})

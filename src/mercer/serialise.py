@@ -2,8 +2,9 @@
 
     {"class": "kernels.SE", "lengthscale": 1.0, "variance": 2.0, "info": {"variance": {"free": false}}}
 
-Reading builds only classes that Mercer itself exports, through their constructors, which check every value; nothing is imported or run because the text
-names it. A user's functions are written by name and given again on reading: `from_json(tree, functions={"u": u})`.
+Reading builds only classes that Mercer itself exports, through their constructors, which check every value; nothing is imported
+or run because the text names it. A user's functions are written by name and given again on reading:
+`from_json(tree, functions={"u": u})`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from mercer.hyperpriors import AbstractHyperprior
 from mercer.params import Info, Param, Parametrised, Static
 
 ROOMS = ("kernels", "means", "likelihoods", "hyperpriors", "gp", "solvers", "inference")
 DEPTH = 100  # levels of nesting
 INLINE = 32  # arrays with more entries go to `arrays`, where that is given
+Functions = Mapping[str, Callable]
 _DTYPES = ("bool", "float32", "float64", "int32", "int64", "uint8")
 
 
@@ -31,17 +34,17 @@ class SerialiseError(ValueError):
     """A value that cannot be written as JSON, or JSON that is not a value; says where."""
 
 
-def to_json(value: Any, arrays: dict[str, np.ndarray] | None = None, functions: Mapping[str, Callable] | None = None, where: str = "") -> Any:
+def to_json(value: Any, arrays: dict[str, np.ndarray] | None = None, functions: Functions | None = None, where: str = "") -> Any:
     """`value` as JSON-ready dicts, lists, strings and numbers.
 
-    arrays: a dict that receives arrays of more than 32 entries by dotted name; without it they are written in full.
+    arrays: a dict that receives arrays of more than 32 entries by dotted name (below `where`); without it they are written in full.
     functions: names for the user's functions, by name; otherwise a function has the name its holder or its definition gives it.
     """
     named = {id(f): name for name, f in (functions or {}).items()}
     return _Writer(arrays, named).write(value, where, 0)
 
 
-def from_json(tree: Any, arrays: Mapping[str, np.ndarray] | None = None, functions: Mapping[str, Callable] | None = None) -> Any:
+def from_json(tree: Any, arrays: Mapping[str, np.ndarray] | None = None, functions: Functions | None = None) -> Any:
     """The value that `to_json` wrote. `functions`: the user's functions by name; an error lists those that are missing."""
     given = dict(functions or {})
     missing = sorted(function_names(tree) - set(given))
@@ -68,7 +71,6 @@ def function_names(tree: Any) -> set[str]:
 @functools.cache
 def registry() -> dict[str, type]:
     """The classes that may be written and read, by room and name: what the rooms export."""
-    from mercer.hyperpriors import AbstractHyperprior
     from mercer.inference import AbstractInference
     from mercer.solvers import AbstractSolver
 
@@ -114,13 +116,13 @@ class _Writer:
         if isinstance(value, Param):
             return {"kind": "param", "value": self.hyper(value.value, where, depth), "info": self.info(value.info, where, depth)}
         if isinstance(value, tuple):
-            return {"kind": "tuple", "items": [self.write(v, f"{where}.{i}", depth + 1) for i, v in enumerate(value)]}
+            return {"kind": "tuple", "items": [self.write(v, _join(where, i), depth + 1) for i, v in enumerate(value)]}
         if isinstance(value, list):
-            return [self.write(v, f"{where}.{i}", depth + 1) for i, v in enumerate(value)]
+            return [self.write(v, _join(where, i), depth + 1) for i, v in enumerate(value)]
         if isinstance(value, Mapping):
             if not all(isinstance(k, str) for k in value):
                 raise SerialiseError(f"{where}: the keys of a dict must be text.")
-            return {"kind": "dict", "items": {k: self.write(v, f"{where}.{k}", depth + 1) for k, v in value.items()}}
+            return {"kind": "dict", "items": {k: self.write(v, _join(where, k), depth + 1) for k, v in value.items()}}
         if type(value) in _names():
             return self.instance(value, where, depth)
         if isinstance(value, jax.core.Tracer):
@@ -137,14 +139,14 @@ class _Writer:
         for f in dataclasses.fields(value):
             if not f.init or f.name == "info":
                 continue
-            child, path = getattr(value, f.name), f"{where}.{f.name}" if where else f.name
+            child, path = getattr(value, f.name), _join(where, f.name)
             write = self.hyper if "constraint" in f.metadata else functools.partial(self.write, holder=value)
             out[f.name] = write(child, path, depth + 1)
-        info = {k: self.info(i, f"{where}.{k}", depth) for k, i in getattr(value, "info", ())}
+        info = {k: self.info(i, _join(where, k), depth) for k, i in getattr(value, "info", ())}
         return out | {"info": info} if info else out
 
     def hyper(self, value, where: str, depth: int):
-        """A hyperparameter: numbers and small arrays as JSON has them, because the constructor makes float64 arrays of them again."""
+        """A hyperparameter: numbers and small arrays as JSON has them; the constructor makes float64 arrays of them again."""
         if value is None or isinstance(value, Static):
             return self.write(value, where, depth)
         array = np.asarray(value, np.float64)
@@ -156,7 +158,9 @@ class _Writer:
 
     def info(self, info: Info, where: str, depth: int):
         said = {f.name: getattr(info, f.name) for f in dataclasses.fields(info) if getattr(info, f.name) != f.default}
-        return {name: self.write(v, f"{where}.{name}", depth + 1) for name, v in said.items()}
+        if "bounds" in said:
+            said["bounds"] = list(said["bounds"])
+        return {name: self.write(v, _join(where, name), depth + 1) for name, v in said.items()}
 
     def array(self, array: np.ndarray, where: str):
         if array.dtype.name not in _DTYPES:
@@ -172,8 +176,8 @@ class _Writer:
         name = self.named.get(id(function)) or getattr(holder, "name", "") or getattr(function, "__name__", "")
         if not name or name == "<lambda>":
             raise SerialiseError(
-                f"{where}: a function without a name cannot be saved. Name it where it is used, for example means.Function(f, name='u'), or "
-                "on saving: functions={'u': f}."
+                f"{where}: a function without a name cannot be saved. Name it where it is used, for example "
+                "means.Function(f, name='u'), or on saving: functions={'u': f}."
             )
         if self.functions.setdefault(name, function) is not function:
             raise SerialiseError(f"{where}: two different functions are named {name!r}; give them names of their own.")
@@ -209,7 +213,7 @@ class _Reader:
                 raise SerialiseError(f"{where} is not finite.")
             return node
         if isinstance(node, list):
-            return [self.read(v, f"{where}.{i}", depth + 1) for i, v in enumerate(node)]
+            return [self.read(v, _join(where, i), depth + 1) for i, v in enumerate(node)]
         if not isinstance(node, dict):
             raise SerialiseError(f"{where}: {type(node).__name__} is not JSON.")
         if "class" in node:
@@ -228,18 +232,22 @@ class _Reader:
         unknown = sorted(set(node) - set(fields) - {"class"})
         if unknown:
             raise SerialiseError(f"{where}: {name} has no {unknown}.")
-        said = {k: self.info(i, f"{where}.{k}", depth) for k, i in _expect(node.get("info", {}), dict, where).items()}
+        said = {k: self.info(i, _join(where, k), depth) for k, i in _expect(node.get("info", {}), dict, where).items()}
         if set(said) - set(fields):
             raise SerialiseError(f"{where}: {name} has no hyperparameters {sorted(set(said) - set(fields))}.")
         arguments = {}
-        for key in set(node) - {"class", "info"}:
-            path = f"{where}.{key}" if where else key
+        for key in node:
+            if key in ("class", "info"):
+                continue
+            path = _join(where, key)
             if "constraint" in fields[key].metadata:
                 value = self.hyper(node[key], path, depth + 1)
                 explicit = key in said or (fields[key].metadata["structural"] and not isinstance(value, Static))
                 arguments[key] = Param(value, said.get(key, Info())) if explicit and value is not None else value
             else:
                 arguments[key] = self.read(node[key], path, depth + 1)
+        if issubclass(cls, AbstractHyperprior) and not all(map(_prior_field, arguments.values())):
+            raise SerialiseError(f"{where}: {name} takes numbers or priors, got {arguments}.")
         try:
             return cls(**arguments)
         except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -258,48 +266,45 @@ class _Reader:
         return array
 
     def info(self, node, where: str, depth: int) -> Info:
-        said = {k: self.read(v, f"{where}.{k}", depth + 1) for k, v in _expect(node, dict, where).items()}
+        said = {k: self.read(v, _join(where, k), depth + 1) for k, v in _expect(node, dict, where).items()}
+        if isinstance(said.get("bounds"), list):
+            said["bounds"] = tuple(said["bounds"])
         try:
             info = Info(**said)
         except TypeError:
             raise SerialiseError(f"{where}: a hyperparameter has free, prior, bounds and tie, not {sorted(said)}.") from None
-        from mercer.hyperpriors import AbstractHyperprior
-
-        bounds = info.bounds
-        numeric = bounds is None or (isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, (int, float)) for b in bounds))
-        if not (
-            isinstance(info.free, bool) and isinstance(info.tie, (str, type(None)))
-            and isinstance(info.prior, (AbstractHyperprior, type(None))) and numeric and (bounds is None or bounds[0] < bounds[1])
-        ):  # fmt: skip
+        valid = isinstance(info.free, bool) and isinstance(info.tie, str | None)
+        valid = valid and isinstance(info.prior, AbstractHyperprior | None) and (info.bounds is None or _interval(info.bounds))
+        if not valid:
             raise SerialiseError(f"{where}: free, prior, bounds or tie of a hyperparameter is not valid: {said}.")
         return info
 
     # -- kinds ------------------------------------------------------------------------------------------------------
 
-    def static(self, node, where, depth):
+    def read_static(self, node, where, depth):
         return Static(_expect(self.read(node.get("value"), where, depth + 1), (int, float), where))
 
-    def float(self, node, where, depth):
+    def read_float(self, node, where, depth):
         if node.get("value") not in ("inf", "-inf", "nan"):
             raise SerialiseError(f"{where}: a special number is inf, -inf or nan, not {node.get('value')!r}.")
         return float(node["value"])
 
-    def param(self, node, where, depth):
+    def read_param(self, node, where, depth):
         return Param(self.hyper(node.get("value"), where, depth + 1), self.info(node.get("info", {}), where, depth))
 
-    def tuple(self, node, where, depth):
+    def read_tuple(self, node, where, depth):
         return tuple(self.read(_expect(node.get("items"), list, where), where, depth))
 
-    def dict(self, node, where, depth):
-        return {k: self.read(v, f"{where}.{k}", depth + 1) for k, v in _expect(node.get("items"), dict, where).items()}
+    def read_dict(self, node, where, depth):
+        return {k: self.read(v, _join(where, k), depth + 1) for k, v in _expect(node.get("items"), dict, where).items()}
 
-    def function(self, node, where, depth):
+    def read_function(self, node, where, depth):
         function = self.functions[_expect(node.get("name"), str, where)]
         if not callable(function):
             raise SerialiseError(f"{where}: {node['name']!r} was given as {type(function).__name__}, which is not a function.")
         return function
 
-    def array(self, node, where, depth):
+    def read_array(self, node, where, depth):
         if "name" in node:
             name = _expect(node["name"], str, where)
             if name not in self.arrays:
@@ -314,10 +319,25 @@ class _Reader:
             raise SerialiseError(f"{where}: the entries of an array of {dtype} are not such numbers.") from None
 
 
-_KINDS = {name: getattr(_Reader, name) for name in ("static", "float", "param", "tuple", "dict", "function", "array")}
+_KINDS = {name: getattr(_Reader, f"read_{name}") for name in ("static", "float", "param", "tuple", "dict", "function", "array")}
 
 
 def _expect(value, kind, where: str):
     if not isinstance(value, kind) or isinstance(value, bool):
         raise SerialiseError(f"{where}: expected {getattr(kind, '__name__', 'a number')}, got {type(value).__name__}.")
     return value
+
+
+def _prior_field(value) -> bool:
+    if isinstance(value, tuple):
+        return all(isinstance(v, AbstractHyperprior) for v in value)
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _interval(bounds) -> bool:
+    numeric = isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
+    return numeric and bounds[0] < bounds[1]
+
+
+def _join(where: str, key) -> str:
+    return f"{where}.{key}" if where else str(key)

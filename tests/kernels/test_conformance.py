@@ -72,13 +72,24 @@ def test_block_of_points(kernel, columns):
 
 @each
 def test_gradient_of_hyperparameters(kernel, columns):
-    """The derivative of every hyperparameter against central differences, with coincident and distinct inputs."""
+    """The derivative of every hyperparameter against central differences, with coincident and distinct inputs.
+
+    The value that comes with it is the covariance too: compiled with a derivative, an expression may be evaluated differently.
+    """
     X = inputs(columns, 9)
     bound, A = encoded(kernel, X)
     bar = np.random.default_rng(1).normal(size=(5, 7))
     left, right = rows(A, slice(0, 5)), rows(A, slice(2, 9))
-    pull = jax.jit(jax.grad(lambda kernel: jnp.sum(bar * kernel.block(left, right))))
-    found = {p.name: np.asarray(p.value) for p in parameters(pull(bound))}
+
+    @jax.jit
+    def value_and_pull(kernel, left, right, bar):
+        value, pull = jax.vjp(lambda kernel: kernel.block(left, right), kernel)
+        return value, pull(bar)[0]
+
+    value, derivative = value_and_pull(bound, left, right, bar)
+    K = tiles.matrix(bound, left, right)
+    np.testing.assert_allclose(value, K, rtol=1e-12, atol=1e-14 * np.abs(K).max())
+    found = {p.name: np.asarray(p.value) for p in parameters(derivative)}
     names = [p.name for p in parameters(bound)]
     assert sorted(found) == sorted(names) and names
     for p in parameters(bound):

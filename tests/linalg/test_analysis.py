@@ -134,9 +134,7 @@ def test_heat_identity():
     difference = (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h)
     np.testing.assert_allclose(2 * gradient[0, 1], difference, rtol=1e-7)
     free = np.diag([0.0, h, 0.0])
-    np.testing.assert_allclose(
-        gradient[1, 1], (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h), rtol=1e-7
-    )
+    np.testing.assert_allclose(gradient[1, 1], (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h), rtol=1e-7)
 
 
 def test_heat_identity_notices_a_wrong_expectation():

@@ -40,9 +40,7 @@ def test_matrix_inversion_lemma(seed, n, m):
     np.testing.assert_allclose(ids.woodbury_solve(Z, U, W, b, V), expected @ b, rtol=1e-9, atol=1e-11)
     d = rng.uniform(0.5, 2, size=n)
     S = positive(rng, m)
-    np.testing.assert_allclose(
-        ids.woodbury_solve(d, U, S, b[:, 0]), inv(np.diag(d) + U @ S @ U.T) @ b[:, 0], rtol=1e-8, atol=1e-10
-    )
+    np.testing.assert_allclose(ids.woodbury_solve(d, U, S, b[:, 0]), inv(np.diag(d) + U @ S @ U.T) @ b[:, 0], rtol=1e-8, atol=1e-10)
 
 
 @steady
@@ -57,9 +55,7 @@ def test_determinant_lemma(seed, n, m):
     np.testing.assert_allclose(log, expected_log, rtol=1e-7, atol=1e-8)
     d = rng.uniform(0.5, 2, size=n)
     np.testing.assert_allclose(ids.woodbury_logdet(d, U, np.zeros((m, m)))[1], np.log(d).sum(), rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(
-        ids.woodbury_inverse(np.diag(1 / d), U, np.zeros((m, m))), np.diag(1 / d), rtol=1e-12, atol=1e-13
-    )
+    np.testing.assert_allclose(ids.woodbury_inverse(np.diag(1 / d), U, np.zeros((m, m))), np.diag(1 / d), rtol=1e-12, atol=1e-13)
 
 
 @steady
@@ -169,9 +165,7 @@ def test_gradients_with_respect_to_a_matrix():
     """C.LIN4 (B.11): ∂ log|A|/∂A = A⁻ᵀ and ∂ tr(AB)/∂A = Bᵀ, against automatic differentiation."""
     rng = np.random.default_rng(2)
     A, B = regular(rng, 4), rng.normal(size=(4, 4))
-    np.testing.assert_allclose(
-        ids.logdet_gradient(A), jax.grad(lambda M: jnp.linalg.slogdet(M)[1])(jnp.asarray(A)), rtol=1e-12
-    )
+    np.testing.assert_allclose(ids.logdet_gradient(A), jax.grad(lambda M: jnp.linalg.slogdet(M)[1])(jnp.asarray(A)), rtol=1e-12)
     units = np.eye(16).reshape(16, 4, 4)
     np.testing.assert_allclose(ids.trace_derivative(B, units).reshape(4, 4), B.T, rtol=1e-15)
 

@@ -69,9 +69,7 @@ def fit(
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(
-            help='Covariance function in the units of the data, as in "SE() + Periodic(period=1)" (default: one that suits most data).'
-        ),
+        typer.Option(help='Covariance function, in the units of the data: "SE() + Periodic(period=1)" (default: ARD Matern 5/2).'),
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
     noise: Annotated[float | None, typer.Option(help="Noise variance to start from, in squared units of the target.")] = None,

@@ -58,10 +58,12 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     console = Console(highlight=False)
+    console.print(Text(title, style="bold"))
     console.print(table)
+    console.print()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mercer import kernels as k
 from mercer.app.console import show_table
 
 AHEAD = 20  # years
-PARTS = ("trend", "season", "irregularities of years", "irregularities of months")
+PARTS = ("trend", "season", "irregularities over years", "irregularities over months")
 
 
 def run(out: Path, quick: bool = False) -> None:
@@ -21,18 +22,18 @@ def run(out: Path, quick: bool = False) -> None:
     data = mc.datasets.load_co2()
     step = 3 if quick else 1
     X, y = data.X[::step], data.y[::step]
-    typer.echo(f"{data.description}: {len(y)} months, in ppm. Learning ...")
+    typer.echo(f"{data.description} ({len(y)} months). Learning ...")
     model = mc.GPRegressor(kernel=kernel(), restarts=0).fit(X, y)
+    typer.echo()
     show_table("What was learned", ("part", "what the data say"), learned(model, X, y), left=2)
-    show_table("What comes next (middle of the year)", ("year", "CO2 / ppm", "±", "95 % interval"), outlook(model, X))
+    show_table("What comes next, in the middle of the year", ("year", "CO2 / ppm", "±", "95 % interval"), outlook(model, X))
     draw(model, X, out)
-    typer.echo(
-        f"log evidence {model.log_marginal_likelihood_:.1f} nats; {model.fit_.status.seconds:.0f} s of learning; drawn {out}"
-    )
+    seconds = model.fit_.status.seconds
+    typer.echo(f"log evidence {model.log_marginal_likelihood_:.1f} nats, learned in {seconds:.0f} s; drawn {out}")
 
 
 def kernel() -> Any:
-    """Trend + season that may change its shape + irregularities of years and of months; years and ppm, starting values of the book."""
+    """Trend, a season that may change its shape, irregularities over years and months, in years and ppm as the book starts."""
     return (
         k.SE(67.0, variance=66.0**2)
         + 2.4**2 * k.SE(90.0) * k.Periodic(period=mc.fixed(1.0), lengthscale=1.3)
@@ -44,39 +45,32 @@ def kernel() -> Any:
 def learned(model: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
     """The fitted model in words."""
     first, last = float(X.min()), float(X.max())
-    trend = model.components(np.array([[first], [last - 1], [last]]))[0].mean
-    year = np.linspace(last - 1, last, 366)[:, None]
-    season = model.components(year)[1].mean
-    months = ("January February March April May June July August September October November December").split()
-    peak, trough = (months[int(12 * (float(year[i, 0]) % 1.0))] for i in (season.argmax(), season.argmin()))
-    _, swing, years, weather = model.kernel_.terms
+    start, before, end = model.components([[first], [last - 1], [last]])[0].mean
+    days = last - np.linspace(1, 0, 366)[:, None]
+    season = model.components(days)[1].mean
+    trough, peak = (calendar.month_name[1 + int(12 * (days[i, 0] % 1))] for i in (season.argmin(), season.argmax()))
+    _, swing, years, months = model.kernel_.terms
     loo = model.loo()
     inside = np.abs(y - loo.mean) <= 1.96 * np.sqrt(loo.variance)
     return [
-        (
-            "trend",
-            f"up {trend[2] - trend[0]:.1f} ppm from {first:.0f} to {last:.0f}; {trend[2] - trend[1]:.2f} ppm in the last year",
-        ),
-        ("season", f"{np.ptp(season):.1f} ppm from the trough in {trough} to the peak in {peak}"),
+        ("trend", f"up {end - start:.1f} ppm from {first:.0f} to {last:.0f}, {end - before:.2f} ppm of it in the last year"),
+        ("season", f"{np.ptp(season):.1f} ppm from its trough in {trough} to its peak in {peak}"),
         ("", f"its shape changes over some {float(swing.kernel.factors[0].lengthscale):.0f} years"),
-        ("irregularities", f"{np.sqrt(float(years.variance)):.2f} ppm over {float(years.lengthscale):.1f} years"),
-        ("", f"{np.sqrt(float(weather.variance)):.2f} ppm over {12 * float(weather.lengthscale):.1f} months"),
-        ("noise", f"{np.sqrt(float(model.noise_variance_)):.2f} ppm in each monthly mean"),
-        ("trust", f"{100 * inside.mean():.1f} % of the months lie in their 95 % interval when left out"),
+        ("irregularities", f"± {float(years.variance) ** 0.5:.2f} ppm, lasting about {float(years.lengthscale):.1f} years"),
+        ("", f"± {float(months.variance) ** 0.5:.2f} ppm, lasting about {12 * float(months.lengthscale):.1f} months"),
+        ("noise", f"± {model.noise_variance_**0.5:.2f} ppm in each monthly mean"),
+        ("trust", f"{100 * inside.mean():.1f} % of the months, each predicted from the others, lie in their 95 % interval"),
     ]
 
 
 def outlook(model: Any, X: np.ndarray) -> list[tuple[str, ...]]:
     """Rows of the forecast table."""
-    start = int(np.ceil(X.max()))
-    years = [start + i for i in (0, 1, 2, 3, 4, 9, 14, 19)]
+    first = int(np.ceil(X.max()))
+    years = [first + i for i in (0, 1, 2, 3, 4, 9, 14, 19)]
     at = np.array(years)[:, None] + 0.5
     mean, std = model.predict(at, return_std=True)
     lower, upper = model.predict_interval(at, level=0.95)
-    return [
-        (str(t), f"{m:.1f}", f"{s:.1f}", f"{lo:.1f} to {hi:.1f}")
-        for t, m, s, lo, hi in zip(years, mean, std, lower, upper, strict=True)
-    ]
+    return [(f"{years[i]}", f"{mean[i]:.1f}", f"{std[i]:.1f}", f"{lower[i]:.1f} to {upper[i]:.1f}") for i in range(len(years))]
 
 
 def draw(model: Any, X: np.ndarray, out: Path) -> None:
@@ -86,12 +80,12 @@ def draw(model: Any, X: np.ndarray, out: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    last = float(X.max())
+    first, last = float(X.min()), float(X.max())
     future = np.linspace(last, last + AHEAD, 24 * AHEAD + 1)[:, None]
-    everywhere = np.concatenate([np.linspace(float(X.min()), last, 12 * int(last - X.min()))[:, None], future])
+    throughout = np.linspace(first, last + AHEAD, int(24 * (last + AHEAD - first)))[:, None]
     figure, axes = plt.subplots(5, 1, sharex=True, figsize=(8, 8.5), height_ratios=(3.2, 1, 1, 1, 1), layout="constrained")
-    mc.viz.forecast(model, future, ax=axes[0], xlabel=" ", ylabel="CO$_2$ / ppm")
-    mc.viz.components(model, everywhere, axes=axes[1:], names=PARTS, xlabel="year", ylabel="ppm")
+    mc.viz.forecast(model, future, ax=axes[0], xlabel="", ylabel="CO$_2$ / ppm")
+    mc.viz.components(model, throughout, axes=axes[1:], names=PARTS, xlabel="year", ylabel="ppm")
     for ax in axes[1:]:
         ax.axvline(last, color="0.5", linewidth=0.9, linestyle=(0, (4, 3)))
     figure.align_ylabels()

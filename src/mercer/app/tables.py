@@ -1,4 +1,4 @@
-"""Tables in files: CSV by Python's csv module, Parquet through pyarrow; a table is a dict of columns (numpy arrays of one length)."""
+"""Tables in files: CSV by Python's csv module, Parquet through pyarrow. A table is a dict of numpy columns of one length."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str) 
         if column.dtype.kind not in "fiub":
             row, cell = next((i, cell) for i, cell in enumerate(column) if _number(cell) is None)
             raise TableError(
-                f"{source}: column {name!r} is not numeric (found {str(cell)!r} in row {row + 1}): encode it as numbers, or leave it out."
+                f"{source}: column {name!r} is not numeric (found {str(cell)!r} in row {row + 1}): "
+                "encode it as numbers, or leave it out."
             )
         bad = ~np.isfinite(column)
         if bad.any():
             row = int(np.argmax(bad))
             what = "no value" if np.isnan(column[row]) else "an infinite value"
             raise TableError(
-                f"{source}: column {name!r} has {what} in row {row + 1} (and {int(bad.sum())} such rows in all): fill or remove them."
+                f"{source}: column {name!r} has {what} in row {row + 1} ({int(bad.sum())} such rows in all): fill or remove them."
             )
         chosen[name] = np.asarray(column, np.float64)
     return chosen

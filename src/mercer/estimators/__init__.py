@@ -1,5 +1,6 @@
 """Scikit-learn's face of Mercer, and saving to one file."""
 
+from mercer.estimators.persist import ModelFileError, load, save
 from mercer.estimators.regressor import GPRegressor
 
-__all__ = ["GPRegressor"]
+__all__ = ["GPRegressor", "ModelFileError", "load", "save"]

@@ -1,7 +1,7 @@
 """The model used when none is given: an ARD Matern 5/2 and learned noise, with weak priors.
 
-The priors are written for standardised data and carried to the user's units by `scaled`. That is the same as standardising X and y, learning,
-and undoing it in everything shown; the data are never transformed.
+The priors are written for standardised data and carried to the user's units by `scaled`. That is the same as standardising
+X and y, learning, and undoing it in everything shown; the data are never transformed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ROUNDING = 8 * float(np.finfo(float).eps)
 def default_kernel(X: np.ndarray, scale: float) -> Matern:
     """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`.
 
-    In units of each column's standard deviation the length-scales start at sqrt(d) with prior LogNormal(sqrt 2 + log(d)/2, sqrt 3): distances
-    between random points grow as sqrt(d), and so do the length-scales thought likely.
+    In units of each column's standard deviation the length-scales start at sqrt(d) with prior LogNormal(sqrt 2 + log(d)/2,
+    sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely.
     """
     spread, d = column_scales(X), X.shape[1]
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))

@@ -26,8 +26,8 @@ from mercer.posterior import Component, Posterior
 class GPRegressor(RegressorMixin, BaseEstimator):
     """Gaussian-process regression with learned hyperparameters.
 
-    Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not matter. With a kernel, its numbers are
-    in your units and it is learned by the evidence alone unless it carries priors; X is never transformed.
+    Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not matter. With a kernel, its
+    numbers are in your units and it is learned by the evidence alone unless it carries priors; X is never transformed.
 
     Parameters
     ----------
@@ -65,10 +65,11 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is scikit-learn's rule,
-    and the error names the columns. Columns that do not vary have scale 1. Targets that do not vary (a single row, or all equal) teach nothing:
-    hyperparameters keep their starting values, which for the default kernel are those of targets with standard deviation |y| (a single row) or
-    1e-6 |y| (all equal), so that the constant is predicted almost surely. With `noise_variance=0` repeated rows must have equal targets.
+    Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is
+    scikit-learn's rule, and the error names the columns. Columns that do not vary have scale 1. Targets that do not vary (a single
+    row, or all equal) teach nothing: hyperparameters keep their starting values, which for the default kernel are those of targets
+    with standard deviation |y| (a single row) or 1e-6 |y| (all equal), so that the constant is predicted almost surely. With
+    `noise_variance=0` repeated rows must have equal targets.
 
     Examples
     --------
@@ -105,12 +106,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, numbers.Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))
-        return self._take(
-            fit(
-                model, inputs, y, objective=self.objective, restarts=self.restarts, seed=seed, max_evaluations=self.max_evaluations,
-                **common,
-            )  # fmt: skip
-        )
+        common |= dict(objective=self.objective, max_evaluations=self.max_evaluations)
+        return self._take(fit(model, inputs, y, restarts=self.restarts, seed=seed, **common))
 
     def _take(self, found: Fit) -> GPRegressor:
         """Set the learned attributes; also how a saved model is restored."""
@@ -121,7 +118,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = found.model.gp.kernel
-        noise = np.asarray(found.model.likelihood.noise_variance)
+        likelihood: Any = found.model.likelihood
+        noise = np.asarray(likelihood.noise_variance)
         self.noise_variance_ = float(noise) if noise.ndim == 0 else noise
         self.log_marginal_likelihood_ = float(posterior.log_evidence)
         self.relevance_ = _relevance(self.kernel_, posterior.inputs)
@@ -159,14 +157,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 return defaults.default_noise(scale, given)
             return defaults.NOISE_START * scale**2 if given is None else given
         if np.shape(given) != (n,):
-            raise ParameterError(f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or one for each row.")
+            raise ParameterError(
+                f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or one for each row."
+            )
         return np.asarray(given, float)
 
     # -- predictions ------------------------------------------------------------------------------------------------
 
     def predict(self, X, return_std=False, return_cov=False, latent=False, noise_variance=None):
-        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m) of y; of the noise-free function if `latent`.
+        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
 
+        They are those of a new observation y, or of the noise-free function if `latent`.
         `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
         """
         if return_std and return_cov:
@@ -201,7 +202,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self.posterior_.log_density(X, as_targets(y, X.shape[0]), noise_variance)
 
     def components(self, X) -> list[Component]:
-        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,). The means sum to the latent mean less the prior mean."""
+        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
+
+        The means sum to the predictive mean less the prior mean.
+        """
         return self.posterior_.components(self._inputs(X))
 
     # -- the fit seen from the data -----------------------------------------------------------------------------------
@@ -245,7 +249,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self._frame(X) if _is_frame(X) else validate_data(self, X, reset=False, dtype=np.float64)
 
     def _frame(self, X, reset: bool = False) -> np.ndarray:
-        """A frame's values. Names are scikit-learn's affair; what is in the columns is checked here, where errors name the column."""
+        """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
         validate_data(self, X, reset=reset, skip_check_array=True)
         values = as_inputs(X).values
         if values.shape[0] == 0:
@@ -282,6 +286,6 @@ def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
     if wrong.size:
         i, j = other[wrong[0]], rows[wrong[0]]
         raise InputError(
-            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which noise_variance=0 cannot explain: "
-            "give a noise variance, or drop the duplicates."
+            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which noise_variance=0 cannot "
+            "explain: give a noise variance, or drop the duplicates."
         )

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 DIFFERENCES_UP_TO = 32  # columns; above, centred matrix products are several times faster
+COINCIDENT = 1e-24  # scaled squared distances up to this are zero
 PLAIN_UP_TO = 4  # columns; here the derivative is by plain differences too: exact for near-coincident points
 
 
@@ -47,6 +48,9 @@ def _squared_distance_jvp(primals, tangents):
 
 
 def safe_sqrt(r2):
-    """sqrt with derivative 0 at 0 (every profile that needs it has derivative 0 there in the limit of coincident points)."""
-    inside = r2 > 0
-    return jnp.where(inside, jnp.sqrt(jnp.where(inside, r2, 1.0)), 0.0)
+    """sqrt with value and derivative 0 at coincident points (scaled distance below 1e-12).
+
+    Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is all rounding: the inner
+    one therefore falls back to a number whose root is next to nothing, never to 1.
+    """
+    return jnp.where(r2 > COINCIDENT, jnp.sqrt(jnp.where(r2 > COINCIDENT, r2, COINCIDENT)), 0.0)

@@ -7,14 +7,16 @@ column (automatic relevance determination), and optionally the factor-analysis d
 from __future__ import annotations
 
 import abc
+import functools
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.bessel import matern_correlation
-from mercer.kernels.distance import safe_sqrt, squared_distance
+from mercer.kernels.distance import COINCIDENT, safe_sqrt, squared_distance
 from mercer.params import Hyper, ParameterError, Static, hyper, interval, positive, real
 
 
@@ -44,6 +46,14 @@ class AbstractStationary(AbstractKernel):
         spread = np.std(X, 0)
         spread = np.where(spread > 0, spread, 1.0) * np.sqrt(np.sqrt(X.shape[1]))
         return self.with_values(lengthscale=spread if np.ndim(self.lengthscale) else np.mean(spread), variance=variance)
+
+    def bind(self, d, names=None):
+        if self.loadings is not None and np.shape(self.loadings)[0] != d:
+            raise ParameterError(
+                f"{type(self).__name__}.loadings has {np.shape(self.loadings)[0]} rows but the kernel sees {d} input "
+                f"column{'s' if d != 1 else ''}; it needs one row for each."
+            )
+        return super().bind(d, names)
 
     def scale(self, A):
         """Inputs in which r2 is the plain squared distance."""
@@ -79,13 +89,15 @@ class Matern(AbstractStationary):
         if isinstance(nu, Static):
             p = float(nu) - 0.5
             if p == int(p) and p <= 6:
-                return _half_integer(int(p), safe_sqrt(2.0 * float(nu) * r2))
-            return matern_correlation(safe_sqrt(2.0 * float(nu) * r2), jnp.float64(nu))
-        return matern_correlation(jnp.sqrt(2.0 * nu) * safe_sqrt(r2), nu)
+                return _half_integer(int(p), 2.0 * float(nu) * r2)
+            return matern_correlation(2.0 * float(nu) * r2, jnp.float64(nu))
+        return matern_correlation(2.0 * nu * r2, nu)
 
 
-def _half_integer(p: int, z):
-    """exp(-z) times the polynomial of (4.16), z = sqrt(2 nu) r."""
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _half_integer(p: int, z2):
+    """exp(-z) times the polynomial of (4.16), z2 = z^2 = 2 nu r2."""
+    z = safe_sqrt(z2)
     scale = math.factorial(p) / math.factorial(2 * p)
     coefficients = [
         scale * math.factorial(2 * p - j) / (math.factorial(p - j) * math.factorial(j)) * 2.0**j for j in range(p + 1)
@@ -94,6 +106,16 @@ def _half_integer(p: int, z):
     for c in coefficients[p - 1 :: -1] if p else []:
         poly = poly * z + c
     return poly * jnp.exp(-z)
+
+
+@_half_integer.defjvp
+def _half_integer_jvp(p, primals, tangents):
+    # the derivative in z2 is the next lower order: well-defined, and right to any order the process has, at coincident points
+    (z2,), (tangent,) = primals, tangents
+    if p:
+        return _half_integer(p, z2), -_half_integer(p - 1, z2) / (4 * p - 2) * tangent
+    z = jnp.sqrt(jnp.where(z2 > COINCIDENT, z2, COINCIDENT))
+    return _half_integer(p, z2), jnp.where(z2 > COINCIDENT, -0.5 * jnp.exp(-z) / z, 0.0) * tangent
 
 
 class RationalQuadratic(AbstractStationary):
@@ -115,8 +137,8 @@ class GammaExponential(AbstractStationary):
             raise ParameterError("GammaExponential.gamma must be above 0 and at most 2.")
 
     def profile(self, r2):
-        apart = r2 > 0
-        power = jnp.where(apart, jnp.exp(0.5 * self.gamma * jnp.log(jnp.where(apart, r2, 1.0))), 0.0)
+        apart = r2 > COINCIDENT
+        power = jnp.where(apart, jnp.exp(0.5 * self.gamma * jnp.log(jnp.where(apart, r2, COINCIDENT))), 0.0)
         return jnp.exp(-power)
 
 

@@ -131,8 +131,9 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     rng = np.random.default_rng(seed)
     models = {"given": problem.model, "data-driven": guess} | {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
-    best = Optimum(vectors["given"])
+    best = Optimum(vectors["given"])  # of the full problem
     ends: dict[str, float] = {}
+    running = best  # what is being improved right now
     if problem.flat.vector.size == 0:
         value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
         recorder.note("given", problem.size, value)
@@ -142,14 +143,15 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
             for label, vector in _distinct(vectors).items():
-                end = climb(problem, vector, label)
-                ends[label] = end.value
-                best = max(best, end, key=lambda o: o.value)
+                running = Optimum(vector)
+                ends[label] = climb(problem, vector, label, gtol=1e-3, ftol=1e-9, best=running).value
+                best = max(best, running, key=lambda o: o.value)
             return best, ends, False
         coarse = problem.subset(sizes[0], seed)
         found = {}
         for label, vector in _distinct(vectors).items():
-            found[label] = climb(coarse, vector, label)
+            found[label] = running = Optimum(vector)
+            climb(coarse, vector, label, best=running)
             ends[label] = found[label].value
         label = max(found, key=lambda k: found[k].value)
         start = found[label]
@@ -158,14 +160,16 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
             scaling = curvature(coarse, start, label, recorder, factor)
             coarse.release()
             coarse = problem if size == problem.size else problem.subset(size, seed + i + 1)
-            here = best if size == problem.size else Optimum(start.vector)
-            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=here)
+            running = best if size == problem.size else Optimum(start.vector)
+            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=running)
         ends["full"] = start.value
         return start, ends, False
     except KeyboardInterrupt:
-        if not np.isfinite(best.value):
-            best.value, best.gradient, best.objective = problem.value_and_gradient(best.vector)
-        return best, ends, True
+        if running is not best:  # perhaps found on a part of the data: judge it on all of them
+            running = Optimum(running.vector, *problem.value_and_gradient(running.vector))
+        elif not np.isfinite(best.value):
+            best = Optimum(best.vector, *problem.value_and_gradient(best.vector))
+        return max(best, running, key=lambda o: o.value), ends, True
 
 
 def _clip(problem: Problem, vector: np.ndarray) -> np.ndarray:

@@ -39,8 +39,7 @@ class Gaussian:
         n = len(m)
         if m.ndim != 1 or n == 0 or C.shape != (n, n):
             raise ValueError(
-                f"a Gaussian needs a mean of shape (n,) and a covariance of shape (n, n), n > 0; "
-                f"got {m.shape} and {C.shape}"
+                f"a Gaussian needs a mean of shape (n,) and a covariance of shape (n, n), n > 0; got {m.shape} and {C.shape}"
             )
         if not (np.isfinite(m).all() and np.isfinite(C).all()):
             raise ValueError("the mean or the covariance of a Gaussian has a value that is not finite")
@@ -128,7 +127,7 @@ class Gaussian:
         known._require(residual, "the value")
         gain = known.factor.solve(self.covariance[np.ix_(given, keep)]).T
         root = self.factor.root[keep] - gain @ self.factor.root[given]
-        size = self._deviations[keep] + np.abs(gain) @ self._deviations[given]
+        size = self.factor.row_sizes[keep] + np.abs(gain) @ self.factor.row_sizes[given]
         return _from_root(self.mean[keep] + gain @ residual, root, size)
 
     def product(self, other: Gaussian) -> tuple[Gaussian, float]:
@@ -142,7 +141,7 @@ class Gaussian:
         gain = evidence.factor.solve(self.covariance).T
         rest = evidence.factor.solve(other.covariance).T
         root = np.hstack([rest @ self.factor.root, gain @ other.factor.root])
-        size = np.abs(rest) @ self._deviations + np.abs(gain) @ other._deviations
+        size = np.abs(rest) @ self.factor.row_sizes + np.abs(gain) @ other.factor.row_sizes
         return _from_root(self.mean - gain @ residual, root, size), float(evidence.log_prob(self.mean))
 
     def affine(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
@@ -152,7 +151,7 @@ class Gaussian:
         one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``Gaussian(b, B).affine(I, noise=A)``.
         """
         A = self._map(A)
-        moved = _from_root(A @ self.mean + b, A @ self.factor.root, np.abs(A) @ self._deviations)
+        moved = _from_root(A @ self.mean + b, A @ self.factor.root, np.abs(A) @ self.factor.row_sizes)
         return Gaussian(moved.mean, moved.covariance + _covariance(noise, len(A)), moved.floor)
 
     def joint(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
@@ -178,7 +177,7 @@ class Gaussian:
         gain = predicted.factor.solve(A @ self.covariance).T
         noise_root = semidefinite_factor(_covariance(noise, len(A))).root
         root = np.hstack([self.factor.root - gain @ (A @ self.factor.root), gain @ noise_root])
-        size = self._deviations + np.abs(gain) @ (np.abs(A) @ self._deviations)
+        size = self.factor.row_sizes + np.abs(gain) @ (np.abs(A) @ self.factor.row_sizes)
         return _from_root(self.mean + gain @ residual, root, size), float(predicted.log_prob(y))
 
     def log_prob(self, x: ArrayLike) -> np.ndarray:
@@ -215,9 +214,7 @@ class Gaussian:
             raise ValueError(f"KL between normals in {self.dim} and {other.dim} dimensions")
         target = other.factor
         difference = self.mean - other.mean
-        same_support = self.rank == other.rank and bool(
-            other._possible(difference) and target.contains(self.factor.root).all()
-        )
+        same_support = self.rank == other.rank and bool(other._possible(difference) and target.contains(self.factor.root).all())
         if not same_support:
             return float("inf")
         squares = np.sum(target.whiten(difference) ** 2) + np.sum(target.whiten(self.factor.root) ** 2)
@@ -236,10 +233,6 @@ class Gaussian:
     def expect_outer(self) -> np.ndarray:
         """E[x xᵀ] = Σ + μ μᵀ (B.27)."""
         return self.covariance + np.outer(self.mean, self.mean)
-
-    @property
-    def _deviations(self) -> np.ndarray:
-        return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
 
     def _map(self, A: ArrayLike) -> np.ndarray:
         matrix = np.atleast_2d(np.asarray(A, dtype=float))

@@ -30,6 +30,16 @@ class SemidefiniteFactor:
     def rank(self) -> int:
         return self.root.shape[1]
 
+    @property
+    def row_sizes(self) -> np.ndarray:
+        """What rounding errors in the rows of root are relative to, (n,): their lengths, or the longest column's.
+
+        A Cholesky factor is accurate row by row; eigenvectors are accurate only as a whole.
+        """
+        if self.dual is None:
+            return np.linalg.norm(self.root, axis=1)
+        return np.full(len(self.root), np.linalg.norm(self.root, axis=0).max(initial=0.0))
+
     def whiten(self, x: np.ndarray) -> np.ndarray:
         """root⁺ x for x of shape (n,) or (n, k); its squared length is xᵀ A⁺ x."""
         return solve_triangular(self.root, x, lower=True) if self.dual is None else self.dual.T @ x

@@ -111,9 +111,7 @@ def _rotate(L: ArrayLike, v: ArrayLike, sign: float) -> np.ndarray:
         for k in range(len(L)):
             pivot = (L[k, k] - x[k]) * (L[k, k] + x[k]) if sign < 0 else L[k, k] ** 2 + x[k] ** 2
             if not pivot > 0:
-                raise np.linalg.LinAlgError(
-                    f"the downdated matrix is not positive definite: pivot {pivot:.3g}, row {k}"
-                )
+                raise np.linalg.LinAlgError(f"the downdated matrix is not positive definite: pivot {pivot:.3g}, row {k}")
             c, s = np.sqrt(pivot) / L[k, k], x[k] / L[k, k]
             L[k, k] = np.sqrt(pivot)
             L[k + 1 :, k] = (L[k + 1 :, k] + sign * s * x[k + 1 :]) / c

@@ -10,6 +10,8 @@ from mercer.metrics import calibration_curve
 from mercer.params import parameters, replace_leaves
 from mercer.viz._style import BLACK, BLUE, CYCLE, GREEN, GREY, VERMILLION, frame, half_width, legend, percent
 
+GAP = 1e-4  # a start closer than this to the best has arrived
+
 
 def calibration(y: Any, mean: Any, std: Any, ax: Any = None, levels: Any = None) -> Any:
     """How often central intervals of N(mean, std²) held y, against how often they claim to.
@@ -75,28 +77,26 @@ def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
 
 
 def fit_history(fit: Any, ax: Any = None) -> Any:
-    """How far each start of a fit was from the best it could do, evaluation by evaluation, in units of the objective (nats for the evidence).
+    """How far each start of a fit was from the best it found, evaluation by evaluation (in nats for the evidence).
 
-    Evaluations on fewer data (the coarse stage of large fits) are compared among themselves.
+    Evaluations on fewer data (the coarse stages of large fits) are compared among themselves.
 
     >>> viz.fit_history(mercer.fit(model, X, y, restarts=3))
     """
     fit = getattr(fit, "fit_", fit)
-    ax = frame(
-        ax, "evaluation", "log evidence below the best / nats" if fit.objective == "evidence" else f"{fit.objective} below the best"
-    )
+    name = "log evidence below the best / nats" if fit.objective == "evidence" else f"{fit.objective} below the best"
+    ax = frame(ax, "evaluation", name)
     ax.set_yscale("log")
     sizes = {e.size for e in fit.history}
     best = {size: max(e.value for e in fit.history if e.size == size) for size in sizes}
     runs: dict[tuple[str, int], list[tuple[int, float]]] = {}
-    for i, e in enumerate(fit.history):
-        runs.setdefault((e.start, e.size), []).append((i + 1, best[e.size] - e.value))
-    floor = 1e-4
-    for ((start, size), points), color in zip(runs.items(), CYCLE * (1 + len(runs)), strict=False):
-        at, gap = np.array([p for p in points if np.isfinite(p[1])]).reshape(-1, 2).T
+    for i, e in enumerate(fit.history, 1):
+        if np.isfinite(e.value):
+            runs.setdefault((e.start, e.size), []).append((i, max(best[e.size] - e.value, GAP)))
+    for i, ((start, size), points) in enumerate(runs.items()):
         label = f"{start} ({size} data)" if len(sizes) > 1 else start
-        ax.plot(at, np.maximum(gap, floor), ".-", color=color, linewidth=1, markersize=4, label=label)
-    ax.set_ylim(bottom=floor / 2)
+        ax.plot(*zip(*points, strict=True), ".-", color=CYCLE[i % len(CYCLE)], linewidth=1, markersize=4, label=label)
+    ax.set_ylim(bottom=GAP / 2)
     legend(ax, columns=4)
     return ax
 
@@ -104,8 +104,8 @@ def fit_history(fit: Any, ax: Any = None) -> Any:
 def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any = None, xlabel: str | None = None) -> Any:
     """Log evidence along one hyperparameter, and the two terms that it balances: data fit and complexity (GPML Fig. 5.3).
 
-    `model` is a mercer.Model; `name` is dotted, as in `summary()`; the other hyperparameters stay as they are. Data fit is -½ (y - m)' K_y⁻¹ (y - m);
-    complexity, -½ log|K_y| - n/2 log 2π, is the rest.
+    `model` is a mercer.Model, `name` is dotted as in `summary()`; the other hyperparameters stay as they are. Data fit is
+    -½ (y - m)' K_y⁻¹ (y - m); complexity, -½ log|K_y| - n/2 log 2π, is the rest.
 
     >>> viz.evidence_profile(model, X, y, "kernel.lengthscale", np.geomspace(0.1, 10, 60))
     """
@@ -113,12 +113,10 @@ def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any
     if name not in shapes:
         raise ValueError(f"no hyperparameter named {name!r}; there are {list(shapes)}.")
     values = np.ravel(np.asarray(values, float))
-    total, fit = np.empty(len(values)), np.empty(len(values))
-    for i, value in enumerate(values):
-        post = replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y)
-        residual = post.y - np.asarray(post.model.gp.mean.value(post.inputs.values))
-        total[i], fit[i] = post.log_evidence, -0.5 * residual @ np.ravel(post.state.alpha)
-    ax = frame(ax, xlabel or name, "log probability / nats")
+    posteriors = [replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y) for value in values]
+    fit = np.array([post.evidence_terms()["data_fit"] for post in posteriors])
+    total = np.array([post.log_evidence for post in posteriors])
+    ax = frame(ax, name if xlabel is None else xlabel, "log probability / nats")
     if values.min() > 0 and values.max() > 10 * values.min():
         ax.set_xscale("log")
     ax.plot(values, fit, color=GREEN, linewidth=1.5, linestyle="--", label="data fit")
@@ -126,7 +124,7 @@ def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any
     ax.plot(values, total, color=BLUE, linewidth=2.0, label="log evidence")
     best = int(np.argmax(total))
     ax.plot(values[best], total[best], "o", color=BLACK, markersize=5, label=f"best, {values[best]:.3g}", zorder=3)
-    span = total.max() - np.median(total)
-    ax.set_ylim(bottom=max(min(fit.min(), (total - fit).min(), total.min()), total.max() - 6 * max(span, 1.0)))
+    span = max(total.max() - float(np.median(total)), 1.0)
+    ax.set_ylim(bottom=max(ax.get_ylim()[0], total.max() - 6 * span))  # a hopeless end of the range does not flatten the rest
     legend(ax)
     return ax

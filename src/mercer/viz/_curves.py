@@ -19,14 +19,14 @@ def posterior(
 ) -> Any:  # fmt: skip
     """Mean and central intervals along one input, with the data.
 
-    The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1) says where (default: the range of
-    the data and a little more); `samples` draws that many functions from the posterior as well.
+    The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1) says where
+    (default: the range of the data and a little more); `samples` draws that many functions from the posterior as well.
 
     >>> viz.posterior(gp.condition(X, y, noise_variance=0.09), samples=3)
     """
     post = posterior_of(model)
     X, x = line(grid(post, GRID) if X is None else X, "viz.posterior")
-    ax = frame(ax, xlabel or input_name(post), ylabel)
+    ax = frame(ax, input_name(post) if xlabel is None else xlabel, ylabel)
     mean = post.mean(X)
     if knows_noise(post) and not latent:
         ribbon(ax, x, mean, post.std(X), level, alpha=0.18, label=f"{percent(level)} of y")
@@ -71,7 +71,7 @@ def forecast(
     post = posterior_of(model)
     X_future, x = line(X_future, "viz.forecast")
     _, past = line(post.inputs, "viz.forecast")
-    ax = frame(ax, xlabel or input_name(post), ylabel)
+    ax = frame(ax, input_name(post) if xlabel is None else xlabel, ylabel)
     mean, latent = post.mean(X_future), not knows_noise(post)
     ribbon(ax, x, mean, post.std(X_future, latent), level, alpha=0.25, label=f"{percent(level)} of {'f' if latent else 'y'}")
     ax.plot(x, mean, color=BLUE, linewidth=1.2, label="forecast")
@@ -80,9 +80,7 @@ def forecast(
         at, y = observed_later if isinstance(observed_later, tuple) else (x, observed_later)
         at, y = np.ravel(at), np.ravel(y)
         if at.shape != y.shape:
-            raise ValueError(
-                f"observed_later has {y.size} values for {at.size} inputs: give one for each row of X_future, or (X, y)."
-            )
+            raise ValueError(f"observed_later has {y.size} values for {at.size} inputs: give y at X_future, or (X, y).")
         ax.plot(at, y, ".", color=VERMILLION, markersize=3.5, label="observed later")
     ax.axvline(past.max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
     ax.set_xlim(past.min(), max(x.max(), past.max()))
@@ -91,14 +89,9 @@ def forecast(
 
 
 def components(
-    model: Any,
-    X: Any = None,
-    axes: Any = None,
-    level: float = 0.95,
-    names: Any = None,
-    xlabel: str | None = None,
-    ylabel: str = "y",
-) -> Any:
+    model: Any, X: Any = None, axes: Any = None, level: float = 0.95, names: Any = None,
+    xlabel: str | None = None, ylabel: str = "y",
+) -> Any:  # fmt: skip
     """One panel for each additive term of the kernel: its mean and its own uncertainty. Returns the array of Axes.
 
     `names` replaces the terms' formulas as titles.
@@ -119,7 +112,7 @@ def components(
         ax.plot(x, part.mean, color=BLUE, linewidth=1.2)
         ax.set_title(title, loc="left", fontsize="small", pad=3)
         ax.set_xlim(x.min(), x.max())
-    axes[-1].set_xlabel(xlabel or input_name(post))
+    axes[-1].set_xlabel(input_name(post) if xlabel is None else xlabel)
     return axes
 
 

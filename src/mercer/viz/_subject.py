@@ -1,4 +1,4 @@
-"""What a picture is of: the posterior inside whatever was handed in (a Posterior, a Fit or a fitted estimator), and its one input."""
+"""What a picture is of: the posterior inside whatever was handed in, and its one input."""
 
 from __future__ import annotations
 

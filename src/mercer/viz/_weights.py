@@ -18,7 +18,7 @@ def smoother_weights(model: Any, xs: Any, ax: Any = None, xlabel: str | None = N
     post = posterior_of(model)
     _, x = line(post.inputs, "viz.smoother_weights")
     points, at = line(np.atleast_1d(xs), "viz.smoother_weights")
-    ax = frame(ax, xlabel or input_name(post), "weight of the datum")
+    ax = frame(ax, input_name(post) if xlabel is None else xlabel, "weight of the datum")
     order = np.argsort(x)
     ax.axhline(0, color=GREY, linewidth=0.8)
     for i, weights in enumerate(post.smoother(points)):
@@ -39,7 +39,7 @@ def posterior_covariance(model: Any, X: Any, xs: Any, ax: Any = None, xlabel: st
     X, x = line(X, "viz.posterior_covariance")
     points, at = line(np.atleast_1d(xs), "viz.posterior_covariance")
     name = input_name(post)
-    ax = frame(ax, xlabel or name, f"cov(f({name}), f({name}′))")
+    ax = frame(ax, name if xlabel is None else xlabel, f"cov(f({name}), f({name}′))")
     covariance = post.covariance(np.concatenate([X, points]), latent=True)[: len(X), len(X) :]
     ax.axhline(0, color=GREY, linewidth=0.8)
     for i, column in enumerate(covariance.T):

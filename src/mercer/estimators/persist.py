@@ -1,0 +1,230 @@
+"""Saving a fitted estimator to one file, and loading it.
+
+The file is a zip of two uncompressed entries: `manifest.json` (settings, columns, model, hash of the training data) and
+`arrays.safetensors` (training data, large hyperparameter arrays). Nothing in it is code: loading builds Mercer's own classes from
+checked numbers, and conditions on the data again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import platform
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators.regressor import GPRegressor
+from mercer.gp import Model
+from mercer.inputs import Inputs
+from mercer.learning import Fit, Status
+from mercer.learning.optimise import Evaluation
+from mercer.serialise import SerialiseError, from_json, to_json
+
+SCHEMA = 1
+MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
+MANIFEST_BYTES = 64 * 2**20
+_CLASSES: dict[str, Any] = {"GPRegressor": GPRegressor}
+
+
+class ModelFileError(ValueError):
+    """A file that is not a saved model, is damaged, or needs something that was not given."""
+
+
+def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> None:
+    """Write a fitted estimator to `path`: settings, learned model and training data.
+
+    Your own functions (means, features) are saved by name only: the name given where they are used, or here, `functions={"u": u}`.
+
+    >>> save(model, "m.mercer")
+    >>> model = load("m.mercer")
+    """
+    from safetensors.numpy import save as pack
+
+    name = type(estimator).__name__
+    if _CLASSES.get(name) is not type(estimator):
+        raise TypeError(f"save takes one of {sorted(_CLASSES)}, got {name}.")
+    check_is_fitted(estimator)
+    posterior, found = estimator.posterior_, estimator.fit_
+    X, y = posterior.inputs.values, posterior.y
+    arrays: dict[str, np.ndarray] = {"X": X, "y": y}
+    settings = estimator.get_params(deep=False)
+    if isinstance(settings.get("random_state"), np.random.RandomState):
+        raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
+    rest = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("model", "posterior")}
+    history = {f.name: [getattr(e, f.name) for e in found.history] for f in dataclasses.fields(Evaluation)}
+    rest |= {"status": dataclasses.asdict(found.status), "history": history}
+    manifest = {
+        "format": "mercer",
+        "schema": SCHEMA,
+        "class": name,
+        "versions": _versions(),
+        "settings": {k: to_json(v, arrays, functions, f"settings.{k}") for k, v in settings.items()},
+        "columns": None if posterior.inputs.names is None else list(posterior.inputs.names),
+        "data": {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)},
+        "log_evidence": float(posterior.log_evidence),
+        "model": to_json(estimator.model_, arrays, functions, "model"),
+        "fit": {k: to_json(v, None, None, f"fit.{k}") for k, v in rest.items()},
+    }
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    packed = pack({k: np.ascontiguousarray(a) for k, a in arrays.items()})
+    _write(Path(path), {MANIFEST: text, ARRAYS: packed})
+
+
+def load(path, functions: Mapping[str, Callable] | None = None):
+    """Read an estimator that `save` wrote. It predicts as before; the file may come from anyone: nothing in it is executed.
+
+    functions: your own functions by the names they were saved under, for example {"u": u}; an error lists the missing ones.
+    """
+    path = Path(path)
+    try:
+        texts = _read(path)
+        return _rebuild(_manifest(texts[MANIFEST]), _arrays(texts[ARRAYS]), functions)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error.__cause__
+    except SerialiseError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------- from the file
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    """The two entries. They are stored uncompressed, so that none can be larger than the file itself."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                if sorted(e.filename for e in entries) != sorted((MANIFEST, ARRAYS)):
+                    raise ModelFileError(f"not a saved model: it should hold {MANIFEST} and {ARRAYS} and nothing else.")
+                for e in entries:
+                    plain = e.compress_type == zipfile.ZIP_STORED and not e.flag_bits & 1
+                    if not plain or not e.compress_size == e.file_size <= size:
+                        raise ModelFileError(f"{e.filename} is compressed, encrypted or of an impossible size: not a saved model.")
+                    if e.filename == MANIFEST and e.file_size > MANIFEST_BYTES:
+                        raise ModelFileError(f"{MANIFEST} is larger than {MANIFEST_BYTES // 2**20} MB.")
+                return {e.filename: archive.read(e) for e in entries}
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, UnicodeDecodeError) as error:
+            raise ModelFileError(f"not a saved model, or damaged ({error}).") from error
+
+
+def _manifest(text: bytes) -> dict:
+    def refuse(constant):
+        raise ValueError(f"{constant} is not JSON")
+
+    def number(digits):
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits)
+
+    try:
+        manifest = json.loads(text.decode("utf-8"), parse_constant=refuse, parse_float=number)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{MANIFEST} is not readable ({error}).") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != "mercer":
+        raise ModelFileError(f"{MANIFEST} is not that of a saved model.")
+    if manifest.get("schema") != SCHEMA:
+        raise ModelFileError(
+            f"written in schema {manifest.get('schema')!r}, but this version of mercer reads schema {SCHEMA}: load it with the "
+            f"version that wrote it ({manifest.get('versions')}), or fit and save again."
+        )
+    kinds: dict[str, Any] = dict.fromkeys(("settings", "data", "model", "fit"), dict)
+    kinds |= {"class": str, "columns": (list, type(None)), "log_evidence": (int, float)}
+    for key, kind in kinds.items():
+        if key not in manifest or not isinstance(manifest[key], kind):
+            raise ModelFileError(f"{MANIFEST} has no valid {key!r}.")
+    return manifest
+
+
+def _arrays(packed: bytes) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as unpack
+
+    try:
+        return unpack(packed)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{ARRAYS} is damaged ({error}).") from error
+
+
+def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
+    cls = _CLASSES.get(manifest["class"])
+    if cls is None:
+        raise ModelFileError(f"there is no estimator {manifest['class']!r}.")
+    inputs, y = _training_data(manifest, arrays)
+    tree = {key: {"kind": "dict", "items": manifest[key]} for key in ("settings", "fit")} | {"model": manifest["model"]}
+    read = from_json({"kind": "dict", "items": tree}, arrays, functions)
+    try:
+        estimator = cls(**read["settings"])
+        rest = read["fit"]
+        history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
+        rest |= {"status": Status(**rest["status"]), "history": history}
+        if not isinstance(read["model"], Model):
+            raise TypeError("the model is not a Model")
+        posterior = read["model"].condition(inputs, y, estimator.inference, estimator.solver)
+        estimator.n_features_in_ = inputs.values.shape[1]
+        if inputs.names is not None:
+            estimator.feature_names_in_ = np.array(inputs.names, dtype=object)
+        estimator._take(Fit(model=posterior.model, posterior=posterior, **rest))
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
+        raise ModelFileError(f"the model cannot be built: {error}") from error
+    _compare(manifest["log_evidence"], posterior.log_evidence)
+    return estimator
+
+
+def _training_data(manifest: dict, arrays: dict[str, np.ndarray]) -> tuple[Inputs, np.ndarray]:
+    X, y, names = arrays.get("X", np.zeros(0)), arrays.get("y", np.zeros(0)), manifest["columns"]
+    if not X.dtype == y.dtype == np.float64 or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
+        raise ModelFileError("the training data are missing or have no sensible shape.")
+    if names is not None and (len(names) != X.shape[1] or not all(isinstance(n, str) for n in names)):
+        raise ModelFileError(f"there are {X.shape[1]} columns of training data but the names {names}.")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ModelFileError("the training data are not finite.")
+    if manifest["data"].get("sha256") != _hash(X, y):
+        raise ModelFileError("the training data do not match their hash: the file is damaged or was changed.")
+    return Inputs(X, None if names is None else tuple(names)), y
+
+
+def _compare(saved: float, now: float) -> None:
+    if not abs(saved - now) <= 1e-6 * max(1.0, abs(saved)):
+        warnings.warn(
+            f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the functions given differ from "
+            "those it was fitted with, or the file was changed.", UserWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- to the file
+
+
+def _hash(X: np.ndarray, y: np.ndarray) -> str:
+    digest = hashlib.sha256(repr(X.shape).encode())
+    for a in (X, y):
+        digest.update(np.ascontiguousarray(a, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    libraries = ("mercer", "jax", "equinox", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version()} | {name: version(name) for name in libraries}
+
+
+def _write(path: Path, entries: dict[str, bytes]) -> None:
+    """Write beside the target and move into place, so that a file is never half written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in entries.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,133 @@
+"""Objectives: values against brute force, gradients against differences, on every solver."""
+
+import numpy as np
+import pytest
+
+import mercer as mc
+from mercer import kernels as k
+from mercer.inference import Exact
+from mercer.inference.loo import folds
+from mercer.learning.objectives import by_name
+from mercer.learning.problem import Problem
+from mercer.solvers import Dense, WeightSpace, WithBasis
+
+NAMES = ["evidence", "loo", "loo-mse", "gcv", "k-fold"]
+
+
+def _data(n=14, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+def _problem(model, X, y, name, solver):
+    inputs, y = mc.gp.prepare(X, y)
+    return Problem(model.bind(inputs), [(inputs, y)], Exact(), solver, by_name(name, n_folds=4))
+
+
+SMOOTH = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15))
+FINITE = mc.Model(mc.GP(k.Linear([1.2, 0.7]) + k.Constant(0.5), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15))
+BASIS = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3), basis=mc.means.Polynomial(1)), mc.likelihoods.Gaussian(0.15))
+CASES = {
+    "dense": (SMOOTH, Dense()),
+    "jax": (SMOOTH, Dense("jax")),
+    "weight_space": (FINITE, WeightSpace()),
+    "basis": (BASIS, WithBasis(Dense())),
+    "basis on weights": (
+        mc.Model(mc.GP(k.Polynomial(2), basis=mc.means.Polynomial(0, covariance=4.0)), mc.likelihoods.Gaussian(0.15)),
+        WithBasis(WeightSpace()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_against_differences(case, name):
+    """A.M3, A.M9, D.GI1: every objective's gradient, every solver."""
+    model, solver = CASES[case]
+    X, y = _data()
+    problem = _problem(model, X, y, name, solver)
+    v = problem.flat.vector
+    value, gradient, _ = problem.value_and_gradient(v)
+    h = 1e-5
+    numeric = np.array(
+        [(problem.value_and_gradient(v + h * e)[0] - problem.value_and_gradient(v - h * e)[0]) / (2 * h) for e in np.eye(len(v))]
+    )
+    assert np.isfinite(value)
+    np.testing.assert_allclose(gradient, numeric, rtol=2e-6, atol=2e-7 * max(1, np.abs(numeric).max()))
+
+
+def _refit(model, X, y, keep):
+    return model.condition(X[keep], y[keep])
+
+
+@pytest.mark.parametrize("model", [SMOOTH, BASIS], ids=["plain", "basis"])
+def test_loo_and_k_fold_equal_refits(model):
+    """A.M7, A.M8, C.GP5: closed forms equal leaving out and conditioning again."""
+    X, y = _data()
+    solver = WithBasis(Dense()) if model.gp.basis else Dense()
+    n = len(y)
+    loo, kfold, mse = 0.0, 0.0, 0.0
+    for i in range(n):
+        post = _refit(model, X, y, np.arange(n) != i)
+        loo += post.log_density(X[i : i + 1], y[i : i + 1])[0]
+        mse -= (y[i] - post.mean(X[i : i + 1])[0]) ** 2
+    for I in folds(n, 4, 0):
+        kfold += _refit(model, X, y, ~np.isin(np.arange(n), I)).log_density(X[I], y[I]).sum()
+    for name, expected in (("loo", loo), ("loo-mse", mse), ("k-fold", kfold)):
+        problem = _problem(model, X, y, name, solver)
+        np.testing.assert_allclose(problem.value_and_gradient(problem.flat.vector)[2], expected, rtol=1e-10)
+
+
+def test_k_fold_with_n_folds_is_leave_one_out():
+    X, y = _data()
+    inputs, y = mc.gp.prepare(X, y)
+    values = [
+        Problem(SMOOTH, [(inputs, y)], Exact(), Dense(), by_name(name, n_folds=len(y))).value_and_gradient(
+            mc.params.flatten(SMOOTH).vector
+        )[0]
+        for name in ("loo", "k-fold")
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+def test_squared_error_and_gcv_do_not_see_the_overall_scale():
+    """A.M10: scaling signal and noise together leaves them unchanged; the fit says so."""
+    X, y = _data()
+    zero = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3)), mc.likelihoods.Gaussian(0.15))
+    scaled = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3 * 7)), mc.likelihoods.Gaussian(0.15 * 7))
+    for name in ("loo-mse", "gcv"):
+        values = [_problem(m, X, y, name, Dense()) for m in (zero, scaled)]
+        a, b = (p.value_and_gradient(p.flat.vector)[0] for p in values)
+        assert a == pytest.approx(b, rel=1e-12)
+    with pytest.warns(mc.learning.FitWarning, match="overall scale"):
+        mc.fit(zero, X, y, objective="loo-mse")
+
+
+def test_gcv_by_its_definition():
+    X, y = _data()
+    model = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3)), mc.likelihoods.Gaussian(0.15))
+    S = model.condition(X, y).smoother(X)
+    n = len(y)
+    expected = np.sum((y - S @ y) ** 2) / n / (np.trace(np.eye(n) - S) / n) ** 2
+    problem = _problem(model, X, y, "gcv", Dense())
+    # ours is n |alpha|^2 / tr(R)^2: the noise cancels
+    assert -problem.value_and_gradient(problem.flat.vector)[0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_unknown_objective_names_the_known():
+    with pytest.raises(ValueError, match="loo-mse"):
+        mc.fit(SMOOTH, *_data(), objective="aic")
+
+
+def test_expected_loo_exceeds_expected_evidence():
+    """A.M21: under the model itself each datum is better predicted from all the others than from those before it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (12, 1))
+    model = mc.Model(mc.GP(k.SE(0.7)), mc.likelihoods.Gaussian(0.1))
+    gaps = []
+    for seed in range(40):
+        y = model.gp.sample(X, 1, seed=seed)[0] + np.sqrt(0.1) * np.random.default_rng(seed + 999).standard_normal(12)
+        post = model.condition(X, y)
+        gaps.append(post.loo().log_density.sum() - post.log_evidence)
+    assert np.mean(gaps) > 4 * np.std(gaps) / np.sqrt(len(gaps))

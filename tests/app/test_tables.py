@@ -55,7 +55,7 @@ def test_parquet_integers_booleans_and_nulls(tmp_path):
     np.testing.assert_array_equal(table["i"], [1, np.nan, 3])
     np.testing.assert_array_equal(table["b"], [1, 0, np.nan])
     assert table["s"].tolist() == ["a", None, "b"]
-    assert drop_missing(table, "s", "t")[1] == 1
+    np.testing.assert_array_equal(drop_missing(table, "s", "t")[1], [1, 3])
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,8 @@ def test_numeric_names_the_row_and_the_column():
         numeric(table, ["a"], "t.csv")
     with pytest.raises(TableError, match=r"column 'b' is not numeric \(found 'x' in row 2\)"):
         numeric(table, ["b"], "t.csv")
+    with pytest.raises(TableError, match=r"column 'a' has no value in row 12 "):
+        numeric(table, ["a"], "t.csv", rows=np.array([10, 12, 15]))
     with pytest.raises(TableError, match="an infinite value in row 2"):
         numeric(table, ["c"], "t.csv")
     with pytest.raises(TableError, match="has no column 'd'; it has a, b, c"):
@@ -100,8 +102,8 @@ def test_numeric_names_the_row_and_the_column():
 
 def test_drop_missing():
     table = {"y": np.array([1.0, np.nan, 3.0]), "x": np.array([4.0, 5.0, 6.0])}
-    kept, dropped = drop_missing(table, "y", "t")
-    assert dropped == 1
+    kept, rows = drop_missing(table, "y", "t")
+    np.testing.assert_array_equal(rows, [1, 3])
     np.testing.assert_array_equal(kept["x"], [4, 6])
     with pytest.raises(TableError, match="empty in every row"):
         drop_missing({"y": np.array([np.nan, np.nan])}, "y", "t")

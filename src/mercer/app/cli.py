@@ -100,7 +100,7 @@ def fit(
         note(line)
     typer.echo(model.summary())
     typer.echo()
-    show_table("Left out one at a time, each datum predicted from the others", *work.quality(model, y, target))
+    show_table("Left out one at a time, each datum predicted from the others", *work.quality(model, y, target), right=(1,))
     typer.echo(f"saved {out}" + (f", drawn {plot}" if plot else ""))
 
 
@@ -137,7 +137,7 @@ def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fi
     from mercer.app import work
 
     for title, columns, rows in work.describe(model):
-        show_table(title, columns, rows, left=len(columns))
+        show_table(title, columns, rows)
 
 
 def _writable(path: Path) -> None:

@@ -27,7 +27,8 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("MERCER_TRACEBACK"):
                 raise
-            message = " ".join(str(error).split())
+            named = isinstance(error, OSError) and error.filename and error.strerror
+            message = f"{error.filename}: {error.strerror}" if named else " ".join(str(error).split())
             if not isinstance(error, EXPECTED):
                 message = f"unexpected {type(error).__name__}: {message} (MERCER_TRACEBACK=1 shows where)"
             typer.echo(f"mercer: {message}", err=True)
@@ -51,8 +52,8 @@ def warnings_as_notes(quiet: bool = False) -> Iterator[None]:
         note(message)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-    """A table on stdout: the first `left` columns flush left, the others right."""
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """A table on stdout; the columns at the positions `right` are flush right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -60,7 +61,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < left else "right", overflow="fold")
+        table.add_column(name, justify="right" if i in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     console = Console(highlight=False)

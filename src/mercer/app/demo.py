@@ -25,8 +25,13 @@ def run(out: Path, quick: bool = False) -> None:
     typer.echo(f"{data.description} ({len(y)} months). Learning ...")
     model = mc.GPRegressor(kernel=kernel(), restarts=0).fit(X, y)
     typer.echo()
-    show_table("What was learned", ("part", "what the data say"), learned(model, X, y), left=2)
-    show_table("What comes next, in the middle of the year", ("year", "CO2 / ppm", "±", "95 % interval"), outlook(model, X))
+    show_table("What was learned", ("part", "what the data say"), learned(model, X, y))
+    show_table(
+        "What comes next, in the middle of the year",
+        ("year", "CO2 / ppm", "±", "95 % interval"),
+        outlook(model, X),
+        right=(1, 2, 3),
+    )
     draw(model, X, out)
     seconds = model.fit_.status.seconds
     typer.echo(f"log evidence {model.log_marginal_likelihood_:.1f} nats, learned in {seconds:.0f} s; drawn {out}")

@@ -43,35 +43,42 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
         writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
 
 
-def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str) -> Table:
-    """The named columns, all numbers and none missing; else an error that names the column and the row."""
+def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str, rows: np.ndarray | None = None) -> Table:
+    """The named columns, all numbers and none missing; else an error that names the column and the row.
+
+    `rows`: the rows' numbers in the file, where some were left out.
+    """
     chosen = {}
     for name in names:
         column = _column(table, name, source)
         if column.dtype.kind not in "fiub":
-            row, cell = next((i, cell) for i, cell in enumerate(column) if _number(cell) is None)
+            bad = np.array([_number(cell) is None for cell in column])
             raise TableError(
-                f"{source}: column {name!r} is not numeric (found {str(cell)!r} in row {row + 1}): "
+                f"{source}: column {name!r} is not numeric (found {str(column[np.argmax(bad)])!r} in row {_row(bad, rows)}): "
                 "encode it as numbers, or leave it out."
             )
         bad = ~np.isfinite(column)
         if bad.any():
-            row = int(np.argmax(bad))
-            what = "no value" if np.isnan(column[row]) else "an infinite value"
+            what = "no value" if np.isnan(column[np.argmax(bad)]) else "an infinite value"
             raise TableError(
-                f"{source}: column {name!r} has {what} in row {row + 1} ({int(bad.sum())} such rows in all): fill or remove them."
+                f"{source}: column {name!r} has {what} in row {_row(bad, rows)} ({int(bad.sum())} such rows in all): fill or remove them."
             )
         chosen[name] = np.asarray(column, np.float64)
     return chosen
 
 
-def drop_missing(table: Mapping[str, np.ndarray], name: str, source: str) -> tuple[Table, int]:
-    """The table without the rows where column `name` is missing, and how many those were."""
+def drop_missing(table: Mapping[str, np.ndarray], name: str, source: str) -> tuple[Table, np.ndarray]:
+    """The table without the rows where column `name` is missing, and the numbers (from 1) of the rows that are left."""
     column = _column(table, name, source)
     keep = ~np.isnan(column) if column.dtype.kind == "f" else np.array([not _missing(cell) for cell in column], bool)
     if not keep.any():
         raise TableError(f"{source}: column {name!r} is empty in every row.")
-    return {key: values[keep] for key, values in table.items()}, int((~keep).sum())
+    return {key: values[keep] for key, values in table.items()}, np.flatnonzero(keep) + 1
+
+
+def _row(bad: np.ndarray, rows: np.ndarray | None) -> int:
+    first = int(np.argmax(bad))
+    return first + 1 if rows is None else int(rows[first])
 
 
 def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarray:

@@ -23,8 +23,10 @@ Rows = list[tuple[str, ...]]
 def training_data(path: Path, target: str, features: str | None) -> tuple[Table, np.ndarray, list[str]]:
     """Columns to learn from, the target, and notes on what was left out."""
     source = str(path)
-    table, dropped = drop_missing(read_table(path), target, source)
-    y = numeric(table, [target], source)[target]
+    everything = read_table(path)
+    table, rows = drop_missing(everything, target, source)
+    y = numeric(table, [target], source, rows)[target]
+    dropped = len(everything[target]) - len(y)
     notes = [f"left out {dropped} row{'s' if dropped > 1 else ''} without a value of {target!r}"] if dropped else []
     if features is None:
         names = [name for name in _numeric_names(table) if name != target]
@@ -38,7 +40,7 @@ def training_data(path: Path, target: str, features: str | None) -> tuple[Table,
             raise TableError(f"--features names the target {target!r} itself.")
         if len(set(names)) != len(names):
             raise TableError(f"--features names a column twice: {features}.")
-    return numeric(table, names, source), y, notes
+    return numeric(table, names, source, rows), y, notes
 
 
 def fit_model(

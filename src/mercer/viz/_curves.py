@@ -83,7 +83,7 @@ def forecast(
             raise ValueError(f"observed_later has {y.size} values for {at.size} inputs: give y at X_future, or (X, y).")
         ax.plot(at, y, ".", color=VERMILLION, markersize=3.5, label="observed later")
     ax.axvline(past.max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-    ax.set_xlim(past.min(), max(x.max(), past.max()))
+    ax.set_xlim(past.min() - 0.01 * np.ptp(past), max(x.max(), past.max()))
     legend(ax)
     return ax
 

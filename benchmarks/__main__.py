@@ -41,10 +41,10 @@ def run(
     pin()
     results: dict[str, Any] = {"machine": machine(), "quick": quick, "threads": THREADS, "tasks": {}}
     failed = False
+    if (results["machine"]["load"] or 0.0) > 0.5:
+        console.print(f"the machine is busy (load {results['machine']['load']:.1f}): do not trust the times", style="red")
     with tempfile.TemporaryDirectory() as folder:
-        settings = Run(
-            Path(folder), tuple(names), quick, 1 if quick else repeats, lambda text: console.print(text, style="dim")
-        )
+        settings = Run(Path(folder), tuple(names), quick, 1 if quick else repeats, lambda text: console.print(text, style="dim"))
         for name in chosen:
             try:
                 outcome = TASKS[name](settings)
@@ -52,9 +52,7 @@ def run(
                 outcome = Outcome(name, errors=[str(error)])
             failed |= bool(outcome.errors)
             show(outcome)
-            results["tasks"][name] = asdict(outcome) | {
-                "checks": [asdict(check) | {"met": check.met} for check in outcome.checks]
-            }
+            results["tasks"][name] = asdict(outcome) | {"checks": [asdict(check) | {"met": check.met} for check in outcome.checks]}
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(results, indent=1) + "\n")
     console.print(f"written to {out}")

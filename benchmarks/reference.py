@@ -25,9 +25,7 @@ def covariance(X: np.ndarray, lengthscale: np.ndarray, variance: float, noise_va
     return K
 
 
-def log_evidence(
-    X: np.ndarray, y: np.ndarray, lengthscale: np.ndarray, variance: float, noise_variance: float
-) -> float:
+def log_evidence(X: np.ndarray, y: np.ndarray, lengthscale: np.ndarray, variance: float, noise_variance: float) -> float:
     """The log marginal likelihood of GPML eq. 2.30 at the given hyperparameters, in nats."""
     L = np.linalg.cholesky(covariance(X, np.asarray(lengthscale), variance, noise_variance))
     z = np.linalg.solve(L, y)

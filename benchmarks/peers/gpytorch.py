@@ -36,9 +36,7 @@ def fit(data: str) -> dict:
     with Timer() as timer, ExitStack() as settings:
         settings.enter_context(gpytorch.settings.max_cholesky_size(10**6))
         settings.enter_context(gpytorch.settings.fast_computations(False, False, False))
-        likelihood = gpytorch.likelihoods.GaussianLikelihood(
-            noise_constraint=gpytorch.constraints.GreaterThan(1e-6)
-        ).double()
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-6)).double()
         model = Regression(X, y, likelihood).double()
         likelihood.noise = 0.1
         model.covar_module.outputscale = 1.0

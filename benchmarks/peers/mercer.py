@@ -64,9 +64,7 @@ def evidence_memory(data: str) -> dict:
     gp, theta = ard(X.shape[1])
 
     def evaluate(rows: int) -> None:
-        jax.block_until_ready(
-            mc.log_evidence_and_gradient(gp, X[:rows], y[:rows], noise_variance=theta["noise_variance"])
-        )
+        jax.block_until_ready(mc.log_evidence_and_gradient(gp, X[:rows], y[:rows], noise_variance=theta["noise_variance"]))
 
     evaluate(min(600, len(y)))
     return {"bytes": peak_growth(lambda: evaluate(len(y))), "square": 8 * len(y) ** 2}

@@ -47,8 +47,9 @@ class GP(AbstractPrior):
 
         Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_** - K_*'(K^-1 - K^-1 A K^-1) K_*.
         """
-        inputs, mean = prepare(X, mean)
-        test = as_inputs(Xs, "Xs", inputs.names)
+        objects = self.kernel.reads_objects()
+        inputs, mean = prepare(X, mean, objects)
+        test = as_inputs(Xs, "Xs", inputs.names, objects)
         K, cross = self.kernel(inputs), self.kernel(inputs, test)
         L, _ = cholesky(K)
         G = cho_solve((L, True), cross)  # K^-1 K_*
@@ -78,13 +79,13 @@ class Model(Parametrised):
 
     def condition(self, X, y, inference=None, solver=None) -> Posterior:
         """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances; default exact and dense)."""
-        inputs, y = prepare(X, y)
+        inputs, y = prepare(X, y, self.gp.kernel.reads_objects())
         return posterior(self.bind(inputs), inputs, y, inference_by_name(inference), choose_solver(self, solver))
 
 
-def prepare(X, y) -> tuple[Inputs, np.ndarray]:
+def prepare(X, y, objects: bool = False) -> tuple[Inputs, np.ndarray]:
     """Checked inputs and targets; at least one row."""
-    inputs = as_inputs(X)
+    inputs = as_inputs(X, objects=objects)
     if inputs.values.shape[0] == 0:
         raise ValueError("X has no rows: conditioning needs at least one datum.")
     return inputs, as_targets(y, inputs.values.shape[0])
@@ -121,8 +122,9 @@ def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, 
     >>> value, gradient = log_evidence_and_gradient(gp, X, y, noise_variance=0.09)
     >>> gradient["kernel.lengthscale"]
     """
-    inputs, y = prepare(X, y)
-    model = as_model(model, noise_variance).bind(inputs)
+    model = as_model(model, noise_variance)
+    inputs, y = prepare(X, y, model.gp.kernel.reads_objects())
+    model = model.bind(inputs)
     rule = inference_by_name(inference)
     result = rule.run(model, inputs.values, y, choose_solver(model, solver))
     return result.log_evidence, rule.gradient(model, y, result, consume=True)

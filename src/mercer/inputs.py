@@ -1,4 +1,7 @@
-"""What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns -> one float64 array."""
+"""What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns -> one float64 array.
+
+Kernels on strings, categories or other Python objects take them as they are: an object array, one column of text or a mixed table.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,20 @@ class InputError(ValueError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Inputs:
-    """Numeric inputs: values (n, d) and, where they came with names, the d column names."""
+    """Inputs: values (n, d), float64 or (for kernels on objects) object, and the d column names where they came with names."""
 
     values: np.ndarray
     names: tuple[str, ...] | None = None
 
 
-def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None) -> Inputs:
-    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into their order."""
+def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None, objects: bool = False) -> Inputs:
+    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into their order.
+
+    `objects=True`: columns that are not numeric are kept as they are, and a list of strings (or other objects) is one column.
+    """
     if isinstance(X, Inputs):
         return X
-    values, names = _table(X, name)
+    values, names = _table(X, name, objects)
     if names is not None and len(set(names)) != len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
         raise InputError(f"{name} has duplicated columns {twice}: rename or drop them.")
@@ -38,8 +44,18 @@ def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None) -
         raise InputError(f"{name} must be a table with rows and columns, got an array of shape {values.shape}.{hint}")
     if values.shape[1] == 0:
         raise InputError(f"{name} has no columns.")
-    _finite(values, name, names)
+    if values.dtype != object:
+        _finite(values, name, names)
     return Inputs(values, names)
+
+
+def numeric(X: np.ndarray, name: str = "X") -> np.ndarray:
+    """Columns of an object array that a numeric kernel reads, as float64; a float array is returned as it is."""
+    if X.dtype != object:
+        return X
+    values = _float(X, name)
+    _finite(values, name, None)
+    return values
 
 
 def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
@@ -57,10 +73,16 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     return array
 
 
-def _table(X: Any, name: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if isinstance(X, dict):
         names = tuple(map(str, X))
-        return _stack([np.asarray(X[c]) for c in X], names, name), names
+        return _stack([np.asarray(X[c]) for c in X], names, name, objects), names
+    if objects and isinstance(X, (list, tuple)) and not all(isinstance(x, (int, float, np.ndarray, list)) for x in X):
+        column = np.empty((len(X), 1), dtype=object)
+        column[:, 0] = X
+        return column, None
+    if objects and isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
+        return (X[:, None] if X.ndim == 1 else X).astype(object), None
     if isinstance(X, np.ndarray) or isinstance(X, (list, tuple)) or type(X).__module__.startswith("jax"):
         return _float(np.asarray(X), name), None
     if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "column_names"):
@@ -72,11 +94,17 @@ def _table(X: Any, name: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
     except TypeError:
         raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
     names = tuple(map(str, frame.columns))
-    return _stack([column.to_numpy() for column in frame.iter_columns()], names, name), names
+    return _stack([column.to_numpy() for column in frame.iter_columns()], names, name, objects), names
 
 
-def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str) -> np.ndarray:
-    out = np.empty((len(arrays[0]) if arrays else 0, len(arrays)))
+def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects: bool) -> np.ndarray:
+    n = len(arrays[0]) if arrays else 0
+    if objects and any(a.dtype.kind not in "biuf" for a in arrays):
+        mixed = np.empty((n, len(arrays)), dtype=object)
+        for j, array in enumerate(arrays):
+            mixed[:, j] = array
+        return mixed
+    out = np.empty((n, len(arrays)))
     for j, array in enumerate(arrays):
         out[:, j] = _float(array, f"column {names[j]!r} of {name}")
     return out

@@ -30,7 +30,7 @@ class Zero(AbstractMean):
     """m(x) = 0."""
 
     def value(self, X):
-        return 0.0 * X[:, 0]
+        return np.zeros(X.shape[0])
 
 
 class Constant(AbstractMean):
@@ -39,7 +39,7 @@ class Constant(AbstractMean):
     constant: Hyper = hyper(0.0, real)
 
     def value(self, X):
-        return self.constant + 0.0 * X[:, 0]
+        return self.constant + np.zeros(X.shape[0])
 
 
 class Linear(AbstractMean):

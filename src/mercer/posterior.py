@@ -165,7 +165,7 @@ class Posterior:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _values(self, Xs) -> np.ndarray:
-        inputs = as_inputs(Xs, "Xs", self.inputs.names)
+        inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.gp.kernel.reads_objects())
         d = self.inputs.values.shape[1]
         if inputs.values.shape[1] != d:
             raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")

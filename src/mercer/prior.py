@@ -37,7 +37,7 @@ class AbstractPrior(Parametrised):
 
     def sample(self, X, size: int = 1, seed: Any = None) -> np.ndarray:
         """`size` functions drawn from the prior at X: (size, n). Jitter is added where the covariance is numerically singular."""
-        inputs = as_inputs(X)
+        inputs = as_inputs(X, objects=self.kernel.reads_objects())
         if self.basis is not None:
             raise ValueError("a prior with basis functions of vague weight cannot be sampled; condition it first.")
         return sample_gaussian(np.asarray(self.mean.value(inputs.values)), self.kernel(inputs), size, seed)

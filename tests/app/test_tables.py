@@ -88,7 +88,7 @@ def test_unknown_ending_missing_file_and_wrong_contents(tmp_path):
 
 def test_numeric_names_the_row_and_the_column():
     table = {"a": np.array([1.0, np.nan, np.nan]), "b": np.array(["1", "x"], object), "c": np.array([1.0, np.inf])}
-    with pytest.raises(TableError, match=r"t\.csv: column 'a' has no value in row 2 \(2 such rows in all\)"):
+    with pytest.raises(TableError, match=r"t\.csv: column 'a' has no value in row 2 \(2 such in all\)"):
         numeric(table, ["a"], "t.csv")
     with pytest.raises(TableError, match=r"column 'b' is not numeric \(found 'x' in row 2\)"):
         numeric(table, ["b"], "t.csv")

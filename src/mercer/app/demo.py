@@ -28,7 +28,7 @@ def run(out: Path, quick: bool = False) -> None:
     show_table("What was learned", ("part", "what the data say"), learned(model, X, y))
     show_table(
         "What comes next, in the middle of the year",
-        ("year", "CO2 / ppm", "±", "95 % interval"),
+        ("year", "CO2 / ppm", "sd", "95 % interval"),
         outlook(model, X),
         right=(1, 2, 3),
     )
@@ -58,7 +58,7 @@ def learned(model: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
     loo = model.loo()
     inside = np.abs(y - loo.mean) <= 1.96 * np.sqrt(loo.variance)
     return [
-        ("trend", f"up {end - start:.1f} ppm from {first:.0f} to {last:.0f}, {end - before:.2f} ppm of it in the last year"),
+        ("trend", f"up {end - start:.1f} ppm from {int(first)} to {int(last)}, {end - before:.2f} ppm of it in the last year"),
         ("season", f"{np.ptp(season):.1f} ppm from its trough in {trough} to its peak in {peak}"),
         ("", f"its shape changes over some {float(swing.kernel.factors[0].lengthscale):.0f} years"),
         ("irregularities", f"± {float(years.variance) ** 0.5:.2f} ppm, lasting about {float(years.lengthscale):.1f} years"),

@@ -28,10 +28,13 @@ class AbstractComposite(AbstractKernel):
 
     def encode(self, X):
         encoded = tuple(part.encode(X) for part in self.parts)
-        return X if all(e is X for e in encoded) else encoded
+        return encoded[0] if all(e is encoded[0] for e in encoded) else encoded
 
     def bind(self, d, names=None):
         return self.rebuild(tuple(part.bind(d, names) for part in self.parts))
+
+    def reads_objects(self):
+        return any(part.reads_objects() for part in self.parts)
 
     def suggest(self, X, variance):
         return self.rebuild(tuple(part.suggest(X, variance) for part in self.parts))

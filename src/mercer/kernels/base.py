@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mercer.inputs import Inputs, as_inputs, numeric
 from mercer.linalg import tiles
 from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves
 
@@ -31,7 +32,11 @@ class AbstractKernel(Parametrised):
 
     def encode(self, X):
         """What the kernel reads from the user's inputs: arrays with leading axis n. Numeric kernels read the columns as they are."""
-        return X
+        return X if isinstance(X, jax.Array) else numeric(X)
+
+    def reads_objects(self) -> bool:
+        """Whether the inputs may be text, categories or other Python objects."""
+        return False
 
     def bind(self, d: int, names: tuple[str, ...] | None = None) -> AbstractKernel:
         """This kernel for inputs with d columns of the given names: resolves names, checks the lengths of vectors."""
@@ -82,9 +87,10 @@ class AbstractKernel(Parametrised):
         return jax.vmap(lambda a: self.point(a, a))(A)
 
     def __call__(self, X1, X2=None):
-        kernel = self.bind(*_shape(X1))
-        A = kernel.encode(_columns(X1))
-        B = A if X2 is None else kernel.encode(_columns(X2))
+        first = _inputs(X1, self.reads_objects())
+        kernel = self.bind(first.values.shape[1], first.names)
+        A = kernel.encode(first.values)
+        B = A if X2 is None else kernel.encode(_inputs(X2, self.reads_objects(), first.names).values)
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((kernel, A, B))):
             return kernel.block(A, B)
         return tiles.matrix(kernel, A, B)
@@ -182,18 +188,5 @@ def given(kernel, field: str) -> Param:
     return Param(getattr(kernel, field), dict(kernel.info).get(field, Info()))
 
 
-def _columns(X):
-    if isinstance(X, jax.core.Tracer):
-        return X
-    from mercer.inputs import as_inputs
-
-    return as_inputs(X).values
-
-
-def _shape(X):
-    if isinstance(X, jax.core.Tracer):
-        return X.shape[1], None
-    from mercer.inputs import as_inputs
-
-    inputs = as_inputs(X)
-    return inputs.values.shape[1], inputs.names
+def _inputs(X, objects: bool, names=None) -> Inputs:
+    return Inputs(X) if isinstance(X, jax.core.Tracer) else as_inputs(X, columns=names, objects=objects)

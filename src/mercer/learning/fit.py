@@ -80,7 +80,8 @@ def fit(
     pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
     if pooled and len(X) != len(y):
         raise ValueError(f"pooled data need as many X as y, got {len(X)} and {len(y)}.")
-    data = [prepare(*pair) for pair in zip(X, y, strict=True)] if pooled else [prepare(X, y)]
+    objects = model.gp.kernel.reads_objects()
+    data = [prepare(*pair, objects) for pair in zip(X, y, strict=True)] if pooled else [prepare(X, y, objects)]
     bound = model.bind(data[0][0])
     for inputs, _ in data[1:]:
         model.bind(inputs)

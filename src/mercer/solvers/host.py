@@ -179,4 +179,5 @@ class Columns:
 
     @functools.cached_property
     def panels(self) -> tiles.Panels:
-        return tiles.Panels(self.X, tiles.tile_size(self.X.shape[0]))
+        X = np.zeros((self.X.shape[0], 1)) if self.X.dtype == object else self.X
+        return tiles.Panels(X, tiles.tile_size(self.X.shape[0]))

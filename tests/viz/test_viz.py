@@ -70,7 +70,7 @@ def test_posterior_of_f_alone_on_given_axes_with_default_grid(post):
 def test_posterior_of_an_estimator_uses_the_name_of_its_column(series):
     pandas = pytest.importorskip("pandas")
     X, y = series
-    model = mc.GPRegressor(kernel=k.SE(0.3), max_evaluations=5).fit(pandas.DataFrame({"day": X[:, 0]}), y)
+    model = mc.GPRegressor(kernel=k.SE(mc.fixed(0.3))).fit(pandas.DataFrame({"day": X[:, 0]}), y)
     assert viz.posterior(model).get_xlabel() == "day"
 
 
@@ -123,12 +123,13 @@ def test_relevance_largest_on_top():
 def test_relevance_of_an_estimator():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((25, 2))
-    model = mc.GPRegressor(max_evaluations=5).fit(X, X[:, 0])
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(25)
+    model = mc.GPRegressor().fit(X, y)
     ax = viz.relevance(model)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["x1", "x0"]
     assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="no length-scale for each input"):
-        viz.relevance(mc.GPRegressor(kernel=k.SE(1.0), max_evaluations=2).fit(X, X[:, 0]))
+        viz.relevance(mc.GPRegressor(kernel=k.SE(mc.fixed(1.0))).fit(X, y))
 
 
 def test_calibration_plots_the_curve_of_the_metrics():

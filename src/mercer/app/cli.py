@@ -72,7 +72,9 @@ def fit(
         typer.Option(help='Covariance function, in the units of the data: "SE() + Periodic(period=1)" (default: ARD Matern 5/2).'),
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
-    noise: Annotated[float | None, typer.Option(help="Noise variance to start from, in squared units of the target.")] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,

@@ -27,8 +27,9 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("MERCER_TRACEBACK"):
                 raise
-            named = isinstance(error, OSError) and error.filename and error.strerror
-            message = f"{error.filename}: {error.strerror}" if named else " ".join(str(error).split())
+            message = " ".join(str(error).split())
+            if isinstance(error, OSError) and error.filename and error.strerror:
+                message = f"{error.filename}: {error.strerror}"
             if not isinstance(error, EXPECTED):
                 message = f"unexpected {type(error).__name__}: {message} (MERCER_TRACEBACK=1 shows where)"
             typer.echo(f"mercer: {message}", err=True)

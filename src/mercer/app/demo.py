@@ -94,5 +94,5 @@ def draw(model: Any, X: np.ndarray, out: Path) -> None:
     for ax in axes[1:]:
         ax.axvline(last, color="0.5", linewidth=0.9, linestyle=(0, (4, 3)))
     figure.align_ylabels()
-    figure.savefig(out, dpi=110)
+    figure.savefig(out, dpi=100)
     plt.close(figure)

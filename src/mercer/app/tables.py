@@ -61,7 +61,8 @@ def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str, 
         if bad.any():
             what = "no value" if np.isnan(column[np.argmax(bad)]) else "an infinite value"
             raise TableError(
-                f"{source}: column {name!r} has {what} in row {_row(bad, rows)} ({int(bad.sum())} such in all): fill or remove them."
+                f"{source}: column {name!r} has {what} in row {_row(bad, rows)} ({int(bad.sum())} such in all): "
+                "fill them in or remove them."
             )
         chosen[name] = np.asarray(column, np.float64)
     return chosen

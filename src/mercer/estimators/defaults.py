@@ -17,8 +17,8 @@ from mercer.inputs import InputError
 from mercer.kernels import Matern
 from mercer.params import Info, Param, Parametrised, param
 
-VARIANCE_PRIOR = LogNormal(1.0, 1.0)  # most probable value: the variance of y
-NOISE_PRIOR = LogNormal(-4.0, 2.0)  # median: 2 % of the variance of y
+VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
+NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
 NOISE_START = 0.1
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)

@@ -239,14 +239,16 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError("GPRegressor requires y to be passed, but the target y is None.")
             y = as_targets(y, values.shape[0])
         else:
-            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-            y = as_targets(y, values.shape[0])
+            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
+            values, y = as_inputs(values).values, as_targets(y, values.shape[0])
         names = getattr(self, "feature_names_in_", None)
         return Inputs(values, None if names is None else tuple(names)), y
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return self._frame(X) if _is_frame(X) else validate_data(self, X, reset=False, dtype=np.float64)
+        if _is_frame(X):
+            return self._frame(X)
+        return as_inputs(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)).values
 
     def _frame(self, X, reset: bool = False) -> np.ndarray:
         """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
@@ -268,7 +270,8 @@ def _relevance(kernel: AbstractKernel, inputs: Inputs) -> dict[str, float] | np.
         kernel = kernel.kernel
     if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1:
         return None
-    moved = np.std(inputs.values, 0) / np.asarray(kernel.lengthscale)
+    spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
+    moved = spread / np.asarray(kernel.lengthscale)
     if not moved.sum() > 0:
         return None
     shares = moved / moved.sum()

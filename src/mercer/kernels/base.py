@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.inputs import Inputs, as_inputs, numeric
 from mercer.linalg import tiles
-from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves
+from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves, strip
 
 
 class AbstractKernel(Parametrised):
@@ -88,7 +88,7 @@ class AbstractKernel(Parametrised):
 
     def __call__(self, X1, X2=None):
         first = _inputs(X1, self.reads_objects())
-        kernel = self.bind(first.values.shape[1], first.names)
+        kernel = strip(self.bind(first.values.shape[1], first.names))
         A = kernel.encode(first.values)
         B = A if X2 is None else kernel.encode(_inputs(X2, self.reads_objects(), first.names).values)
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((kernel, A, B))):

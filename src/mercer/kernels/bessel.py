@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import digamma, gammaln
 
 _NODES = 100
 _SMALL = 1e-20  # z^2 below this is zero
@@ -42,6 +41,8 @@ def _correlation_jvp(primals, tangents):
 
 def _integral(z, nu, order, moment: bool):
     """2^(1-nu)/Gamma(nu) z^nu times the integral of exp(-z cosh t) cosh(order t) [times t tanh(order t) for the derivative in order]."""
+    from jax.scipy.special import gammaln
+
     # the integrand is below 1e-17 of its peak beyond these points
     end = jnp.arcsinh((nu + 45.0 + 6.0 * jnp.sqrt(nu)) / z) + 1.0 / (1.0 + z)
     start = jnp.maximum(jnp.arcsinh(order / z) - 1.0 - 42.0 / jnp.maximum(order, 1e-3), 0.0)

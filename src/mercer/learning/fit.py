@@ -166,6 +166,7 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         ends["full"] = start.value
         return start, ends, False
     except KeyboardInterrupt:
+        problem.release()  # a factorisation may still be running in its buffer
         if running is not best:  # perhaps found on a part of the data: judge it on all of them
             running = Optimum(running.vector, *problem.value_and_gradient(running.vector))
         elif not np.isfinite(best.value):

@@ -125,10 +125,10 @@ class Gaussian:
         known = self.marginal(given)
         residual = np.broadcast_to(np.asarray(value, dtype=float), known.mean.shape) - known.mean
         known._require(residual, "the value")
-        gain = known.factor.solve(self.covariance[np.ix_(given, keep)]).T
-        root = self.factor.root[keep] - gain @ self.factor.root[given]
-        size = self.factor.row_sizes[keep] + np.abs(gain) @ self.factor.row_sizes[given]
-        return _from_root(self.mean[keep] + gain @ residual, root, size)
+        F, sizes = self.factor.root, self.factor.row_sizes
+        gain = F[keep] @ known.factor.solve(F[given]).T
+        size = sizes[keep] + np.abs(gain) @ sizes[given]
+        return _from_root(self.mean[keep] + gain @ residual, F[keep] - gain @ F[given], size)
 
     def product(self, other: Gaussian) -> tuple[Gaussian, float]:
         """N(x|a, A) N(x|b, B) = Z N(x|c, C): the normalised product and log Z = log N(a|b, A + B) (A.7, B.16).
@@ -138,9 +138,9 @@ class Gaussian:
         evidence = Gaussian(other.mean, self.covariance + other.covariance, self.floor + other.floor)
         residual = self.mean - other.mean
         evidence._require(residual, "the other mean")
-        gain = evidence.factor.solve(self.covariance).T
-        rest = evidence.factor.solve(other.covariance).T
-        root = np.hstack([rest @ self.factor.root, gain @ other.factor.root])
+        F, G = self.factor.root, other.factor.root
+        gain, rest = F @ evidence.factor.solve(F).T, G @ evidence.factor.solve(G).T
+        root = np.hstack([rest @ F, gain @ G])
         size = np.abs(rest) @ self.factor.row_sizes + np.abs(gain) @ other.factor.row_sizes
         return _from_root(self.mean - gain @ residual, root, size), float(evidence.log_prob(self.mean))
 
@@ -174,9 +174,9 @@ class Gaussian:
         y = np.broadcast_to(np.asarray(y, dtype=float), predicted.mean.shape)
         residual = y - predicted.mean
         predicted._require(residual, "the observation")
-        gain = predicted.factor.solve(A @ self.covariance).T
-        noise_root = semidefinite_factor(_covariance(noise, len(A))).root
-        root = np.hstack([self.factor.root - gain @ (A @ self.factor.root), gain @ noise_root])
+        F, G = self.factor.root, semidefinite_factor(_covariance(noise, len(A))).root
+        gain = F @ predicted.factor.solve(A @ F).T
+        root = np.hstack([F - gain @ (A @ F), gain @ G])
         size = self.factor.row_sizes + np.abs(gain) @ (np.abs(A) @ self.factor.row_sizes)
         return _from_root(self.mean + gain @ residual, root, size), float(predicted.log_prob(y))
 

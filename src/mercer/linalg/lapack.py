@@ -49,6 +49,9 @@ def _threads():
 
 
 def _call(function, size: int, *args) -> None:
+    """Call a routine; arrays are passed by pointer, numbers by reference. `size` is the order of the problem."""
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    args = tuple(a.ctypes.data if isinstance(a, np.ndarray) else a for a in args)
     pointers = [ctypes.cast(ctypes.pointer(a), _p) if isinstance(a, ctypes._SimpleCData) else a for a in args]
     if size <= _SMALL and (control := _threads()) is not None and (many := control[1]()) > 1:
         control[0](1)
@@ -60,7 +63,11 @@ def _call(function, size: int, *args) -> None:
     if size < _LONG or threading.current_thread() is not threading.main_thread():
         function(*pointers)
         return
-    worker = threading.Thread(target=function, args=pointers, daemon=True)
+    def work():
+        function(*pointers)
+        arrays.clear()  # until then they are kept alive, even if the caller was interrupted and forgot them
+
+    worker = threading.Thread(target=work, daemon=True)
     worker.start()
     while worker.is_alive():
         worker.join(0.2)
@@ -80,7 +87,7 @@ def potrf(M: np.ndarray) -> int:
     """Cholesky factor in place (upper triangle of C-ordered M). Returns 0, or the order of the first minor that is not positive."""
     n, ld = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dpotrf", 5), n, _char("L"), _int(n), M.ctypes.data, _int(ld), info)
+    _call(_routine("lapack", "dpotrf", 5), n, _char("L"), _int(n), M, _int(ld), info)
     return info.value
 
 
@@ -88,7 +95,7 @@ def potri(M: np.ndarray) -> int:
     """Inverse from the factor, in place (upper triangle)."""
     n, ld = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dpotri", 5), n, _char("L"), _int(n), M.ctypes.data, _int(ld), info)
+    _call(_routine("lapack", "dpotri", 5), n, _char("L"), _int(n), M, _int(ld), info)
     return info.value
 
 
@@ -105,7 +112,7 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     _call(
         _routine("blas", "dtrsm", 11),
         int((n * n * q) ** (1 / 3)),
-        side, uplo, trans, diag, _int(n), _int(q), one, U.ctypes.data, _int(ld), B.ctypes.data, _int(n),
+        side, uplo, trans, diag, _int(n), _int(q), one, U, _int(ld), B, _int(n),
     )  # fmt: skip
     return B
 

@@ -53,11 +53,15 @@ class BasisState(AbstractState):
         A = precision + self.H.T @ self.RH
         try:
             self.A = sla.cho_factor(0.5 * (A + A.T), lower=True)
+            # each pivot is the part of a basis function that the ones before it do not explain
+            independent = B is not None or bool(np.all(np.diag(self.A[0]) > 1e-7 * np.sqrt(np.diag(A))))
         except np.linalg.LinAlgError:
+            independent = False
+        if not independent:
             raise SolverError(
                 f"the {p} basis functions are linearly dependent at these {n} inputs, so a vague prior leaves their weights "
                 "undetermined: use fewer, or give them a covariance."
-            ) from None
+            )
         base_alpha = self.base.alpha
         self.shift = sla.cho_solve(self.A, self.H.T @ base_alpha)
         self.weights, self.weights_covariance = b + self.shift, sla.cho_solve(self.A, np.eye(p))
@@ -104,6 +108,8 @@ class BasisState(AbstractState):
     ):  # fmt: skip
         if mean_bar is not None or var_bar is not None:
             raise SolverError("with basis functions, derivatives are available of the log normaliser, alpha, kappa and apply.")
+        if inputs:
+            raise SolverError("with basis functions, derivatives of the inputs are not available; use a mean or a linear kernel.")
         H, RH, n = self.H, self.RH, self.H.shape[0]
         a_bar, S_bar = log_normaliser_bar * self.shift, np.zeros((H.shape[1],) * 2)
         # log Z = ... + 1/2 a'A^-1 a - 1/2 log|A|, S = H'RH inside A

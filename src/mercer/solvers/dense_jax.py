@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.params import strip
 from mercer.solvers.host import PriorBar
-from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError
+from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError, check_sites
 
 
 @jax.custom_jvp
@@ -82,10 +82,10 @@ def _compiled(treedef):
         return value, alpha, L, root
 
     def back(leaves, A, X, centre, W, g, V, bars):
-        def run(leaves, A, centre, W, g):
+        def run(leaves, A, X, centre, W, g):
             return _quantities(jax.tree.unflatten(treedef, leaves), A, X, centre, W, g, V)
 
-        _, pull = jax.vjp(run, leaves, A, centre, W, g)
+        _, pull = jax.vjp(run, leaves, A, X, centre, W, g)
         return pull(bars)
 
     return jax.jit(forward), jax.jit(back)
@@ -108,6 +108,8 @@ class JaxState(AbstractState):
         self.bare = strip(prior)
         self.n = X.shape[0]
         self.traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self.bare, X, sites)))
+        if not self.traced:
+            check_sites(sites, "dense")
         pad = 0 if self.traced else bucket(self.n) - self.n
         self.padded = pad
 
@@ -187,12 +189,15 @@ class JaxState(AbstractState):
             alpha=rows(alpha_bar), kappa=rows(kappa_bar), apply=jnp.concatenate([jnp.asarray(Y), fill]),
         )  # fmt: skip
         back = _compiled(self.treedef)[1]
-        leaves, A, centre, W, g = back(
+        leaves, A, X, centre, W, g = back(
             self.leaves, self.A, self.Xp, self.centre, self.W, self.g, jnp.concatenate([jnp.asarray(V), fill]), bars
         )
         prior = jax.tree.unflatten(self.treedef, [self._out(x) for x in leaves])
         slope = None if self.sites.slope is None else self._out(g[: self.n, None])
         sites = Sites(self._out(centre[: self.n, None]), self._out(W[: self.n, None]), slope)
-        inputs_bar = jax.tree.map(lambda a: self._out(a[: self.n]), A) if inputs else None
+        inputs_bar = None
+        if inputs:  # directly through the mean, and through what the kernel reads
+            _, pull = jax.vjp(self.bare.kernel.encode, self.Xp)
+            inputs_bar = self._out((X + pull(A)[0])[: self.n])
         return Cotangents(PriorBar(prior.kernel, prior.mean), sites, inputs_bar)
 

@@ -17,7 +17,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError
+from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError, check_sites
 
 
 class AbstractHostState(AbstractState):
@@ -29,10 +29,7 @@ class AbstractHostState(AbstractState):
         self.prior, self.X, self.sites, self.columns = prior, X, sites, columns
         self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
         self.slope = None if sites.slope is None else sites.slope[:, 0]
-        if not np.isfinite(self.precision).all() or not np.isfinite(self.centre).all():
-            raise SolverError("the sites are not finite.")
-        if (self.precision < 0).any():
-            raise SolverError(f"solver '{who}' needs sites of non-negative precision.")
+        check_sites(sites, who)
         self.m = np.asarray(prior.mean.value(X), float)
 
     def _solve_sites(self, logdet: float) -> None:
@@ -147,10 +144,11 @@ class AbstractHostState(AbstractState):
         if k is not None or v is not None:
             W_bar += self.weighted_squares(k, v)
         columns = (np.stack(P, 1), np.stack(Q, 1)) if P else (np.zeros((n, 1)), np.zeros((n, 1)))
-        kernel_bar, inputs_bar = self.pull_kernel(-0.5 * ln, columns[0], columns[1], k, v, inputs)
+        kernel_bar, encoded_bar = self.pull_kernel(-0.5 * ln, columns[0], columns[1], k, v, inputs)
         mean_leaves = pull_mean(self.prior.mean, self.columns, m_bar)
         slope = None if self.slope is None else g_bar[:, None]
         prior_bar = PriorBar(kernel_bar, mean_leaves)
+        inputs_bar = pull_inputs(self.prior, self.X, encoded_bar, m_bar) if inputs else None
         return Cotangents(prior_bar, Sites(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
 
 
@@ -169,6 +167,12 @@ def pull_mean(mean, columns: Columns, bar: np.ndarray):
     """Cotangents of the mean's leaves."""
     mean = strip(mean)
     return tiles.pull_rows(_mean_value, mean, columns.panels, bar) if jax.tree.leaves(mean) else mean
+
+
+def pull_inputs(prior: AbstractPrior, X: np.ndarray, encoded_bar, mean_bar: np.ndarray) -> np.ndarray:
+    """Cotangent of the inputs, from those of what the kernel reads of them and of the mean's values."""
+    _, pull = jax.vjp(lambda X: (prior.kernel.encode(X), prior.mean.value(X)), X)
+    return np.asarray(pull((encoded_bar, mean_bar))[0])
 
 
 class Columns:

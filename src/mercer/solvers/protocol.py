@@ -59,6 +59,14 @@ class SolverError(ValueError):
     """A solver was asked for something it does not do; the message names one that does."""
 
 
+def check_sites(sites: Sites, who: str) -> None:
+    """Finite centres and precisions, none of them negative."""
+    if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
+        raise SolverError("the sites are not finite.")
+    if (np.asarray(sites.precision) < 0).any():
+        raise SolverError(f"solver '{who}' needs sites of non-negative precision.")
+
+
 @dataclasses.dataclass(frozen=True)
 class AbstractSolver(abc.ABC):
     """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, whiten, sample, full, stream."""

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from mercer.inputs import Inputs, as_inputs, numeric
+from mercer.kernels.traits import Flags, Traits
 from mercer.linalg import tiles
 from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves, strip
 
@@ -57,6 +58,10 @@ class AbstractKernel(Parametrised):
         """Features Psi (a, rank) with `block(A, B) = Psi(A) Psi(B)'`, for kernels of finite rank."""
         raise TypeError(f"{type(self).__name__} has no finite feature expansion: use the 'dense' solver.")
 
+    def traits(self, d: int = 1) -> Traits:
+        """What the kernel says of itself on d columns (stationary, smoothness, period ...); what it leaves out is not known."""
+        return Traits()
+
     def amplitude(self) -> tuple[str, ...]:
         """Names of the hyperparameters that set the overall scale; a product keeps only one of its factors' free."""
         return ("variance",) if hasattr(self, "variance") else ()
@@ -85,6 +90,23 @@ class AbstractKernel(Parametrised):
     def diag(self, A):
         """k(x, x) for every row of A: (a,)."""
         return jax.vmap(lambda a: self.point(a, a))(A)
+
+    def flags(self, d: int = 1) -> Flags:
+        """The classes the kernel belongs to on d columns: stationary, isotropic, dot-product, degenerate; its largest dimension."""
+        t, rank = self.traits(d), self.rank(d)
+        return Flags(t.stationary, t.isotropic, t.dot_product, rank is not None, rank, t.max_dimension)
+
+    def spectral_density(self, s, d: int | None = None):
+        """Spectral density S(s), the Fourier transform of a stationary kernel (4.6); see `spectral.spectral_density`."""
+        from mercer.kernels.spectral import spectral_density
+
+        return spectral_density(self, s, d)
+
+    def describe(self, d: int | None = None) -> str:
+        """The kernel in words: what kind of functions it expects, term by term for a sum. d: the number of columns it will see."""
+        from mercer.kernels.describe import describe
+
+        return describe(self, d)
 
     def __call__(self, X1, X2=None):
         first = _inputs(X1, self.reads_objects())
@@ -155,8 +177,10 @@ class AbstractKernel(Parametrised):
 
 def number(value: Any, digits: int = 6) -> str:
     """A number or array as it stands in a formula."""
+    if isinstance(value, AbstractKernel):
+        return value.formula(digits)
     if isinstance(value, Static):
-        return f"{float(value):g}"
+        return f"{float(value):.{digits}g}"
     if isinstance(value, jax.core.Tracer):
         return "traced"
     if isinstance(value, (np.ndarray, jax.Array, float)):

@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from mercer.learning.problem import Problem
+from mercer.linalg.lapack import threads_for
 
 
 @dataclasses.dataclass
@@ -82,10 +83,11 @@ def maximise(
         bounds = [_move(b, s, c) for b, s, c in zip(bounds, start, d, strict=True)]
     elif bounded:
         bounds = [_move(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
-    result = minimize(
-        negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None,
-        options=dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20),
-    )  # fmt: skip
+    options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
+    with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
+        result = minimize(
+            negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None, options=options
+        )
     best.message = str(result.message)
     best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
     return best

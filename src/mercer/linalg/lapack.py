@@ -9,6 +9,7 @@ transpose. After `potrf(M)` the upper triangle holds U = L' with M = L L'.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
@@ -48,21 +49,31 @@ def _threads():
     return None
 
 
+@contextlib.contextmanager
+def threads_for(size: int):
+    """One BLAS thread while problems of this order are small, all of them otherwise."""
+    control = _threads() if size <= _SMALL else None
+    many = control[1]() if control is not None else 1
+    if control is None or many == 1:
+        yield
+        return
+    control[0](1)
+    try:
+        yield
+    finally:
+        control[0](many)
+
+
 def _call(function, size: int, *args) -> None:
     """Call a routine; arrays are passed by pointer, numbers by reference. `size` is the order of the problem."""
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     args = tuple(a.ctypes.data if isinstance(a, np.ndarray) else a for a in args)
     pointers = [ctypes.cast(ctypes.pointer(a), _p) if isinstance(a, ctypes._SimpleCData) else a for a in args]
-    if size <= _SMALL and (control := _threads()) is not None and (many := control[1]()) > 1:
-        control[0](1)
-        try:
-            function(*pointers)
-        finally:
-            control[0](many)
-        return
     if size < _LONG or threading.current_thread() is not threading.main_thread():
-        function(*pointers)
+        with threads_for(size):
+            function(*pointers)
         return
+
     def work():
         function(*pointers)
         arrays.clear()  # until then they are kept alive, even if the caller was interrupted and forgot them

@@ -172,7 +172,7 @@ def small(run: Run) -> Outcome:
     )
     run.say("fresh processes")
     fresh(code)
-    ours, imports = interleaved(run, 2 if run.quick else 5, code, bare)
+    ours, imports = interleaved(run, 1 if run.quick else 5, code, bare)
     run.say("a warm fit, and growing data")
     with Worker("mercer") as mercer:
         warm = mercer.ask("small", data=run.data(n), repeats=3 if run.quick else 20)
@@ -199,7 +199,7 @@ def imports(run: Run) -> Outcome:
     bare = "import jax, equinox"
     run.say("imports")
     fresh(ours)
-    mercer, base = interleaved(run, 3 if run.quick else 9, ours, bare)
+    mercer, base = interleaved(run, 2 if run.quick else 9, ours, bare)
     outcome.raw = {"mercer": mercer, "bare": base}
     outcome.rows = [
         {"what": ours, "best s": min(mercer), "median s": median(mercer)},

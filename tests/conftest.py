@@ -1,5 +1,7 @@
 """One thread per worker, no display, fixed seeds, short property tests, and the folder with data that the package does not ship."""
 
+# ruff: noqa: E402
+
 import os
 
 # before NumPy and JAX are imported: every worker of pytest-xdist gets one core
@@ -16,9 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mercer")
 
 

@@ -1,6 +1,7 @@
 """Priors on hyperparameters: densities of the value people see (a length-scale, a variance), used for MAP and sampling.
 
-Each has `log_prob(x)`, its derivative `score(x)` and `sample(seed, shape)`. They are small frozen dataclasses, static wherever they are kept.
+Each has `log_prob(x)`, its derivative `score(x)` and `sample(seed, shape)`. They are small frozen dataclasses, static wherever they
+are kept.
 `scaled(c)` is the prior of c times the variable: it is how a prior written for standardised data is carried to the user's units.
 
 >>> mc.param(1.0, prior=mc.hyperpriors.LogNormal(0.0, 1.0))
@@ -264,7 +265,7 @@ class Each(AbstractHyperprior):
         _require(len(self.priors) > 0, "Each needs at least one prior.")
 
     @property
-    def proper(self):
+    def proper(self):  # type: ignore[override]
         return all(p.proper for p in self.priors)
 
     def log_prob(self, x):

@@ -31,9 +31,6 @@ def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None, o
     if isinstance(X, Inputs):
         return X
     values, names = _table(X, name, objects)
-    if names is not None and len(set(names)) != len(names):
-        twice = sorted({n for n in names if names.count(n) > 1})
-        raise InputError(f"{name} has duplicated columns {twice}: rename or drop them.")
     if columns is not None and names is not None:
         missing = [c for c in columns if c not in names]
         if missing:
@@ -62,7 +59,7 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     """y as (n,) float64 with all entries finite; a single column is taken as a vector."""
     if not isinstance(y, np.ndarray) and hasattr(y, "to_numpy"):
         y = y.to_numpy()
-    array = _float(np.asarray(y), name)
+    array = _float(_array(y, name), name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -75,8 +72,8 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
 
 def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if isinstance(X, dict):
-        names = tuple(map(str, X))
-        return _stack([np.asarray(X[c]) for c in X], names, name, objects), names
+        names = _unique(X, name)
+        return _stack([_array(X[c], f"column {c!r} of {name}") for c in X], names, name, objects), names
     if objects and isinstance(X, (list, tuple)) and not all(isinstance(x, (int, float, np.ndarray, list)) for x in X):
         column = np.empty((len(X), 1), dtype=object)
         column[:, 0] = X
@@ -84,21 +81,26 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
     if objects and isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
         return (X[:, None] if X.ndim == 1 else X).astype(object), None
     if isinstance(X, np.ndarray) or isinstance(X, (list, tuple)) or type(X).__module__.startswith("jax"):
-        return _float(np.asarray(X), name), None
+        return _float(_array(X, name), name), None
     if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return _float(np.asarray(X), name), None
     import narwhals.stable.v2 as nw
 
+    names = _unique(getattr(X, "column_names", getattr(X, "columns", ())), name)
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError:
         raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
-    names = tuple(map(str, frame.columns))
     return _stack([column.to_numpy() for column in frame.iter_columns()], names, name, objects), names
 
 
 def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects: bool) -> np.ndarray:
-    n = len(arrays[0]) if arrays else 0
+    n = arrays[0].shape[0] if arrays and arrays[0].ndim else 0
+    for array, column in zip(arrays, names, strict=True):
+        if array.ndim != 1:
+            raise InputError(f"column {column!r} of {name} must be one column of numbers, got shape {array.shape}.")
+        if array.shape[0] != n:
+            raise InputError(f"column {column!r} of {name} has {array.shape[0]} entries but column {names[0]!r} has {n}.")
     if objects and any(a.dtype.kind not in "biuf" for a in arrays):
         mixed = np.empty((n, len(arrays)), dtype=object)
         for j, array in enumerate(arrays):
@@ -110,15 +112,29 @@ def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects:
     return out
 
 
+def _unique(names: Any, name: str) -> tuple[str, ...]:
+    out = tuple(map(str, names))
+    if len(set(out)) != len(out):
+        raise InputError(f"{name} has duplicated columns {sorted({n for n in out if out.count(n) > 1})}: rename or drop them.")
+    return out
+
+
+def _array(X: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(X)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths.") from None
+
+
 def _float(array: np.ndarray, name: str) -> np.ndarray:
     if np.iscomplexobj(array):
         raise InputError(f"{name} is complex: Complex data not supported.")
     if array.dtype.kind in "mM":
         raise InputError(f"{name} holds dates: convert them to a number first, for example decimal years.")
     try:
-        return np.ascontiguousarray(array, dtype=np.float64)
+        return np.asarray(array, dtype=np.float64, order="C")
     except (TypeError, ValueError):
-        example = next((v for v in array.ravel() if not _is_number(v)), None)
+        example = next((v for v in array.ravel().tolist() if not _is_number(v)), None)
         raise InputError(
             f"{name} is not numeric (found {example!r}): encode text and categories as numbers, or drop the column."
         ) from None

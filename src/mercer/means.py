@@ -49,6 +49,10 @@ class Linear(AbstractMean):
     intercept: Hyper = hyper(0.0, real)
 
     def value(self, X):
+        if np.ndim(self.weights) and np.shape(self.weights)[0] != X.shape[1]:
+            raise ParameterError(
+                f"Linear.weights has {np.shape(self.weights)[0]} entries but there are {X.shape[1]} input columns."
+            )
         return self.intercept + (X * self.weights).sum(1)
 
 
@@ -102,7 +106,10 @@ class AbstractBasis(Parametrised):
 
 
 def _weight_prior(weights, covariance, p: int, who: str):
-    b = np.zeros(p) if weights is None else np.broadcast_to(np.asarray(weights, float), (p,))
+    b = np.zeros(p) if weights is None else np.asarray(weights, float)
+    if b.shape not in ((), (p,)):
+        raise ParameterError(f"{who}.weights must be one number or {p} of them, got {b.size}.")
+    b = np.broadcast_to(b, (p,))
     if covariance is None:
         return b, None
     B = np.asarray(covariance, float)

@@ -72,7 +72,8 @@ class Constraint:
             (value >= self.lower) & (value <= self.upper) if self.closed else (value > self.lower) & (value < self.upper)
         )
         if not np.all(inside):
-            raise ParameterError(f"{where} must be {self.name}, got {np.array2string(value, precision=6)}.")
+            shown = np.array2string(value, formatter={"float_kind": lambda v: f"{v:.6g}"})
+            raise ParameterError(f"{where} must be {self.name}, got {shown}.")
 
 
 real = Constraint("a real number")
@@ -164,7 +165,7 @@ class Parametrised(eqx.Module):
                 info[f.name] = Info(free=False)
             if given is None:
                 continue
-            value: Any = given if isinstance(given, jax.Array) else _as_array(given, f"{type(self).__name__}.{f.name}")
+            value: Any = given if isinstance(given, jax.core.Tracer) else _as_array(given, f"{type(self).__name__}.{f.name}")
             if not isinstance(value, jax.core.Tracer):
                 constraint.check(np.asarray(value), f"{type(self).__name__}.{f.name}")
             if f.metadata["structural"] and not explicit and not isinstance(value, jax.core.Tracer):

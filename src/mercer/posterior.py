@@ -64,6 +64,13 @@ class Posterior:
         assert variance is not None
         return variance if latent else self._likelihood(noise_variance).predict(mean, variance)[1]
 
+    def mean_and_std(self, Xs, latent: bool = False, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive mean and standard deviation, each (m,), in one pass."""
+        mean, variance = self.latent_moments(Xs)
+        assert variance is not None
+        mean, variance = (mean, variance) if latent else self._likelihood(noise_variance).predict(mean, variance)
+        return mean, np.sqrt(variance)
+
     def std(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
         """Square root of `variance`."""
         return np.sqrt(self.variance(Xs, latent, noise_variance))

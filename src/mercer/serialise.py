@@ -242,8 +242,9 @@ class _Reader:
             path = _join(where, key)
             if "constraint" in fields[key].metadata:
                 value = self.hyper(node[key], path, depth + 1)
-                explicit = key in said or (fields[key].metadata["structural"] and not isinstance(value, Static))
-                arguments[key] = Param(value, said.get(key, Info())) if explicit and value is not None else value
+                explicit = key in said or fields[key].metadata["structural"]
+                plain = value is None or isinstance(value, Static) or not explicit
+                arguments[key] = value if plain else Param(value, said.get(key, Info()))
             else:
                 arguments[key] = self.read(node[key], path, depth + 1)
         if issubclass(cls, AbstractHyperprior) and not all(map(_prior_field, arguments.values())):
@@ -290,7 +291,10 @@ class _Reader:
         return float(node["value"])
 
     def read_param(self, node, where, depth):
-        return Param(self.hyper(node.get("value"), where, depth + 1), self.info(node.get("info", {}), where, depth))
+        value = self.hyper(node.get("value"), where, depth + 1)
+        if value is None:
+            raise SerialiseError(f"{where}: a hyperparameter needs a value.")
+        return Param(float(value) if np.shape(value) == () else value, self.info(node.get("info", {}), where, depth))
 
     def read_tuple(self, node, where, depth):
         return tuple(self.read(_expect(node.get("items"), list, where), where, depth))

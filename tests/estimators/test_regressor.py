@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -22,6 +23,7 @@ from mercer import kernels as k
 from mercer import means
 from mercer.estimators import GPRegressor, defaults
 from mercer.hyperpriors import Each, LogNormal
+from mercer.params import hyper
 
 
 def toy(n=40, noise=0.1, seed=0):
@@ -57,7 +59,7 @@ PAIRS = {
     "Matern": (k.Matern(mc.fixed(1.4), mc.fixed(0.8), nu=1.5), 0.8 * sk.Matern(1.4, nu=1.5)),
     "sum": (
         k.RationalQuadratic(mc.fixed(0.9), mc.fixed(1.1), alpha=mc.fixed(0.6)) + k.Linear(mc.fixed(0.3)),
-        1.1 * sk.RationalQuadratic(0.9, 0.6) + 0.3 * sk.DotProduct(0.0),
+        1.1 * sk.RationalQuadratic(0.9, 0.6) + 0.3 * sk.DotProduct(0.0, "fixed"),
     ),
 }
 
@@ -170,7 +172,7 @@ def test_samples_have_the_predictive_moments(fitted):
     np.testing.assert_allclose(draws.mean(1), mean, atol=5 * np.sqrt(cov.max() / 4000))
     np.testing.assert_allclose(np.cov(draws), cov, atol=0.1 * cov.max())
     np.testing.assert_array_equal(fitted.sample_y(XS, 2), fitted.sample_y(XS, 2))
-    state = np.random.RandomState(3)  # noqa: NPY002
+    state = np.random.RandomState(3)
     assert not np.array_equal(fitted.sample_y(XS, 1, state), fitted.sample_y(XS, 1, state))
 
 
@@ -245,7 +247,7 @@ def test_restarts_are_reproducible_and_never_worse():
     assert {"random 1", "random 2", "random 3"} <= set(runs[0].fit_.status.starts)
     single = GPRegressor(k.SE(1.0)).fit(X[:15], y[:15])
     assert runs[0].log_marginal_likelihood_ >= single.log_marginal_likelihood_ - 1e-9
-    state = np.random.RandomState(0)  # noqa: NPY002
+    state = np.random.RandomState(0)
     assert GPRegressor(restarts=1, random_state=state).fit(X, Y).fit_.status.converged
 
 
@@ -295,6 +297,34 @@ def test_kernels_read_columns_by_name():
     np.testing.assert_allclose(model.predict(frame(XS, "abc")), same.predict(XS), rtol=1e-12)
 
 
+class Lengths(k.AbstractKernel):
+    """A kernel on words: SE of the number of letters."""
+
+    lengthscale: float = hyper(2.0)
+
+    def reads_objects(self):
+        return True
+
+    def encode(self, X):
+        return np.array([[float(len(word))] for word in X[:, 0]])
+
+    def block(self, A, B):
+        return jnp.exp(-0.5 * ((A - B.T) / self.lengthscale) ** 2)
+
+
+def test_kernels_on_objects_read_them_as_they_are():
+    words = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
+    y = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    model = GPRegressor(Lengths(), noise_variance=mc.fixed(0.01)).fit(words, y)
+    np.testing.assert_allclose(model.predict(words), y, atol=0.3)
+    assert model.n_features_in_ == 1 and model.relevance_ is None
+    framed = GPRegressor(Lengths(), noise_variance=mc.fixed(0.01)).fit(pl.DataFrame({"word": words}), y)
+    np.testing.assert_array_equal(framed.predict(pl.DataFrame({"other": words, "word": words})), model.predict(words))
+    assert list(framed.feature_names_in_) == ["word"]
+    with pytest.raises(ValueError, match=r"lacks the column \['word'\]"):
+        framed.predict(pl.DataFrame({"other": words}))
+
+
 # ------------------------------------------------------------------------------------------------- bad input
 
 
@@ -312,7 +342,7 @@ BAD = {
     "null in a frame": (pl.DataFrame({"a": [1.0, None, 3.0]}), Y[:3], {}, "row 1, column 'a'"),
     "text": (np.array([["1.0"], ["two"]]), Y[:2], {}, "could not convert string to float"),
     "text in a frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), Y[:2], {}, "column 'b' of X is not numeric"),
-    "text in y": (X, np.array(["x"] * 40), {}, "could not convert string to float"),
+    "text in y": (X, np.array(["x"] * 40), {}, "y is not numeric"),
     "dates": (pl.DataFrame({"t": ["2020", "2021"]}).with_columns(pl.col("t").str.to_date("%Y")), Y[:2], {}, "holds dates"),
     "one dimension": (X[:, 0], Y, {}, "Expected 2D array"),
     "three dimensions": (X[None], Y[:1], {}, "3"),
@@ -324,7 +354,6 @@ BAD = {
     "no y": (X, None, {}, "y is None"),
     "no y, frame": (pd.DataFrame(X, columns=list("abc")), None, {}, "y is None"),
     "two outputs": (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
-    "dict": ({"a": X[:, 0]}, Y, {}, "is a dict"),
     "columns twice": (pd.DataFrame(X, columns=list("aab")), Y, {}, "'a'"),
     "contradiction without noise": (np.r_[X, X[:1]], np.r_[Y, Y[0] + 1], {"noise_variance": 0}, "rows 0 and 40 of X are the same"),
     "unit far too large": (X, 1e200 * Y, {}, "use other units"),
@@ -400,3 +429,12 @@ def test_repeated_rows_without_noise_are_matched():
     model = GPRegressor(noise_variance=0).fit(np.r_[X, X[:3]], np.r_[Y, Y[:3]])
     np.testing.assert_allclose(model.predict(X), Y, atol=1e-4)
     assert any("noise-free" in note for note in model.posterior_.notes)
+
+
+def test_a_dict_of_columns_is_taken_by_name():
+    model = GPRegressor().fit({"a": X[:, 0], "b": X[:, 1]}, Y)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    new = {"b": XS[:, 1], "a": XS[:, 0]}
+    np.testing.assert_allclose(model.predict(new), GPRegressor().fit(X[:, :2], Y).predict(XS[:, :2]))
+    with pytest.raises(ValueError, match=r"lacks the column \['b'\]"):
+        model.predict({"a": XS[:, 0]})

@@ -1,7 +1,8 @@
 """What every kernel is put through. A new kernel joins by one line in `CASES`.
 
-`CASES` holds (name, kernel, columns): columns is their number, or a function (rng, n) -> inputs for a kernel that wants particular ones
-(positive times, strings). `composites()` draws random kernels built with + * scale power and .on, together with what they should equal.
+`CASES` holds (name, kernel, columns): columns is their number, or a function (rng, n) -> inputs for a kernel that wants
+particular ones (positive times, strings). `composites()` draws random kernels built with + * scale power and .on, together with
+what they should equal.
 """
 
 import functools
@@ -27,6 +28,22 @@ CASES = [
     ("matern-learned-order", k.Matern(0.8, 1.5, nu=param(1.7)), 2),
     ("rational-quadratic", k.RationalQuadratic(0.9, 1.2, alpha=0.7), 2),
     ("gamma-exponential", k.GammaExponential(0.9, 1.2, gamma=1.4), 2),
+    ("compact-q0", k.PiecewisePolynomial(1.9, 1.2, q=0), 2),
+    ("compact-q1", k.PiecewisePolynomial(1.9, 1.2), 1),
+    ("compact-q2-ard", k.PiecewisePolynomial([1.9, 2.5, 3.1], q=2), 3),
+    ("compact-q3-dimension", k.PiecewisePolynomial(1.9, q=3, dimension=4), 2),
+    ("bessel-j", k.BesselJ(0.4, 1.2, nu=1.3), 2),
+    ("sinc", k.Sinc(0.4, 1.2), 3),
+    ("cosine", k.Cosine(0.4, 1.2), 1),
+    ("spectral-mixture", k.SpectralMixture([0.7, 1.3], [0.0, 0.6], [0.2, 0.1]), 1),
+    ("spectral-mixture-columns", k.SpectralMixture([0.7, 1.3], [[0.0, 0.3], [0.6, -0.2]], [[0.2, 0.1], [0.1, 0.4]]), 2),
+    ("scale-mixture", k.ScaleMixture([0.3, 1.0, 4.0], [0.2, 1.0, 0.5]), 2),
+    ("periodic-of-matern", k.PeriodicOf(k.Matern(0.8, 1.3, nu=1.5), 1.7), 2),
+    ("periodic-of-linear", k.PeriodicOf(k.Linear(0.8), 1.7), 1),
+    ("periodised-se", k.Periodised(k.SE(0.3, 1.3), 1.4), 1),
+    ("periodised-matern", k.Periodised(k.Matern(0.2, nu=1.5) + k.SE(0.3), 1.4), 1),
+    ("locally-periodic", k.locally_periodic(0.9, 0.8, 2.5, 1.3), 1),
+    ("fourier-features", k.FourierFeatures([[0.1, 0.4], [0.3, -0.2], [0.0, 0.7]], 1.2, 0.8), 2),
     ("periodic", k.Periodic(1.3, 0.8, 2.0), 1),
     ("periodic-vectors", k.Periodic([1.3, 0.7], [0.8, 1.5], 2.0), 2),
     ("constant", k.Constant(0.6), 2),
@@ -43,10 +60,7 @@ CASES = [
     ("square-of-additive", (k.Linear(0.5).on(0) + k.Constant(0.3)) ** 2 * k.Linear().on(1), 2),
     (
         "co2",
-        k.SE(6.0, 2.0)
-        + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3)
-        + k.RationalQuadratic(1.2, 0.6, alpha=0.78)
-        + k.SE(0.3, 0.2),
+        k.SE(6.0, 2.0) + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3) + k.RationalQuadratic(1.2, 0.6, alpha=0.78) + k.SE(0.3, 0.2),
         1,
     ),
 ]

@@ -1,4 +1,9 @@
-"""Every kernel: a covariance, its views agree, its derivatives are right, it can be named and read back. A.K1-K9, A.K13, A.K18, C.COV1-2."""
+"""Every kernel: a covariance, its views agree, its derivatives are right, it can be named and read back.
+
+A.K1-K9, A.K13, A.K18, C.COV1, C.COV2.
+"""
+
+import json
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +14,7 @@ from hypothesis import given
 from mercer import kernels as k
 from mercer.linalg import tiles
 from mercer.params import parameters, replace_leaves, strip
+from mercer.serialise import from_json, to_json
 
 from .conformance import CASES, composites, inputs
 
@@ -151,6 +157,16 @@ def test_formula(kernel, columns):
     X = inputs(columns, 12)
     np.testing.assert_allclose(again(X), kernel(X), rtol=1e-14, atol=0)
     assert again.formula(17) == kernel.formula(17)
+
+
+@each
+def test_json(kernel, columns):
+    """JSON text keeps every bit of the values, the structure, and what was said of each hyperparameter."""
+    again = from_json(json.loads(json.dumps(to_json(kernel))))
+    assert jax.tree.structure(again) == jax.tree.structure(kernel)
+    for before, after in zip(parameters(kernel), parameters(again), strict=True):
+        assert (before.name, before.info, before.held) == (after.name, after.info, after.held)
+        np.testing.assert_array_equal(after.value, before.value)
 
 
 @each

@@ -165,7 +165,7 @@ def test_irrelevant_column():
 
 
 def test_factor_analysis_distance():
-    """A.K13 (5.1), D.SL7: M = Lambda Lambda' + diag(l)^-2; zero loadings are ARD; it is the isotropic kernel of transformed inputs."""
+    """A.K13 (5.1), D.SL7: M = Lambda Lambda' + diag(l)^-2; ARD without loadings; the isotropic kernel of transformed inputs."""
     l = np.array([0.7, 1.2, 2.5])
     loadings = RNG.normal(size=(3, 2))
     M = loadings @ loadings.T + np.diag(l**-2.0)
@@ -264,7 +264,7 @@ def test_algebra_flattens():
     [
         (lambda: k.SE(lengthscale=-1.0), r"SE\.lengthscale must be positive"),
         (lambda: k.SE(lengthscale=0.0), r"SE\.lengthscale must be positive"),
-        (lambda: k.SE([1.0, -2.0]), r"SE\.lengthscale must be positive, got \[ ?1\. *-2\. ?\]"),
+        (lambda: k.SE([1.0, -2.0]), r"SE\.lengthscale must be positive, got \[1 -2\]\."),
         (lambda: k.SE(variance=np.nan), r"SE\.variance must be finite"),
         (lambda: k.SE(variance=np.inf), r"SE\.variance must be finite"),
         (lambda: k.SE("wide"), r"SE\.lengthscale must be a number or an array of numbers, got 'wide'"),
@@ -283,7 +283,7 @@ def test_algebra_flattens():
         (lambda: k.Polynomial(1.5), r"Polynomial\.degree must be a whole number"),
         (lambda: k.Polynomial(2, -1.0), r"Polynomial\.offset must be zero or positive"),
         (lambda: -2.0 * k.SE(), r"Scale\.variance must be positive"),
-        (lambda: k.SE() ** 0.5, r"exponent of a kernel must be a whole number"),
+        (lambda: k.Linear() ** 0.5, r"exponent of a kernel must be a whole number"),
         (lambda: k.SE() ** 0, r"exponent of a kernel must be a whole number"),
         (lambda: k.SE().on(), r"\.on\(\.\.\.\) needs at least one column"),
         (lambda: k.SE().on(0, 0), r"no column twice"),

@@ -10,8 +10,6 @@ from jax.scipy.special import log_ndtr
 
 from mercer.linalg import analysis as an
 
-jax.config.update("jax_enable_x64", True)
-
 steady = settings(derandomize=True, deadline=None, max_examples=50)
 standard_normal = an.Measure(lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi))
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from mercer.linalg import identities as ids
 
-jax.config.update("jax_enable_x64", True)
-
 cases = given(seed=st.integers(0, 10**6), n=st.integers(2, 7), m=st.integers(1, 3))
 steady = settings(derandomize=True, deadline=None, max_examples=25)
 inv = np.linalg.inv

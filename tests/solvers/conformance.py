@@ -1,7 +1,9 @@
-"""The State protocol, and an answer to all of it that shares nothing with the solvers. A new exact solver joins by one line in `CASES`.
+"""The State protocol, and an answer to all of it that shares nothing with the solvers.
 
-Reference: f = m + S u with u = (w, beta), S = [K^1/2, H], w ~ N(0, I) and beta ~ N(b, B) or flat. The sites are quadratic in u, so the
-integral over u is one Gaussian integral, done here with a symmetric root of the joint covariance at data and test inputs.
+A new exact solver joins by one line in `CASES`.
+
+Reference: f = m + S u with u = (w, beta), S = [K^1/2, H], w ~ N(0, I) and beta ~ N(b, B) or flat. The sites are quadratic in u,
+so the integral over u is one Gaussian integral, done here with a symmetric root of the joint covariance at data and test inputs.
 """
 
 import dataclasses
@@ -19,7 +21,7 @@ N, M, D = 9, 4, 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """A solver with a prior it can handle. `bars`: the cotangents it pulls back; `inputs`: derivatives of the inputs are offered."""
+    """A solver with a prior it can handle. `bars`: the cotangents it pulls back; `inputs`: whether those of the inputs too."""
 
     name: str
     solver: object
@@ -56,7 +58,7 @@ def problem(n: int = N, m: int = M, seed: int = 3):
 
 
 def sites(kind: str, n: int = N, seed: int = 4) -> Sites:
-    """"noise": one precision for all; "per-datum": a precision each; "general": with slopes, and some sites of precision zero."""
+    """ "noise": one precision for all; "per-datum": a precision each; "general": with slopes, and some sites of precision zero."""
     rng = np.random.default_rng(seed)
     c, W, g = rng.normal(size=(n, 1)), np.full((n, 1), 4.0), None
     if kind != "noise":
@@ -144,7 +146,9 @@ def expected_cotangents(case: Case, X, sites: Sites, scalar) -> dict[str, np.nda
             lambda v, p=p: at(mc.GP(replace_leaves(gp.kernel, {p.name: v}), gp.mean, gp.basis), K=None), p.value
         )
     for p in parameters(gp.mean):
-        out[f"mean.{p.name}"] = central(lambda v, p=p: at(mc.GP(gp.kernel, replace_leaves(gp.mean, {p.name: v}), gp.basis)), p.value)
+        out[f"mean.{p.name}"] = central(
+            lambda v, p=p: at(mc.GP(gp.kernel, replace_leaves(gp.mean, {p.name: v}), gp.basis)), p.value
+        )
     c, W, g = sites.centre, sites.precision, sites.slope
     out["centre"] = central(lambda v: at(sites=Sites(v, W, g)), c)
     out["precision"] = central(lambda v: at(sites=Sites(c, v, g)), W)

@@ -10,8 +10,19 @@ from mercer.inputs import as_inputs
 from mercer.solvers import Dense, Sites, SolverError, WeightSpace, WithBasis, by_name
 
 from .conformance import (
-    CASES, FINITE, FULL, KINDS, MEAN, N, VAGUE, expected_cotangents, found_cotangents, problem, reference, sites,
-)  # fmt: skip
+    CASES,
+    FINITE,
+    FULL,
+    KINDS,
+    MEAN,
+    VAGUE,
+    N,
+    expected_cotangents,
+    found_cotangents,
+    problem,
+    reference,
+    sites,
+)
 
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 kinds = pytest.mark.parametrize("kind", KINDS)

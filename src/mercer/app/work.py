@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import zipfile
@@ -49,7 +48,7 @@ def fit_model(
     """A fitted estimator."""
     verbose = progress and sys.stderr.isatty()
     model = mc.GPRegressor(kernel=kernel, noise_variance=noise, restarts=restarts, random_state=seed, verbose=verbose)
-    return model.fit(_frame(X), y)
+    return model.fit(X, y)
 
 
 def quality(model: mc.GPRegressor, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows]:
@@ -124,7 +123,7 @@ def _inputs(model: mc.GPRegressor, table: Table, source: Path) -> Any:
     """The columns the model needs, by name; in their order where it was fitted without names."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
-        return _frame(numeric(table, list(names), str(source)))
+        return numeric(table, list(names), str(source))
     found = _numeric_names(table)
     if len(found) != model.n_features_in_:
         raise TableError(
@@ -142,13 +141,3 @@ def _half_width(level: float) -> float:
     if not 0 < level < 1:
         raise ValueError(f"--level must lie strictly between 0 and 1, got {level:g}.")
     return NormalDist().inv_cdf((1 + level) / 2)
-
-
-def _frame(columns: Table) -> Any:
-    """The columns with their names, as the first kind of data frame that is installed."""
-    for library, make in (("pyarrow", "table"), ("polars", "DataFrame"), ("pandas", "DataFrame")):
-        try:
-            return getattr(importlib.import_module(library), make)(columns)
-        except ImportError:
-            continue
-    return columns

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.hyperpriors import Each, LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import Matern
-from mercer.params import Info, Param, Parametrised, param
+from mercer.params import Info, Param, Parametrised, Static, param
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
@@ -84,9 +84,9 @@ def hold(value: Any) -> Any:
     new, info = object.__new__(type(value)), dict(value.info)
     for f in dataclasses.fields(value):
         child = getattr(value, f.name)
-        if "constraint" in f.metadata:
+        if "constraint" in f.metadata and not isinstance(child, Static | None):
             info[f.name] = Info(free=False)
-        elif f.name != "info" and not f.metadata.get("static", False):
+        elif "constraint" not in f.metadata and f.name != "info" and not f.metadata.get("static", False):
             child = hold(child)
         object.__setattr__(new, f.name, child)
     object.__setattr__(new, "info", tuple(sorted(info.items())))

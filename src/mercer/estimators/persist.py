@@ -55,7 +55,10 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     check_is_fitted(estimator)
     posterior, found = estimator.posterior_, estimator.fit_
     X, y = posterior.inputs.values, posterior.y
-    arrays: dict[str, np.ndarray] = {"X": X, "y": y}
+    arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
+    data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}
+    if X.dtype == object:
+        data["objects"] = to_json(X.tolist(), None, None, "X")
     settings = estimator.get_params(deep=False)
     if isinstance(settings.get("random_state"), np.random.RandomState):
         raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
@@ -69,12 +72,14 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         "versions": _versions(),
         "settings": {k: to_json(v, arrays, functions, f"settings.{k}") for k, v in settings.items()},
         "columns": None if posterior.inputs.names is None else list(posterior.inputs.names),
-        "data": {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)},
+        "data": data,
         "log_evidence": float(posterior.log_evidence),
         "model": to_json(estimator.model_, arrays, functions, "model"),
         "fit": {k: to_json(v, None, None, f"fit.{k}") for k, v in rest.items()},
     }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > MANIFEST_BYTES:
+        raise SerialiseError(f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model.")
     packed = pack({k: np.ascontiguousarray(a) for k, a in arrays.items()})
     _write(Path(path), {MANIFEST: text, ARRAYS: packed})
 
@@ -180,16 +185,28 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
 
 
 def _training_data(manifest: dict, arrays: dict[str, np.ndarray]) -> tuple[Inputs, np.ndarray]:
-    X, y, names = arrays.get("X", np.zeros(0)), arrays.get("y", np.zeros(0)), manifest["columns"]
-    if not X.dtype == y.dtype == np.float64 or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
+    y, names = arrays.get("y", np.zeros(0)), manifest["columns"]
+    X = _object_table(manifest["data"]["objects"]) if "objects" in manifest["data"] else arrays.get("X", np.zeros(0))
+    if y.dtype != np.float64 or X.dtype not in (np.float64, object) or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
         raise ModelFileError("the training data are missing or have no sensible shape.")
     if names is not None and (len(names) != X.shape[1] or not all(isinstance(n, str) for n in names)):
         raise ModelFileError(f"there are {X.shape[1]} columns of training data but the names {names}.")
-    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+    if not (np.isfinite(y).all() and (X.dtype == object or np.isfinite(X).all())):
         raise ModelFileError("the training data are not finite.")
     if manifest["data"].get("sha256") != _hash(X, y):
         raise ModelFileError("the training data do not match their hash: the file is damaged or was changed.")
     return Inputs(X, None if names is None else tuple(names)), y
+
+
+def _object_table(tree: Any) -> np.ndarray:
+    rows = from_json(tree)
+    if not isinstance(rows, list) or not all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows):
+        raise ModelFileError("the training data are not a table.")
+    table = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            table[i, j] = entry
+    return table
 
 
 def _compare(saved: float, now: float) -> None:
@@ -204,8 +221,9 @@ def _compare(saved: float, now: float) -> None:
 
 
 def _hash(X: np.ndarray, y: np.ndarray) -> str:
-    digest = hashlib.sha256(repr(X.shape).encode())
-    for a in (X, y):
+    objects = json.dumps(to_json(X.tolist(), None, None, "X")).encode() if X.dtype == object else b""
+    digest = hashlib.sha256(repr(X.shape).encode() + objects)
+    for a in (y,) if objects else (X, y):
         digest.update(np.ascontiguousarray(a, dtype="<f8").tobytes())
     return digest.hexdigest()
 

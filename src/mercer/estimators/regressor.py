@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.estimators import defaults
-from mercer.gp import GP, Model
+from mercer.gp import GP, Model, prepare
 from mercer.inputs import InputError, Inputs, as_inputs, as_targets
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit
@@ -65,11 +65,11 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is
+    A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is
     scikit-learn's rule, and the error names the columns. Columns that do not vary have scale 1. Targets that do not vary (a single
     row, or all equal) teach nothing: hyperparameters keep their starting values, which for the default kernel are those of targets
     with standard deviation |y| (a single row) or 1e-6 |y| (all equal), so that the constant is predicted almost surely. With
-    `noise_variance=0` repeated rows must have equal targets.
+    `noise_variance=0` repeated rows must have equal targets. Kernels on text or other objects take a list of them, or a frame.
 
     Examples
     --------
@@ -98,8 +98,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y) -> GPRegressor:
         """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
-        inputs, y = self._training_data(X, y)
-        model = self._model(inputs, y)
+        kernel = self._kernel()
+        inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
+        model = self._model(kernel, inputs, y)
         common: dict[str, Any] = dict(inference=self.inference, solver=self.solver, progress=bool(self.verbose))
         if defaults.constant(y):
             return self._take(fit(defaults.hold(model), inputs, y, **common))
@@ -125,18 +126,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.relevance_ = _relevance(self.kernel_, posterior.inputs)
         return self
 
-    def _model(self, inputs: Inputs, y: np.ndarray) -> Model:
-        """The model before learning."""
-        scale = defaults.target_scale(y)
-        kernel = self.kernel
-        if kernel is None:
-            kernel = defaults.default_kernel(inputs.values, scale)
-        elif isinstance(kernel, str):
+    def _kernel(self) -> AbstractKernel | None:
+        if isinstance(self.kernel, str):
             from mercer.kernels.parse import parse
 
-            kernel = parse(kernel)
-        elif not isinstance(kernel, AbstractKernel):
-            raise TypeError(f"kernel must be a kernel, its formula or None, got {type(kernel).__name__}.")
+            return parse(self.kernel)
+        if self.kernel is not None and not isinstance(self.kernel, AbstractKernel):
+            raise TypeError(f"kernel must be a kernel, its formula or None, got {type(self.kernel).__name__}.")
+        return self.kernel
+
+    def _model(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
+        """The model before learning."""
+        scale = defaults.target_scale(y)
+        if kernel is None:
+            kernel = defaults.default_kernel(inputs.values, scale)
         likelihood = Gaussian(self._noise(scale, len(y)))
         _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
         return Model(GP(kernel, self._mean(y), self.basis), likelihood)
@@ -176,7 +179,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         if return_cov:
             return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
         if return_std:
-            return self.posterior_.mean(X), self.posterior_.std(X, latent, noise_variance)
+            return self.posterior_.mean_and_std(X, latent, noise_variance)
         return self.posterior_.mean(X)
 
     def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
@@ -232,7 +235,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # -- what comes in --------------------------------------------------------------------------------------------------
 
-    def _training_data(self, X, y) -> tuple[Inputs, np.ndarray]:
+    def _training_data(self, X, y, objects: bool) -> tuple[Inputs, np.ndarray]:
+        if objects:
+            return self._objects(X, y)
         if _is_frame(X):
             values = self._frame(X, reset=True)
             if y is None:
@@ -246,29 +251,53 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self)
+        if self.kernel_.reads_objects():
+            return as_inputs(X, "X", self.posterior_.inputs.names, objects=True).values
         if _is_frame(X):
             return self._frame(X)
         return as_inputs(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)).values
 
+    def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
+        """Text, categories and other objects, which scikit-learn's checks do not know: the kernel reads them."""
+        inputs, y = prepare(X, y, objects=True)
+        self.n_features_in_ = inputs.values.shape[1]
+        if inputs.names is not None:
+            self.feature_names_in_ = np.array(inputs.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return inputs, y
+
     def _frame(self, X, reset: bool = False) -> np.ndarray:
         """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
+        if isinstance(X, dict):
+            return self._dict(X, reset)
         validate_data(self, X, reset=reset, skip_check_array=True)
         values = as_inputs(X).values
         if values.shape[0] == 0:
             raise InputError("X has no rows.")
         return values
 
+    def _dict(self, X: dict, reset: bool) -> np.ndarray:
+        """Columns by name, which scikit-learn does not know; they are brought into the order of `fit`."""
+        if reset:
+            self.n_features_in_, self.feature_names_in_ = len(X), np.array(list(map(str, X)), dtype=object)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise InputError("the model was fitted without column names: predict from an array, not from named columns.")
+        values = as_inputs(X, columns=tuple(names)).values
+        if values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        return values
+
 
 def _is_frame(X) -> bool:
-    if type(X) is dict:
-        raise InputError("X is a dict: make it a data frame or an array first.")
-    return is_into_dataframe(X)
+    return type(X) is dict or is_into_dataframe(X)
 
 
 def _relevance(kernel: AbstractKernel, inputs: Inputs) -> dict[str, float] | np.ndarray | None:
     while isinstance(kernel, Scale):
         kernel = kernel.kernel
-    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1:
+    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1 or inputs.values.dtype == object:
         return None
     spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
     moved = spread / np.asarray(kernel.lengthscale)
@@ -281,7 +310,7 @@ def _relevance(kernel: AbstractKernel, inputs: Inputs) -> dict[str, float] | np.
 def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
     """Noise-free observations of one input must agree."""
     rows = np.flatnonzero(noise == 0)
-    if rows.size == 0:
+    if rows.size == 0 or X.dtype == object:
         return
     _, first, inverse = np.unique(X[rows], axis=0, return_index=True, return_inverse=True)
     other = rows[first][inverse.ravel()]

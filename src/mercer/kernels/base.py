@@ -5,15 +5,16 @@ from __future__ import annotations
 import abc
 import dataclasses
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from mercer.inputs import Inputs, as_inputs, numeric
+from mercer.kernels.names import CALL, leads, simple
 from mercer.kernels.traits import Flags, Traits
 from mercer.linalg import tiles
-from mercer.params import Info, Param, ParameterError, Parametrised, Static, replace_leaves, strip
+from mercer.params import Info, Param, ParameterError, Parametrised, replace_leaves, strip
 
 
 class AbstractKernel(Parametrised):
@@ -24,6 +25,8 @@ class AbstractKernel(Parametrised):
 
     Calling a kernel on inputs gives the covariance matrix as a NumPy array: `k(X)` is (n, n), `k(X1, X2)` is (n1, n2).
     """
+
+    level: ClassVar[int] = CALL
 
     @abc.abstractmethod
     def block(self, A, B):
@@ -146,53 +149,46 @@ class AbstractKernel(Parametrised):
         return self.__mul__(other)
 
     def __pow__(self, exponent):
-        from mercer.kernels.algebra import Power
+        from mercer.kernels.powers import Power
 
         return Power(self, exponent)
 
     def on(self, *columns: int | str) -> AbstractKernel:
         """The same kernel reading only these input columns, by position or by name."""
-        from mercer.kernels.algebra import On
+        from mercer.kernels.columns import On
 
         return On(self, columns)
+
+    def rescale(self, function) -> AbstractKernel:
+        """a(x) k(x, x') a(x') for a function X (n, d) -> (n,): the same functions, multiplied by a(x)."""
+        from mercer.kernels.transforms import Rescale
+
+        return Rescale(self, function)
+
+    def warp(self, function) -> AbstractKernel:
+        """k(u(x), u(x')) for a function u, X (n, d) -> (n, q); the number of columns may change."""
+        from mercer.kernels.transforms import Warp
+
+        return Warp(self, function)
+
+    def normalised(self) -> AbstractKernel:
+        """k(x, x') / sqrt(k(x, x) k(x', x')) (4.35): the correlation."""
+        from mercer.kernels.transforms import Normalised
+
+        return Normalised(self)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
     def formula(self, digits: int = 6) -> str:
-        """The kernel as an algebraic expression that `kernels.parse` reads back; 17 digits keep every bit."""
-        prefix, shown = "", []
-        for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            if f.name == "info" or value is None:
-                continue
-            if f.name == "variance" and np.ndim(value) == 0:
-                prefix = "" if float(value) == 1.0 else f"{number(value, digits)} * "
-            else:
-                shown.append(f"{f.name}={number(value, digits)}")
-        return f"{prefix}{type(self).__name__}({', '.join(shown)})"
+        """The kernel as an algebraic expression that `kernels.parse` reads back; 17 digits keep every bit and all that was said."""
+        return simple(self, digits)
+
+    def leads(self, digits: int = 6) -> bool:
+        """Whether a number in front of the formula is the kernel's own variance."""
+        return leads(self, digits)
 
     def __repr__(self) -> str:
         return self.formula()
-
-
-def number(value: Any, digits: int = 6) -> str:
-    """A number or array as it stands in a formula."""
-    if isinstance(value, AbstractKernel):
-        return value.formula(digits)
-    if isinstance(value, Static):
-        return f"{float(value):.{digits}g}"
-    if isinstance(value, jax.core.Tracer):
-        return "traced"
-    if isinstance(value, (np.ndarray, jax.Array, float)):
-        text = np.array2string(
-            np.asarray(value),
-            separator=", ",
-            threshold=10**6,
-            max_line_width=10**9,
-            formatter={"float_kind": lambda v: f"{v:.{digits}g}"},
-        )
-        return " ".join(text.split())
-    return str(value)
 
 
 def _as_kernel(other):
@@ -207,9 +203,10 @@ def _terms(kernel, kind):
     return kernel.children if isinstance(kernel, kind) else (kernel,)
 
 
-def given(kernel, field: str) -> Param:
+def given(kernel, field: str) -> Any:
     """A hyperparameter with all that was said of it, to build another kernel with."""
-    return Param(getattr(kernel, field), dict(kernel.info).get(field, Info()))
+    value, said = getattr(kernel, field), dict(kernel.info).get(field)
+    return value if said is None else Param(value, said)
 
 
 def _inputs(X, objects: bool, names=None) -> Inputs:

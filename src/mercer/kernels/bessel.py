@@ -26,6 +26,8 @@ def _correlation(z2, nu):
 
 @_correlation.defjvp
 def _correlation_jvp(primals, tangents):
+    from jax.scipy.special import digamma
+
     z2, nu = primals
     dz2, dnu = tangents
     small = z2 < _SMALL

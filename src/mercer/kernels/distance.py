@@ -50,7 +50,7 @@ def _squared_distance_jvp(primals, tangents):
 def safe_sqrt(r2):
     """sqrt with value and derivative 0 at coincident points (scaled distance below 1e-12).
 
-    Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is all rounding: the inner
-    one therefore falls back to a number whose root is next to nothing, never to 1.
+    Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is all rounding: the
+    inner one therefore falls back to a number whose root is next to nothing, never to 1.
     """
     return jnp.where(r2 > COINCIDENT, jnp.sqrt(jnp.where(r2 > COINCIDENT, r2, COINCIDENT)), 0.0)

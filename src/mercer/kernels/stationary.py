@@ -17,6 +17,7 @@ import numpy as np
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.bessel import matern_correlation
 from mercer.kernels.distance import COINCIDENT, safe_sqrt, squared_distance
+from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, Static, hyper, interval, positive, real
 
 
@@ -35,6 +36,10 @@ class AbstractStationary(AbstractKernel):
     @abc.abstractmethod
     def profile(self, r2):
         """Correlation at scaled squared distance r2, elementwise."""
+
+    def derivatives(self) -> float | None:
+        """How many mean-square derivatives the functions have; None: not known."""
+        return None
 
     def __check_init__(self):
         if jnp.ndim(self.lengthscale) > 1:
@@ -55,6 +60,15 @@ class AbstractStationary(AbstractKernel):
             )
         return super().bind(d, names)
 
+    def traits(self, d=1):
+        return Traits(
+            stationary=True,
+            isotropic=d == 1 or (self.loadings is None and np.unique(self.lengthscale).size == 1),
+            smoothness=self.derivatives(),
+            lengthscale=self.lengthscale if self.loadings is None else None,
+            beyond="returns to the mean within a few length-scales",
+        )
+
     def scale(self, A):
         """Inputs in which r2 is the plain squared distance."""
         scaled = A / self.lengthscale
@@ -72,6 +86,9 @@ class SE(AbstractStationary):
 
     def profile(self, r2):
         return jnp.exp(-0.5 * r2)
+
+    def derivatives(self):
+        return math.inf
 
 
 class Matern(AbstractStationary):
@@ -92,6 +109,14 @@ class Matern(AbstractStationary):
                 return _half_integer(int(p), 2.0 * float(nu) * r2)
             return matern_correlation(2.0 * float(nu) * r2, jnp.float64(nu))
         return matern_correlation(2.0 * nu * r2, nu)
+
+    def derivatives(self):
+        return math.ceil(float(self.nu)) - 1
+
+
+def OrnsteinUhlenbeck(lengthscale=1.0, variance=1.0) -> Matern:
+    """The exponential kernel exp(-r): Matern of order 1/2, in one dimension the Ornstein-Uhlenbeck process."""
+    return Matern(lengthscale, variance, nu=0.5)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -126,6 +151,9 @@ class RationalQuadratic(AbstractStationary):
     def profile(self, r2):
         return jnp.exp(-self.alpha * jnp.log1p(r2 / (2.0 * self.alpha)))
 
+    def derivatives(self):
+        return math.inf
+
 
 class GammaExponential(AbstractStationary):
     """exp(-r^gamma) (4.18), 0 < gamma <= 2: gamma = 1 is the exponential; gamma = 2 the SE with lengthscale / sqrt 2."""
@@ -138,8 +166,12 @@ class GammaExponential(AbstractStationary):
 
     def profile(self, r2):
         apart = r2 > COINCIDENT
-        power = jnp.where(apart, jnp.exp(0.5 * self.gamma * jnp.log(jnp.where(apart, r2, COINCIDENT))), 0.0)
+        at_zero = jnp.where(jnp.asarray(self.gamma) >= 2.0, r2, 0.0)  # keeps the curvature of the one smooth case
+        power = jnp.where(apart, jnp.exp(0.5 * self.gamma * jnp.log(jnp.where(apart, r2, COINCIDENT))), at_zero)
         return jnp.exp(-power)
+
+    def derivatives(self):
+        return math.inf if float(self.gamma) == 2.0 else 0
 
 
 class Periodic(AbstractKernel):
@@ -159,3 +191,6 @@ class Periodic(AbstractKernel):
         for j in range(A.shape[1]):
             total = total + weight[j] * jnp.sin(angle_a[:, j, None] - angle_b[None, :, j]) ** 2
         return self.variance * jnp.exp(-total)
+
+    def traits(self, d=1):
+        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, period=self.period, beyond="repeats exactly")

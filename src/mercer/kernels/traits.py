@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
+
+from mercer.params import ParameterError, Parametrised
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,7 +14,7 @@ class Traits:
     """What is known of a kernel on d columns; whatever is left out is "no" or "not known".
 
     stationary: it depends on x - x' only. isotropic: on |x - x'| only. dot_product: on x . x' only.
-    smoothness: how many mean-square derivatives the functions have: inf, 0 for continuous only, -1 for not even that, None: not known.
+    smoothness: how many mean-square derivatives the functions have; inf, 0: only continuous, -1: not even that, None: not known.
     lengthscale, period: in the units of the inputs; one number, or one for each column.
     max_dimension: the largest number of columns on which it is a covariance function; None: any.
     beyond: what a prediction does far from the data, ending the sentence "Far from the data it ...".
@@ -39,12 +42,56 @@ class Flags:
     max_dimension: int | None
 
 
-def least(values) -> Any:
-    """The smallest, where None is not known: then nothing is known of the smallest either, unless it is -1 anyway."""
-    known = [v for v in values if v is not None]
-    return min(known) if known and (len(known) == len(list(values)) or min(known) <= 0) else None
+def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
+    """Traits of a sum, or of a product: that inherits a length-scale or period that only one factor has, and vanishes with any."""
+    parts = list(parts)
+    smooth = [t.smoothness for t in parts]
+    out = Traits(
+        stationary=all(t.stationary for t in parts),
+        isotropic=all(t.isotropic for t in parts),
+        dot_product=all(t.dot_product for t in parts),
+        smoothness=None if None in smooth else min(s for s in smooth if s is not None),
+        max_dimension=min((t.max_dimension for t in parts if t.max_dimension is not None), default=None),
+    )
+    if not product:
+        return out
+    returning = next((t.beyond for t in parts if t.beyond.startswith("returns")), "")
+    said = {t.beyond for t in parts}
+    return dataclasses.replace(
+        out,
+        lengthscale=_only(t.lengthscale for t in parts),
+        period=_only(t.period for t in parts),
+        beyond=returning or (said.pop() if len(said) == 1 else ""),
+    )
 
 
-def narrowest(dimensions) -> int | None:
-    """The smallest of several largest dimensions, where None is any."""
-    return min((m for m in dimensions if m is not None), default=None)
+def _only(values) -> Any:
+    given = [v for v in values if v is not None]
+    return given[0] if len(given) == 1 else None
+
+
+def columns_of(kernel, d: int | None = None) -> tuple[Any, int]:
+    """The kernel bound to d columns, or to the fewest that its vectors and its choices of columns need, and that number."""
+    names = tuple(sorted(_names(kernel)))
+    for width in range(max(1, len(names)), 65) if d is None else [d]:
+        padded = (*names, *(f"column {i}" for i in range(len(names), width))) if names else None
+        try:
+            return kernel.bind(width, padded), width
+        except ParameterError:
+            if d is not None or width == 64:
+                raise
+    raise ParameterError(f"{kernel.formula()} reads more than 64 named columns: give d.")
+
+
+def _names(kernel) -> set[str]:
+    """Names of columns that the kernel or its parts read."""
+    found: set[str] = set()
+    stack = [kernel]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (tuple, list)):
+            stack.extend(node)
+        elif isinstance(node, Parametrised):
+            found |= {c for c in getattr(node, "columns", ()) if isinstance(c, str)}
+            stack.extend(getattr(node, f.name) for f in dataclasses.fields(node))
+    return found

@@ -72,8 +72,8 @@ def maximise(
             best.vector, best.value, best.gradient, best.objective = vector.copy(), value, gradient, objective
         if not np.isfinite(value):
             return (abs(first[0]) if first else 1.0) * 1e3 + 1e6, np.zeros_like(z)
-        first.append(value)
-        return -value, -gradient if scaling is None else -(scaling.T @ gradient)
+        first.append(value)  # values are counted from the first: stopping then does not depend on the units of y
+        return first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
 
     bounds = problem.flat.bounds()
     bounded = any(b != (None, None) for b in bounds)

@@ -36,7 +36,7 @@ class Problem:
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be factored."""
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
-        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 80.0:
+        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
             return failed
         model = self.flat.unflatten(vector)
         total, gradient = 0.0, np.zeros_like(vector)

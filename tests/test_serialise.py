@@ -1,0 +1,280 @@
+"""JSON of every class, there and back with every bit; and text that is not a value."""
+
+import contextlib
+import dataclasses
+import json
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mercer as mc
+from mercer import hyperpriors, inference, likelihoods, means, solvers
+from mercer import kernels as k
+from mercer.params import Info, Param, Static, parameters
+from mercer.serialise import SerialiseError, from_json, registry, to_json
+
+from .kernels.conformance import CASES
+
+
+def trend(X):
+    return X[:, 0]
+
+
+def there_and_back(value, functions=None, arrays=None):
+    text = json.dumps(to_json(value, arrays, functions), allow_nan=False)
+    return from_json(json.loads(text), arrays, functions)
+
+
+def same(a, b) -> bool:
+    """Equal in class, structure, every static fact and every bit."""
+    if isinstance(a, eqx.Module):
+        return type(a) is type(b) and bool(eqx.tree_equal(a, b)) and getattr(a, "info", ()) == getattr(b, "info", ())
+    return type(a) is type(b) and a == b
+
+
+# classes that cannot be made without arguments
+EXAMPLES = {
+    "kernels.Sum": lambda: k.SE(0.1) + k.Linear([1.0, 2.0]),
+    "kernels.Product": lambda: k.SE(0.1) * k.Periodic(period=mc.fixed(1.0)),
+    "kernels.Power": lambda: k.Linear() ** 2,
+    "kernels.On": lambda: k.SE([1.0, 2.0]).on(0, "age"),
+    "means.Function": lambda: means.Function(trend, "trend"),
+    "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),
+    "means.Sum": lambda: means.Constant(1.0) + means.Linear([0.5, 0.1]),
+    "hyperpriors.Each": lambda: hyperpriors.Each((hyperpriors.LogNormal(0.1, 2.0), hyperpriors.Gamma(2.0, 3.0))),
+    "gp.GP": lambda: mc.GP(k.Matern(0.3, nu=1.5), 4.2, means.Polynomial(2)),
+    "gp.Model": lambda: mc.Model(mc.GP(k.SE(0.3)), likelihoods.Gaussian(mc.fixed([0.1, 0.2]))),
+    "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),
+}
+
+
+def inside(value):
+    """Everything inside a value, and itself."""
+    yield value
+    if isinstance(value, (tuple, list)):
+        children = value
+    else:
+        children = [getattr(value, f.name) for f in dataclasses.fields(value)] if isinstance(value, eqx.Module) else []
+    for child in children:
+        yield from inside(child)
+
+
+def functions_of(value):
+    """The user's functions inside a value, by the name its holder gives them."""
+    holders = [v for v in inside(value) if isinstance(v, eqx.Module)]
+    return {h.name: h.function for h in holders if hasattr(h, "function") and hasattr(h, "name")}
+
+
+def example(name):
+    """One value of a class: from EXAMPLES, from the cases of the kernels' conformance suite, or with plain arguments."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]()
+    cls = registry()[name]
+    for value in (v for _, kernel, _ in CASES for v in inside(kernel)):
+        if type(value) is cls:
+            return value
+    required = [f for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory is dataclasses.MISSING]
+    for number in (0.5, [0.5, 0.3], [[0.5, 0.3]]):
+        arguments = {f.name: number if "constraint" in f.metadata else k.SE(0.2) for f in required}
+        with contextlib.suppress(TypeError, ValueError):
+            return cls(**arguments)
+    pytest.fail(f"{name} needs other arguments: give an example in EXAMPLES, or a kernel in tests/kernels/conformance.py.")
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_every_class_survives(name):
+    value = example(name)
+    assert to_json(value)["class"] == name
+    assert same(there_and_back(value, functions_of(value)), value)
+
+
+@pytest.mark.parametrize("kernel", [case[1] for case in CASES], ids=[case[0] for case in CASES])
+def test_every_kernel_survives(kernel):
+    assert same(there_and_back(kernel, functions_of(kernel)), kernel)
+
+
+def test_the_rooms_are_all_there():
+    names = set(registry())
+    classes = [n for n in k.__all__ if isinstance(getattr(k, n), type) and issubclass(getattr(k, n), k.AbstractKernel)]
+    assert {f"kernels.{n}" for n in classes if not n.startswith("Abstract")} <= names
+    assert {
+        "means.Constant",
+        "likelihoods.Gaussian",
+        "gp.Model",
+        "hyperpriors.LogNormal",
+        "solvers.Dense",
+        "inference.Exact",
+    } <= names
+    assert not any("Abstract" in n or n.split(".")[1].startswith("_") for n in names)
+    assert registry()["inference.Exact"] is inference.Exact
+
+
+def test_everything_said_of_a_hyperparameter_survives():
+    prior = hyperpriors.LogNormal(0.25, 1.5)
+    kernel = k.SE(mc.param(1.0, prior=prior, bounds=(1e-3, np.inf), tie="l"), mc.fixed(2.0)) + k.SE(mc.param(1.0, tie="l"))
+    again = there_and_back(kernel)
+    assert same(again, kernel)
+    assert [(p.name, p.status, p.info) for p in parameters(again)] == [(p.name, p.status, p.info) for p in parameters(kernel)]
+    assert dict(again.terms[0].info)["lengthscale"] == Info(True, prior, (1e-3, np.inf), "l")
+
+
+def test_structure_and_values_stay_apart():
+    structural, learned = there_and_back(k.Matern(nu=1.5)), there_and_back(k.Matern(nu=mc.param(1.5)))
+    assert isinstance(structural.nu, Static) and structural.nu == 1.5
+    assert isinstance(learned.nu, np.ndarray) and "nu" in {p.name for p in parameters(learned)}
+    loadings = there_and_back(k.SE(1.0, loadings=np.arange(6.0).reshape(3, 2))).loadings
+    np.testing.assert_array_equal(loadings, np.arange(6.0).reshape(3, 2))
+    assert same(there_and_back(k.SE(jnp.array([1.0, 2.0]))), k.SE([1.0, 2.0]))
+
+
+def test_plain_values_survive():
+    values = [None, True, 3, 2.5, "text", (1, (2.0, "a")), [1, [None]], {"a": (1,), "b": {}}, np.inf, -np.inf, Static(0.5)]
+    for value in values:
+        again = there_and_back(value)
+        assert type(again) is type(value) and again == value
+    assert np.isnan(there_and_back(np.nan))
+    given = there_and_back(mc.param([1.0, 2.0], bounds=(0.1, 5.0)))
+    assert isinstance(given, Param) and given.info == Info(bounds=(0.1, 5.0))
+    for array in (np.arange(4), np.ones((2, 3), bool), np.zeros((0, 2)), np.float32([1.5]), np.array(7)):
+        again = there_and_back(array)
+        assert again.dtype == array.dtype and again.shape == array.shape and np.array_equal(again, array)
+
+
+@given(st.lists(st.floats(min_value=5e-324, max_value=1e308), min_size=1, max_size=40), st.booleans())
+def test_every_bit_of_a_number_survives(numbers, outside):
+    arrays = {} if outside else None
+    kernel = k.SE(numbers)
+    np.testing.assert_array_equal(there_and_back(kernel, arrays=arrays).lengthscale, kernel.lengthscale)
+    assert list(arrays or {}) == (["lengthscale"] if outside and len(numbers) > 32 else [])
+
+
+def test_large_arrays_go_aside_by_name():
+    arrays: dict = {}
+    tree = to_json(mc.Model(mc.GP(k.SE(np.ones(50))), likelihoods.Gaussian(np.ones(60))), arrays, where="model")
+    assert sorted(arrays) == ["model.gp.kernel.lengthscale", "model.likelihood.noise_variance"]
+    assert tree["gp"]["kernel"]["lengthscale"] == {"kind": "array", "name": "model.gp.kernel.lengthscale"}
+    del arrays["model.gp.kernel.lengthscale"]
+    with pytest.raises(SerialiseError, match=r"model.gp.kernel.lengthscale' is missing"):
+        from_json(tree, arrays)
+
+
+# ------------------------------------------------------------------------------------------------- functions
+
+
+def test_functions_are_kept_by_name():
+    tree = to_json(means.Function(trend, "drift"))
+    assert tree["function"] == {"kind": "function", "name": "drift"}
+    assert from_json(tree, functions={"drift": trend}).function is trend
+    with pytest.raises(SerialiseError, match=r"\['drift'\] are not part of the file: pass functions=\{'drift': drift\}"):
+        from_json(tree)
+    with pytest.raises(SerialiseError, match="which is not a function"):
+        from_json(tree, functions={"drift": 3})
+
+
+def test_functions_need_names_of_their_own():
+    nameless = means.Function(lambda X: X[:, 0])
+    with pytest.raises(SerialiseError, match="without a name cannot be saved"):
+        to_json(nameless)
+    assert to_json(nameless, functions={"u": nameless.function})["function"]["name"] == "u"
+    with pytest.raises(SerialiseError, match="two different functions are named 'u'"):
+        to_json(means.Function(trend, "u") + means.Function(np.sum, "u"))
+
+
+# ------------------------------------------------------------------------------------------------- what cannot be written
+
+
+class Mine(k.AbstractKernel):
+    def block(self, A, B):
+        return A @ B.T
+
+
+class Prior(hyperpriors.LogNormal):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (k.SE() + Mine(), "terms.1: Mine is not one of Mercer's own classes"),
+        (k.SE(mc.param(1.0, prior=Prior())), "lengthscale.prior: Prior is not one of Mercer's own classes"),
+        (object(), "object is not one of Mercer's own classes"),
+        (dict, "dict is not one of Mercer's own classes"),
+        ({1: 2}, "keys of a dict must be text"),
+        (2**64, "does not fit into 64 bits"),
+        (np.array(["a"]), "an array of <U1 cannot be saved"),
+        (np.array([1.0, np.nan]), "is not finite"),
+    ],
+)
+def test_what_cannot_be_written_says_so(value, message):
+    with pytest.raises(SerialiseError, match=message):
+        to_json(value)
+
+
+def test_nesting_is_limited():
+    deep: list = []
+    for _ in range(500):
+        deep = [deep]
+    with pytest.raises(SerialiseError, match="more than 100 levels"):
+        to_json(deep)
+    with pytest.raises(SerialiseError, match="more than 100 levels"):
+        from_json(deep)
+
+
+# ------------------------------------------------------------------------------------------------- text that is not a value
+
+
+SE = {"class": "kernels.SE", "lengthscale": 1.0}
+HOSTILE = {
+    "unknown class": ({"class": "kernels.Evil"}, "no class 'kernels.Evil'"),
+    "class of another library": ({"class": "subprocess.Popen", "args": ["true"]}, "no class 'subprocess.Popen'"),
+    "abstract class": ({"class": "kernels.AbstractKernel"}, "no class"),
+    "class that is no text": ({"class": ["kernels.SE"]}, "no class"),
+    "unknown kind": ({"kind": "pickle", "data": "gASV"}, "expected one of the kinds"),
+    "kind that is no text": ({"kind": ["tuple"]}, "expected one of the kinds"),
+    "no kind": ({}, "expected one of the kinds"),
+    "unknown field": (SE | {"__class__": 1}, r"no \['__class__'\]"),
+    "negative": (SE | {"lengthscale": -1.0}, "must be positive"),
+    "not finite": (SE | {"lengthscale": {"kind": "float", "value": "nan"}}, "lengthscale is not finite"),
+    "infinite literal": (SE | {"lengthscale": float("inf")}, "lengthscale is not finite"),
+    "not a number": (SE | {"lengthscale": "1.0e"}, "must be a number"),
+    "ragged": (SE | {"lengthscale": [[1.0], [1.0, 2.0]]}, "must be a number or an array"),
+    "kernel for a number": (SE | {"lengthscale": SE}, "must be a number"),
+    "huge integer": (SE | {"lengthscale": 10**400}, "does not fit into 64 bits"),
+    "number for a kernel": ({"class": "gp.GP", "kernel": 3}, "a GP needs a kernel"),
+    "missing field": ({"class": "gp.GP"}, "missing"),
+    "info of nothing": (SE | {"info": {"size": {}}}, r"no hyperparameters \['size'\]"),
+    "info that is no dict": (SE | {"info": [1]}, "expected dict, got list"),
+    "unknown info": (SE | {"info": {"lengthscale": {"color": 1}}}, "not \\['color'\\]"),
+    "prior that is none": (SE | {"info": {"lengthscale": {"prior": SE}}}, "is not valid"),
+    "bounds that are none": (SE | {"info": {"lengthscale": {"bounds": [2.0, 1.0]}}}, "is not valid"),
+    "bounds of text": (SE | {"info": {"lengthscale": {"bounds": ["a", "b"]}}}, "is not valid"),
+    "free that is no truth": (SE | {"info": {"lengthscale": {"free": "yes"}}}, "is not valid"),
+    "prior with a bad scale": ({"class": "hyperpriors.LogNormal", "sigma": -1.0}, "sigma must be positive"),
+    "prior with text": ({"class": "hyperpriors.LogNormal", "mu": "0"}, "takes numbers or priors"),
+    "param of nothing": ({"kind": "param", "value": None}, "needs a value"),
+    "special number": ({"kind": "float", "value": "0x1"}, "inf, -inf or nan"),
+    "static text": ({"kind": "static", "value": "a"}, "expected a number"),
+    "tuple of nothing": ({"kind": "tuple"}, "expected list"),
+    "array too short": ({"kind": "array", "dtype": "float64", "shape": [3], "data": [1.0]}, "as many entries"),
+    "array of objects": ({"kind": "array", "dtype": "object", "shape": [1], "data": [1]}, "needs a dtype"),
+    "array of text": ({"kind": "array", "dtype": "float64", "shape": [1], "data": ["a"]}, "not such numbers"),
+    "absurd shape": ({"kind": "array", "dtype": "float64", "shape": [2**62, 4], "data": []}, "as many entries"),
+    "bad structure": ({"class": "kernels.Power", "kernel": SE, "exponent": -1}, "at least 1"),
+    "bytes": (b"x", "bytes is not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_text_that_is_not_a_value_is_one_clear_error(case):
+    tree, message = HOSTILE[case]
+    with pytest.raises(SerialiseError, match=message):
+        from_json(tree)
+
+
+def test_missing_fields_take_their_defaults():
+    assert same(from_json({"class": "kernels.SE"}), k.SE())
+    assert dataclasses.is_dataclass(from_json({"class": "hyperpriors.Flat"}))

@@ -6,7 +6,7 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer import means
-from mercer.params import ParameterError, fixed, parameters
+from mercer.params import ParameterError, fixed, param, parameters
 
 X = np.random.default_rng(1).normal(size=(6, 2))
 
@@ -28,7 +28,7 @@ def test_as_mean():
     assert isinstance(means.as_mean(None), means.Zero)
     number = means.as_mean(3.0)
     assert isinstance(number, means.Constant) and parameters(number)[0].status == "fixed"
-    assert parameters(means.Constant(3.0))[0].status == "free"
+    assert parameters(means.Constant(3.0))[0].status == parameters(means.as_mean(param(3.0)))[0].status == "free"
     named = means.as_mean(np.cos)
     assert isinstance(named, means.Function) and named.name == "cos"
     linear = means.Linear([1.0, 2.0])

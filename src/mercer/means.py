@@ -13,7 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.params import Hyper, ParameterError, Parametrised, hyper, real
+from mercer.params import Hyper, Param, ParameterError, Parametrised, fixed, hyper, real
 
 
 class AbstractMean(Parametrised):
@@ -76,16 +76,14 @@ class Sum(AbstractMean):
 
 
 def as_mean(mean) -> AbstractMean:
-    """None, a number, a callable or a mean -> a mean."""
+    """None, a number (fixed; `param(...)` to learn it), a callable or a mean -> a mean."""
     if mean is None:
         return Zero()
     if isinstance(mean, AbstractMean):
         return mean
     if callable(mean):
         return Function(mean, getattr(mean, "__name__", ""))
-    from mercer.params import fixed
-
-    return Constant(fixed(mean))
+    return Constant(mean if isinstance(mean, Param) else fixed(mean))
 
 
 # ------------------------------------------------------------------------------------------------- basis functions

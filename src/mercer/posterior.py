@@ -165,8 +165,9 @@ class Posterior:
                 means.append(K.T @ alpha)
                 prior = np.asarray(term.diag(term.encode(block)))
                 variances.append(prior - np.einsum("ij,ij->j", K, self.state.apply(K)))
-            std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
-            out.append(Component(str(term), np.concatenate(means), std))
+            empty = np.zeros(0)
+            std = np.sqrt(np.maximum(np.concatenate([empty, *variances]), 0.0))
+            out.append(Component(str(term), np.concatenate([empty, *means]), std))
         return out
 
     # -- inside -----------------------------------------------------------------------------------------------------

@@ -8,11 +8,54 @@ what they should equal.
 import functools
 import operator
 
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
 from mercer import kernels as k
 from mercer.params import fixed, param
+
+
+
+# functions and inputs that some of the kernels below want
+def squares(X):
+    return jnp.hstack([jnp.ones((X.shape[0], 1)), X, X**2])
+
+
+def envelope(X):
+    return jnp.exp(-0.3 * X[:, 0] ** 2)
+
+
+def local(X):
+    """A positive-definite matrix for every row of two columns."""
+    a, b, c = jnp.exp(0.3 * X[:, 0]), 0.2 * jnp.sin(X[:, 1]), 0.5 + X[:, 1] ** 2
+    return jnp.stack([jnp.stack([a + 0.2, b], 1), jnp.stack([b, c], 1)], 2)
+
+
+def identity(X):
+    return X
+
+
+def swap(X):
+    return X[:, ::-1]
+
+
+FUNCTIONS = {f.__name__: f for f in (squares, envelope, local, identity, swap)}
+
+
+def times(rng, n):
+    return rng.uniform(0.0, 1.0, (n, 1))
+
+
+def labels(rng, n):
+    return rng.choice(["ant", "bee", "cat", "dog"], (n, 1)).astype(object)
+
+
+def mixed(rng, n):
+    out = np.empty((n, 2), object)
+    out[:, 0], out[:, 1] = rng.normal(size=n), rng.choice(["ant", "bee"], n)
+    return out
+
 
 CASES = [
     ("se", k.SE(0.7, 1.3), 1),
@@ -51,6 +94,44 @@ CASES = [
     ("linear-ard", k.Linear([0.6, 1.7]), 2),
     ("polynomial", k.Polynomial(3, 0.5, 0.3), 2),
     ("polynomial-homogeneous", k.Polynomial(2, fixed(0.0), 0.3), 2),
+    ("linear-covariance", k.LinearCovariance([[1.2, 0.0], [-0.4, 0.7]], 0.8), 2),
+    ("polynomial-covariance", k.Polynomial(2, 0.5, 0.3, factor=[[1.2, 0.0], [-0.4, 0.7]]), 2),
+    ("features", k.Features(squares, [0.5, 1.0, 0.2]), 1),
+    ("features-factor", k.Features(squares, factor=[[1.0, 0, 0], [0.2, 0.9, 0], [0.1, -0.3, 0.5]]), 1),
+    ("varying-coefficients", k.varying_coefficients(squares, [0.5, 1.0, 0.2], k.SE(0.8)), 1),
+    ("neural-network", k.NeuralNetwork(2.0, [1.5, 0.7], 1.3), 2),
+    ("neural-network-factor", k.NeuralNetwork(variance=1.3, factor=[[1.4, 0, 0], [0.3, 1.2, 0], [0.1, -0.5, 0.8]]), 2),
+    ("arc-cosine-0", k.ArcCosine(2.0, 1.5, 1.3, order=0), 2),
+    ("arc-cosine-1", k.ArcCosine(2.0, [1.5, 0.7], 1.3), 2),
+    ("arc-cosine-2", k.ArcCosine(factor=[[1.4, 0], [0.3, 1.2]], order=2), 1),
+    ("gaussian-network", k.GaussianNetwork(0.7, 1.3, 2.0), 2),
+    ("gibbs", k.Gibbs(envelope, 1.2), 2),
+    ("gibbs-log-linear", k.Gibbs(k.LogLinear([[0.3, -0.2], [0.1, 0.4]], [0.2, -0.1]), 1.2), 2),
+    ("gibbs-log-radial", k.Gibbs(k.LogRadial([[-1.0], [0.0], [1.0]], [0.4, -0.6, 0.2], 0.8, -0.3)), 1),
+    ("gibbs-log-process", k.Gibbs(k.LogProcess([[-1.0], [0.0], [1.0]], [0.4, -0.6, 0.2], k.SE(0.9))), 1),
+    ("paciorek-schervish", k.PaciorekSchervish(k.Matern(nu=1.5), k.LogLinear([0.3, -0.2], 0.1)), 2),
+    ("paciorek-schervish-full", k.PaciorekSchervish(k.RationalQuadratic(variance=1.4, alpha=0.8), local), 2),
+    ("wiener", k.Wiener(1.3), times),
+    ("integrated-wiener", k.IntegratedWiener(2, 1.3), times),
+    ("brownian-bridge", k.BrownianBridge(variance=1.3), times),
+    ("fractional-brownian", k.FractionalBrownian(0.3, 1.3), 2),
+    ("change-point", k.ChangePoint(k.SE(0.7, 1.3), k.Matern(0.3, nu=1.5), 0.2, 3.0, column=1), 2),
+    ("rescaled", k.SE(0.7, 1.3).rescale(envelope), 2),
+    ("rescaled-learned", k.Linear(0.7).rescale(k.LogLinear([0.3, -0.2], 0.1)), 2),
+    ("warped", k.SE([0.7, 1.0, 1.5], 1.3).warp(squares), 1),
+    ("warped-learned", k.Matern([0.7, 1.2], 1.3).warp(k.LinearMap(param([[0.4, 0.1], [-0.2, 0.9]]))), 2),
+    ("normalised", k.Polynomial(2, 0.5, 0.3).normalised(), 2),
+    ("blurred-se", k.Blurred(k.SE([0.7, 1.1], 1.3), 0.4), 2),
+    ("blurred", k.Blurred(k.Matern(0.7, 1.3, nu=1.5), 0.4, nodes=5), 1),
+    ("posterior", 1.2 * k.PosteriorKernel(k.SE(0.7, 1.3), [[0.1], [0.9], [-0.6]], 0.05), 1),
+    ("additive", k.Additive([k.SE(0.7), k.Matern(1.1, nu=1.5), k.Linear(0.5)], 2, [0.8, 0.3]), 3),
+    ("invariant", k.Invariant(k.SE(0.7, 1.3), [[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]]), 2),
+    ("invariant-functions", k.Invariant(k.SE([0.7, 1.4]), [identity, swap]), 2),
+    ("real-power", k.RationalQuadratic(0.7, 1.3, alpha=0.8) ** 0.4, 2),
+    ("categorical", k.Categorical(correlation=0.3, variance=1.4), labels),
+    ("categorical-levels", k.Categorical(["ant", "bee"], 0.3, 1.4), labels),
+    ("categorical-covariance", k.CategoricalCovariance(["ant", "cat", "dog"], [[1.0], [0.5], [-0.3]], [0.1, 0.2, 0.3]), labels),
+    ("mixed-table", k.SE(0.7).on(0) * k.Categorical().on(1) + 0.3, mixed),
     ("sum", k.SE(0.7, 1.3) + k.Linear(0.5) + 0.4, 2),
     ("product", k.SE(0.7, 1.3) * k.Linear(0.5), 2),
     ("scale", 1.7 * (k.SE(0.7) + k.Matern(2.0, nu=0.5)), 2),

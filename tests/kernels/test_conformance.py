@@ -16,7 +16,7 @@ from mercer.linalg import tiles
 from mercer.params import parameters, replace_leaves, strip
 from mercer.serialise import from_json, to_json
 
-from .conformance import CASES, composites, inputs
+from .conformance import CASES, FUNCTIONS, composites, inputs
 
 BORDERS = (7, 65, 257)  # inside a tile of 64, inside one of 128, across two of 256
 
@@ -153,7 +153,7 @@ def test_features(kernel, columns):
 def test_formula(kernel, columns):
     """The algebraic name reads back to the same kernel, bit for bit with 17 digits; repr is the short form."""
     assert repr(kernel) == kernel.formula()
-    again = k.parse(kernel.formula(17))
+    again = k.parse(kernel.formula(17), FUNCTIONS)
     X = inputs(columns, 12)
     np.testing.assert_allclose(again(X), kernel(X), rtol=1e-14, atol=0)
     assert again.formula(17) == kernel.formula(17)
@@ -162,7 +162,7 @@ def test_formula(kernel, columns):
 @each
 def test_json(kernel, columns):
     """JSON text keeps every bit of the values, the structure, and what was said of each hyperparameter."""
-    again = from_json(json.loads(json.dumps(to_json(kernel))))
+    again = from_json(json.loads(json.dumps(to_json(kernel))), functions=FUNCTIONS)
     assert jax.tree.structure(again) == jax.tree.structure(kernel)
     for before, after in zip(parameters(kernel), parameters(again), strict=True):
         assert (before.name, before.info, before.held) == (after.name, after.info, after.held)

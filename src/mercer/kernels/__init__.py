@@ -24,7 +24,7 @@ from mercer.kernels.parse import KernelSyntaxError, parse
 from mercer.kernels.paths import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
 from mercer.kernels.periodic import PeriodicOf, Periodised, locally_periodic
 from mercer.kernels.powers import Power
-from mercer.kernels.regularity import derivative_covariance, regularity, smoothness, upcrossings
+from mercer.kernels.regularity import Regularity, derivative_covariance, regularity, smoothness, upcrossings
 from mercer.kernels.spectral import SpectralError, integrable, line_spectrum, spectral_density
 from mercer.kernels.spectral_mixture import ScaleMixture, SpectralMixture, scale_mixture
 from mercer.kernels.stationary import (
@@ -86,6 +86,7 @@ __all__ = [
     "Power",
     "Product",
     "RationalQuadratic",
+    "Regularity",
     "Rescale",
     "Scale",
     "ScaleMixture",

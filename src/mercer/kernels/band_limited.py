@@ -59,7 +59,7 @@ class BesselJ(AbstractStationary):
         if self.nu > -0.5:
             return dataclasses.replace(general, beyond="returns to the mean slowly, swinging around it")
         inverse = float(np.linalg.norm(self.scale(np.ones((1, 1)))))
-        return dataclasses.replace(general, lengthscale=None, period=2 * math.pi / inverse, beyond="repeats exactly")
+        return dataclasses.replace(general, lengthscale=None, period=2 * math.pi / inverse, recurs=True, beyond="repeats exactly")
 
 
 def Sinc(lengthscale=1.0, variance=1.0) -> BesselJ:

@@ -16,10 +16,14 @@ from mercer.params import ParameterError
 
 
 class On(AbstractComposite):
-    """A kernel that reads only some input columns, given by position or by name."""
+    """A kernel that reads only some input columns, given by position or by name.
+
+    Bound to inputs, `columns` are positions and `names` is how they were given.
+    """
 
     kernel: AbstractKernel
     columns: tuple[int | str, ...] = eqx.field(static=True, converter=tuple)
+    names: tuple[int | str, ...] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         if not self.columns or len(set(self.columns)) != len(self.columns):
@@ -32,11 +36,14 @@ class On(AbstractComposite):
         return (self.kernel,)
 
     def rebuild(self, parts):
-        return On(parts[0], self.columns)
+        return On(parts[0], self.columns, self.names)
 
     def bind(self, d, names=None):
-        positions = tuple(position(c, d, names) for c in self.columns)
-        return On(self.kernel.bind(len(positions), tuple(names[i] for i in positions) if names else None), positions)
+        given = self.names if names and self.names else self.columns
+        positions = tuple(position(c, d, names) for c in given)
+        inner = self.kernel.bind(len(positions), tuple(names[i] for i in positions) if names else None)
+        named = any(isinstance(c, str) for c in given)
+        return On(inner, positions, tuple(given) if named else self.names)
 
     def encode(self, X):
         return self.kernel.encode(X[:, self._positions()])
@@ -74,10 +81,12 @@ class On(AbstractComposite):
 
     def formula(self, digits=6):
         """`SE(age, l=0.3)` where the columns have names that can stand there, else `SE(l=0.3).on(0)`."""
-        names = [c for c in self.columns if isinstance(c, str) and c.isidentifier() and not keyword.iskeyword(c)]
-        if type(self.kernel).formula is AbstractKernel.formula and len(names) == len(self.columns):
-            return simple(self.kernel, digits, tuple(names))
-        return f"{bracketed(self.kernel, digits, CALL)}.on({', '.join(map(repr, self.columns))})"
+        given = self.names or self.columns
+        chosen = f".on({', '.join(map(repr, given))})"
+        if type(self.kernel).formula is not AbstractKernel.formula:
+            return bracketed(self.kernel, digits, CALL) + chosen
+        names = tuple(c for c in given if isinstance(c, str) and c.isidentifier() and not keyword.iskeyword(c))
+        return simple(self.kernel, digits, names) if len(names) == len(given) else simple(self.kernel, digits, chosen=chosen)
 
 
 def position(column: int | str, d: int, names: tuple[str, ...] | None, what: str = ".on") -> int:

@@ -36,7 +36,7 @@ class Constant(AbstractKernel):
         return jnp.sqrt(self.variance) * jnp.ones((rows(A), 1))
 
     def traits(self, d=1):
-        return Traits(stationary=True, isotropic=True, dot_product=True, smoothness=math.inf, beyond="keeps its level")
+        return Traits(stationary=True, isotropic=True, dot_product=True, smoothness=math.inf, recurs=True, beyond="keeps its level")
 
 
 class Linear(AbstractKernel):

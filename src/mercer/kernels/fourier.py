@@ -55,7 +55,8 @@ class FourierFeatures(AbstractKernel):
         return 2 * np.shape(self.frequencies)[0]
 
     def traits(self, d=1):
-        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, beyond="swings on: its frequencies never die away")
+        swings = "swings on: its frequencies never die away"
+        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, recurs=True, beyond=swings)
 
 
 def random_fourier_features(kernel: AbstractKernel, m: int, d: int = 1, seed=0) -> FourierFeatures:
@@ -74,6 +75,12 @@ def random_fourier_features(kernel: AbstractKernel, m: int, d: int = 1, seed=0) 
         unit = dataclasses.replace(bound, lengthscale=np.ones(()))
         return FourierFeatures(draw(unit, m, d, rng), given(bound, "lengthscale"), given(bound, "variance"))
     return FourierFeatures(draw(bound, m, d, rng), fixed(1.0), _variance(bound, d))
+
+
+@line_spectrum.register
+def _(kernel: FourierFeatures, lines=None):
+    frequencies = np.abs(np.asarray(kernel.bind(1).frequencies)[:, 0] / np.asarray(kernel.lengthscale))
+    return np.sort(frequencies), np.full(len(frequencies), float(kernel.variance) / len(frequencies))
 
 
 @functools.singledispatch

@@ -32,11 +32,11 @@ def call(value: Parametrised, digits: int = 6, columns: tuple[str, ...] = (), sk
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
-def simple(kernel: Any, digits: int = 6, columns: tuple[str, ...] = ()) -> str:
-    """A kernel without an operator of its own, its variance in front: `2 * SE(l=0.3)`."""
+def simple(kernel: Any, digits: int = 6, columns: tuple[str, ...] = (), chosen: str = "") -> str:
+    """A kernel without an operator of its own, its variance in front: `2 * SE(l=0.3)`. `chosen`: `.on(...)`, if that follows."""
     if not leads(kernel, digits):
-        return call(kernel, digits, columns)
-    text = call(kernel, digits, columns, skip=("variance",))
+        return call(kernel, digits, columns) + chosen
+    text = call(kernel, digits, columns, skip=("variance",)) + chosen
     return text if _is_one(kernel.variance) else f"{number(kernel.variance, digits)} * {text}"
 
 

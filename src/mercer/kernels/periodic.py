@@ -56,7 +56,14 @@ class PeriodicOf(AbstractKernel):
     def traits(self, d=1):
         inner = self.kernel.traits(2 * d)
         stationary = inner.isotropic or inner.dot_product
-        return Traits(stationary, stationary and d == 1, False, inner.smoothness, None, self.period, beyond="repeats exactly")
+        return Traits(
+            stationary=stationary,
+            isotropic=stationary and d == 1,
+            smoothness=inner.smoothness,
+            period=self.period,
+            recurs=True,
+            beyond="repeats exactly",
+        )
 
 
 class Periodised(AbstractKernel):
@@ -100,8 +107,15 @@ class Periodised(AbstractKernel):
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
     def traits(self, d=1):
-        smoothness = self.kernel.traits(1).smoothness
-        return Traits(True, True, False, smoothness, None, self.period, max_dimension=1, beyond="repeats exactly")
+        return Traits(
+            stationary=True,
+            isotropic=True,
+            smoothness=self.kernel.traits(1).smoothness,
+            period=self.period,
+            recurs=True,
+            max_dimension=1,
+            beyond="repeats exactly",
+        )
 
 
 def locally_periodic(period=1.0, lengthscale=1.0, decay=10.0, variance=1.0) -> AbstractKernel:

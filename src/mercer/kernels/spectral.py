@@ -16,6 +16,7 @@ from mercer.kernels.algebra import Product, Scale, Sum
 from mercer.kernels.band_limited import BesselJ
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.columns import On
+from mercer.kernels.dot import Constant
 from mercer.kernels.hankel import hankel
 from mercer.kernels.spectral_mixture import ScaleMixture, SpectralMixture
 from mercer.kernels.stationary import SE, AbstractStationary, GammaExponential, Matern, RationalQuadratic
@@ -51,19 +52,27 @@ def spectral_density(kernel: AbstractKernel, s, d: int | None = None) -> np.ndar
     return density(bound, vectors).reshape(s.shape)
 
 
+@functools.singledispatch
 def line_spectrum(kernel: AbstractKernel, lines: int = 32) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies m / period, m = 0 ... lines - 1, and the variance at each, of a kernel of one column that repeats exactly.
+    """Frequencies and the variance at each, of a kernel of one column that never forgets: m / period, m = 0 ... lines - 1, if it repeats.
 
-    For m > 0 it is the variance of cosine and sine together: the weights of all lines add up to k(0).
+    The variance is that of cosine and sine together: the weights of all lines add up to k(0).
     """
     bound = _bound(kernel, 1)
-    period = bound.traits(1).period
-    if period is None or not bound.traits(1).beyond.startswith("repeats"):
+    traits = bound.traits(1)
+    if not traits.recurs:
         raise SpectralError(f"{kernel.formula()} does not repeat: it has a spectral density, not lines.")
-    count = 8 * lines
-    tau = np.arange(count)[:, None] * (float(np.ravel(period)[0]) / count)
+    if traits.period is None:
+        raise SpectralError(f"the lines of {kernel.formula()} have no common period: ask for its terms or factors.")
+    period, count = float(np.ravel(traits.period)[0]), 8 * lines
+    tau = np.arange(count)[:, None] * (period / count)
     weights = np.fft.rfft(bound(tau, np.zeros((1, 1)))[:, 0]).real[:lines] / count
-    return np.arange(lines) / float(np.ravel(period)[0]), np.where(np.arange(lines) > 0, 2.0, 1.0) * weights
+    return np.arange(lines) / period, np.where(np.arange(lines) > 0, 2.0, 1.0) * weights
+
+
+@line_spectrum.register
+def _(kernel: Constant, lines=1):
+    return np.zeros(1), np.array([float(kernel.variance)])
 
 
 def integrable(kernel: AbstractKernel, d: int = 1) -> bool:
@@ -183,7 +192,7 @@ def _(kernel: RationalQuadratic, s, d):
     alpha = float(kernel.alpha)
     order = alpha - d / 2
     zero = s == 0
-    z = 2 * np.pi * math.sqrt(2 * alpha) * np.where(zero, 1.0, s)
+    z = np.minimum(2 * np.pi * math.sqrt(2 * alpha) * np.where(zero, 1.0, s), 1e3)  # from there on S is zero
     with np.errstate(divide="ignore"):
         log = d / 2 * np.log(2 * np.pi * alpha) + np.log(2.0) - gammaln(alpha) + order * np.log(z / 2) + np.log(kve(order, z)) - z
     at_zero = (2 * np.pi * alpha) ** (d / 2) * gamma(order) / gamma(alpha) if order > 0 else np.inf
@@ -218,9 +227,7 @@ def radial(kernel: Any, d: int):
     if not traits.isotropic:
         kind = "isotropic: give its density in closed form" if traits.stationary else "stationary: it has no spectral density"
         raise SpectralError(f"{kernel.formula()} is not {kind}.")
-    if traits.beyond.startswith("keeps"):
-        raise SpectralError(f"{kernel.formula()} has no spectral density: all its power is at frequency 0.")
-    if traits.beyond.startswith("repeats"):
+    if traits.recurs:
         raise SpectralError(f"{kernel.formula()} has no spectral density, only lines at single frequencies: see line_spectrum.")
     kernel = strip(kernel)
     direction = np.eye(1, d)

@@ -193,4 +193,4 @@ class Periodic(AbstractKernel):
         return self.variance * jnp.exp(-total)
 
     def traits(self, d=1):
-        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, period=self.period, beyond="repeats exactly")
+        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, period=self.period, recurs=True, beyond="repeats exactly")

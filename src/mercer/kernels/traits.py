@@ -16,6 +16,7 @@ class Traits:
     stationary: it depends on x - x' only. isotropic: on |x - x'| only. dot_product: on x . x' only.
     smoothness: how many mean-square derivatives the functions have; inf, 0: only continuous, -1: not even that, None: not known.
     lengthscale, period: in the units of the inputs; one number, or one for each column.
+    recurs: it never forgets, its spectrum is lines at single frequencies (periodic kernels, constants).
     max_dimension: the largest number of columns on which it is a covariance function; None: any.
     beyond: what a prediction does far from the data, ending the sentence "Far from the data it ...".
     """
@@ -26,6 +27,7 @@ class Traits:
     smoothness: float | None = None
     lengthscale: Any = None
     period: Any = None
+    recurs: bool = False
     max_dimension: int | None = None
     beyond: str = ""
 
@@ -51,11 +53,12 @@ def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
         isotropic=all(t.isotropic for t in parts),
         dot_product=all(t.dot_product for t in parts),
         smoothness=None if None in smooth else min(s for s in smooth if s is not None),
+        recurs=all(t.recurs for t in parts) if product else any(t.recurs for t in parts),
         max_dimension=min((t.max_dimension for t in parts if t.max_dimension is not None), default=None),
     )
     if not product:
         return out
-    returning = next((t.beyond for t in parts if t.beyond.startswith("returns")), "")
+    returning = next((t.beyond for t in parts if t.stationary and not t.recurs), "")
     said = {t.beyond for t in parts}
     return dataclasses.replace(
         out,

@@ -75,28 +75,29 @@ def maximise(
         first.append(value)  # values are counted from the first: stopping then does not depend on the units of y
         return first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
 
-    bounds = problem.flat.bounds()
-    bounded = any(b != (None, None) for b in bounds)
-    if bounded and scaling is not None:
-        scaling = np.diag(np.diag(scaling))
-        d = np.diag(scaling)
-        bounds = [_move(b, s, c) for b, s, c in zip(bounds, start, d, strict=True)]
-    elif bounded:
-        bounds = [_move(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
+    bounds, box = problem.flat.bounds(), None
+    if any(b != (None, None) for b in bounds) and scaling is not None:
+        scaling = np.diag(np.diag(scaling))  # a box stays a box
+        box = [_box(b, s, c) for b, s, c in zip(bounds, start, np.diag(scaling), strict=True)]
+    elif scaling is None:
+        box = [_box(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
         result = minimize(
-            negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds if bounded else None, options=options
+            negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options
         )
     best.message = str(result.message)
     best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
     return best
 
 
-def _move(bound, origin: float, unit: float):
-    """A bound in coordinates with another origin and unit."""
-    lo, hi = ((None if e is None else (e - origin) / unit) for e in bound)
-    return lo, hi
+REACH = 16.0  # in units of log parameter: a length-scale on its way to infinity stops ten million times from where it began
+
+
+def _box(bound, start: float, unit: float) -> tuple[float, float]:
+    """Bounds of one coordinate, counted from the start: the user's, or out of reach."""
+    lo, hi = bound
+    return max(-REACH, -np.inf if lo is None else lo - start) / unit, min(REACH, np.inf if hi is None else hi - start) / unit
 
 
 def curvature(problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float) -> np.ndarray:

@@ -149,7 +149,7 @@ class Exponential(AbstractHyperprior):
         _require(self.rate > 0, f"Exponential.rate must be positive, got {self.rate}.")
 
     def log_prob(self, x):
-        return math.log(self.rate) - self.rate * x
+        return np.where(x < 0, -np.inf, math.log(self.rate) - self.rate * x)
 
     def score(self, x):
         return -self.rate * np.ones_like(x)
@@ -171,7 +171,8 @@ class HalfNormal(AbstractHyperprior):
         _require(self.sd > 0, f"HalfNormal.sd must be positive, got {self.sd}.")
 
     def log_prob(self, x):
-        return 0.5 * math.log(2 / math.pi) - math.log(self.sd) - 0.5 * (x / self.sd) ** 2
+        inside = 0.5 * math.log(2 / math.pi) - math.log(self.sd) - 0.5 * (x / self.sd) ** 2
+        return np.where(x < 0, -np.inf, inside)
 
     def score(self, x):
         return -x / self.sd**2

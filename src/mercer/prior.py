@@ -38,9 +38,14 @@ class AbstractPrior(Parametrised):
     def sample(self, X, size: int = 1, seed: Any = None) -> np.ndarray:
         """`size` functions drawn from the prior at X: (size, n). Jitter is added where the covariance is numerically singular."""
         inputs = as_inputs(X, objects=self.kernel.reads_objects())
+        mean, covariance = np.asarray(self.mean.value(inputs.values)), self.kernel(inputs)
         if self.basis is not None:
-            raise ValueError("a prior with basis functions of vague weight cannot be sampled; condition it first.")
-        return sample_gaussian(np.asarray(self.mean.value(inputs.values)), self.kernel(inputs), size, seed)
+            H = np.asarray(self.basis.features(inputs.values), float)
+            b, B = self.basis.prior(H.shape[1])
+            if B is None:
+                raise ValueError("a prior with basis functions of vague weight cannot be sampled; condition it first.")
+            mean, covariance = mean + H @ b, covariance + H @ B @ H.T
+        return sample_gaussian(mean, covariance, size, seed)
 
 
 def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, size: int, seed) -> np.ndarray:

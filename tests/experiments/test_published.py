@@ -55,6 +55,18 @@ def test_robot_arm_relevance(data_dir):
     assert metrics.rmse(test.y, model.predict(test.X)) == pytest.approx(0.05, abs=0.005)
 
 
+def test_evidence_and_leave_one_out_agree_on_the_robot_arm(data_dir):
+    """A.M19: ARD hyperparameters by the evidence and by leave-one-out predict about equally well."""
+    train, test = (datasets.load("robot_arm", part=part) for part in ("train", "test"))
+    scores = []
+    for objective in ("evidence", "loo"):
+        model = mc.GPRegressor(kernel=k.SE(np.ones(6)), objective=objective).fit(train.X, train.y)
+        mean, std = model.predict(test.X, return_std=True)
+        scores.append([metrics.rmse(test.y, mean), metrics.msll(test.y, mean, std, train.y)])
+    assert scores[0][0] == pytest.approx(scores[1][0], rel=0.1)
+    assert scores[0][1] == pytest.approx(scores[1][1], abs=0.1)
+
+
 @pytest.mark.experiment
 def test_sarcos(data_dir):
     """A.P1: the linear row to the printed digits; exact GPR far better."""

@@ -173,6 +173,15 @@ def test_short_lengthscale_drives_the_noise_down_and_a_long_one_up():
     assert median[1.0][1] > max(median[0.3][1], median[3.0][1])
 
 
+def test_denser_data_do_not_teach_what_wider_data_do():
+    """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser; on a growing one it is learned."""
+    from experiments.asymptotics import spread
+
+    fixed, growing = spread([16, 120], draws=12, growing=False), spread([16, 120], draws=12, growing=True)
+    assert growing[1] < 0.5 * growing[0]
+    assert growing[1] < 0.5 * fixed[1]
+
+
 def test_overall_scale_maximises_the_evidence():
     """A.M11: theta0 = y'K^-1 y / n."""
     X, y = _toy(20)

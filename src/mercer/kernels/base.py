@@ -67,7 +67,7 @@ class AbstractKernel(Parametrised):
 
     def amplitude(self) -> tuple[str, ...]:
         """Names of the hyperparameters that set the overall scale; a product keeps only one of its factors' free."""
-        return ("variance",) if hasattr(self, "variance") else ()
+        return ("variance",) if np.ndim(getattr(self, "variance", np.zeros(1))) == 0 else ()
 
     def suggest(self, X: np.ndarray, variance: float) -> AbstractKernel:
         """The same kernel with data-driven starting values for what is free: columns X (n, d), variance of the targets."""

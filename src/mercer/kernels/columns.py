@@ -85,7 +85,7 @@ class On(AbstractComposite):
         chosen = f".on({', '.join(map(repr, given))})"
         if type(self.kernel).formula is not AbstractKernel.formula:
             return bracketed(self.kernel, digits, CALL) + chosen
-        names = tuple(c for c in given if isinstance(c, str) and c.isidentifier() and not keyword.iskeyword(c))
+        names = tuple(c for c in given if isinstance(c, str) and c.isidentifier() and not keyword.iskeyword(c) and c != "inf")
         return simple(self.kernel, digits, names) if len(names) == len(given) else simple(self.kernel, digits, chosen=chosen)
 
 

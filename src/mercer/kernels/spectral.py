@@ -54,7 +54,7 @@ def spectral_density(kernel: AbstractKernel, s, d: int | None = None) -> np.ndar
 
 @functools.singledispatch
 def line_spectrum(kernel: AbstractKernel, lines: int = 32) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies and the variance at each, of a kernel of one column that never forgets: m / period, m = 0 ... lines - 1, if it repeats.
+    """Frequencies (m / period, m = 0 ... lines - 1, if it repeats) and the variance at each, of a kernel of one column that recurs.
 
     The variance is that of cosine and sine together: the weights of all lines add up to k(0).
     """

@@ -58,7 +58,7 @@ def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
     )
     if not product:
         return out
-    returning = next((t.beyond for t in parts if t.stationary and not t.recurs), "")
+    returning = next((t.beyond for t in parts if t.beyond.startswith("returns")), "")
     said = {t.beyond for t in parts}
     return dataclasses.replace(
         out,

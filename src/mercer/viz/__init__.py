@@ -9,6 +9,7 @@ Colours are those of Okabe and Ito, which colour-blind people can tell apart. ma
 
 from mercer.viz._checks import calibration, evidence_profile, fit_history, observed_vs_predicted, relevance
 from mercer.viz._curves import components, forecast, posterior, prior
+from mercer.viz._kernel import kernel
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "evidence_profile",
     "fit_history",
     "forecast",
+    "kernel",
     "observed_vs_predicted",
     "posterior",
     "posterior_covariance",

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mercer.kernels.strings import AbstractText, check_whole, codes, padded, texts
+from mercer.kernels.text import AbstractText, check_whole, codes, padded, texts
 from mercer.linalg.tiles import rows
 from mercer.params import ParameterError
 
@@ -70,7 +70,7 @@ class AbstractCounts(AbstractText):
             return super().features(A)
         dense = self._dense(A)
         if self.normalise:
-            dense = self._scale(A)[:, None] * dense
+            dense = self.scale(A)[:, None] * dense
         return jnp.sqrt(self.variance) * dense
 
     def _dense(self, A):

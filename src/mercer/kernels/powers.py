@@ -28,8 +28,9 @@ class Power(AbstractComposite):
 
     def __post_init__(self):
         super().__post_init__()
-        if isinstance(self.exponent, (int, float, np.number)) and self.exponent == int(self.exponent):
-            self.exponent = int(self.exponent)
+        p = self.exponent
+        if isinstance(p, (int, float, np.number)) and not isinstance(p, bool):
+            self.exponent = int(p) if float(p).is_integer() else float(p)
 
     def __check_init__(self):
         p = self.exponent

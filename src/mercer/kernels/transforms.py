@@ -14,7 +14,7 @@ import numpy as np
 from mercer.kernels.algebra import AbstractComposite
 from mercer.kernels.base import AbstractKernel, given
 from mercer.kernels.distance import safe_sqrt
-from mercer.kernels.functions import AbstractFunction, Function, as_function
+from mercer.kernels.functions import AbstractFunction, Function, LinearMap, as_function
 from mercer.kernels.stationary import SE
 from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive
@@ -111,6 +111,18 @@ class Warp(AbstractTransform):
 
     def features(self, A):
         return self.kernel.features(self.warped(A))
+
+    def traits(self, d=1):
+        if not isinstance(self.function, LinearMap):
+            return Traits()
+        inner = self.kernel.traits(self.function.outputs(d))
+        return Traits(
+            stationary=inner.stationary,
+            isotropic=inner.stationary and d == 1,
+            smoothness=inner.smoothness,
+            recurs=inner.recurs,
+            beyond=inner.beyond,
+        )
 
 
 class Normalised(AbstractTransform):

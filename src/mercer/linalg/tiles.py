@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 SIZES = (64, 128, 256)
+IN_FLIGHT = 16  # tiles being computed at once: JAX runs them on all cores while the host copies finished ones
 
 
 def tile_size(n: int) -> int:
@@ -136,7 +137,7 @@ def _store(calls, left: Panels, right: Panels, out: np.ndarray) -> None:
 
     for item in calls:
         queue.append(item)
-        if len(queue) > 3:
+        if len(queue) > IN_FLIGHT:
             write(*queue.pop(0))
     for item in queue:
         write(*item)
@@ -162,8 +163,8 @@ def times(kernel, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- pulling back
 
 
-def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right, P, Q, *, with_inputs):
-    """Add the cotangents of one tile of a symmetric matrix whose cotangent is
+def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, *, with_inputs):
+    """The cotangents of one tile of a symmetric matrix whose cotangent is
     coefficient * (diag(left) R diag(right)) + P Q', of which R is stored in the upper triangle only."""
     size = R.shape[0]
     row, column = i0 + jnp.arange(size)[:, None], j0 + jnp.arange(size)[None, :]
@@ -172,18 +173,16 @@ def _pull_symmetric(kernel, total, A, B, i0, j0, n, coefficient, R, left, right,
     bar = jnp.where(inside, weight * (coefficient * R * left[:, None] * right[None, :] + P @ Q.T), 0.0)
     if not with_inputs:
         _, pull = jax.vjp(lambda k: k.block(A, B), kernel)
-        return jax.tree.map(jnp.add, total, pull(bar)[0])
+        return pull(bar)
     _, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
-    kernel_bar, a_bar, b_bar = pull(bar)
-    return jax.tree.map(jnp.add, total, kernel_bar), a_bar, b_bar
+    return pull(bar)
 
 
 @functools.lru_cache(maxsize=256)
 def _pull_compiled(treedef, with_inputs: bool):
-    def run(leaves, total, *args):
-        kernel = jax.tree.unflatten(treedef, leaves)
-        out: Any = _pull_symmetric(kernel, jax.tree.unflatten(treedef, total), *args, with_inputs=with_inputs)
-        return (jax.tree.leaves(out[0]), *out[1:]) if with_inputs else jax.tree.leaves(out)
+    def run(leaves, *args):
+        out = _pull_symmetric(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
+        return jax.tree.leaves(out[0]), out[1:]
 
     return jax.jit(run)
 
@@ -197,12 +196,11 @@ def pull_symmetric(
     P Q' is symmetrised by stacking; the caller hands it over already symmetric as a sum.
     """
     leaves, treedef = jax.tree.flatten(kernel)
-    total = [np.zeros(np.shape(leaf)) for leaf in leaves]
     run = _pull_compiled(treedef, inputs)
     scales, left, right = panels.vector(scale), panels.matrix(P), panels.matrix(Q)
     bars = [jax.tree.map(jnp.zeros_like, a) for a in panels.tiles] if inputs else []
     s, n = panels.size, np.int64(panels.n)
-    pending: list[Any] = []
+    parts: list[Any] = []
     for i, a in enumerate(panels.tiles):
         for j in range(i, len(panels.tiles)):
             h, w = panels.height(i), panels.height(j)
@@ -213,17 +211,17 @@ def pull_symmetric(
                 tile = padded
             else:
                 tile = np.ascontiguousarray(tile)
-            out = run(
-                leaves, total, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
+            part, ends = run(
+                leaves, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
                 tile, scales[i], scales[j], left[i], right[j],
             )  # fmt: skip
-            total = out[0] if inputs else out
+            parts.append(part)
             if inputs:
-                bars[i] = jax.tree.map(jnp.add, bars[i], out[1])
-                bars[j] = jax.tree.map(jnp.add, bars[j], out[2])
-            pending.append(total)
-            if len(pending) > 4:  # keeps few tiles in flight
-                jax.block_until_ready(pending.pop(0))
+                bars[i] = jax.tree.map(jnp.add, bars[i], ends[0])
+                bars[j] = jax.tree.map(jnp.add, bars[j], ends[1])
+            if len(parts) > IN_FLIGHT:
+                jax.block_until_ready(parts[-IN_FLIGHT])
+    total = [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)]
     kernel_bar = jax.tree.unflatten(treedef, [np.asarray(t) for t in total])
     if not inputs:
         return kernel_bar, None

@@ -63,8 +63,9 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
+            code = self.process.wait()
             self.log.seek(0)
-            raise WorkerError(f"the worker of {self.name} ended without an answer:\n{self.log.read()[-1500:]}")
+            raise WorkerError(f"the worker of {self.name} ended with code {code}:\n{self.log.read()[-1500:]}")
         answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(f"{task} by {self.name}: {answer['error']}\n{answer['traceback'][-1500:]}")

@@ -23,9 +23,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 HEAD = """\
 # Gallery of kernels
 
-Every picture is `viz.kernel(kernel)`: on the left the covariance (of a kernel that is not stationary, the covariance with f at a few
-inputs), in the middle three functions drawn from it, on the right the spectral density, or the lines of a function that repeats (of a
-kernel that is not stationary, its covariance matrix). The words under it are `kernel.describe()`.
+Every picture is `viz.kernel(kernel)`: on the left the covariance (of a kernel that is not stationary, the covariance with f at a
+few inputs), in the middle three functions drawn from it, on the right the spectral density, or the lines of a function that
+repeats (of a kernel that is not stationary, its covariance matrix). The words under it are `kernel.describe()`.
 
 The page is made by `python tools/make_gallery.py`. Kernels on strings have no picture.
 """
@@ -49,6 +49,7 @@ def sinh(X):
     return np.sinh(X)
 
 
+GRAM = np.array([[1.0, 0.6, 0.1, 0.0], [0.6, 1.2, 0.3, 0.1], [0.1, 0.3, 0.8, 0.5], [0.0, 0.1, 0.5, 1.0]])
 WIDE, UNIT, TIME = np.linspace(-6, 6, 401), np.linspace(0, 1, 401), np.linspace(0, 3, 401)
 
 # section -> (picture, the kernel as people write it, where to draw it)
@@ -80,7 +81,7 @@ PAGES = {
         ("linear_covariance", "LinearCovariance(factor=[[0.8]], bias_variance=1.0)", None),
         ("polynomial", "Polynomial(degree=3, offset=1.0)", np.linspace(-2, 2, 401)),
         ("features", "Features(bumps)", None),
-        ("varying_coefficients", "varying_coefficients(bumps, np.ones(7), SE(lengthscale=2.0))", None),
+        ("varying_coefficients", "varying_coefficients(bumps, np.ones(7), SE(lengthscale=1.0))", np.linspace(-3, 3, 401)),
     ],
     "Not stationary": [
         ("neural_network", "NeuralNetwork(bias_variance=4.0, weight_variance=25.0)", None),
@@ -103,33 +104,34 @@ PAGES = {
         ("rescale", "Matern(nu=1.5).rescale(growth)", None),
         ("warp", "SE(lengthscale=1.0).warp(sinh)", None),
         ("normalised", "Polynomial(degree=3, offset=1.0).normalised()", None),
-        ("blurred", "Blurred(Matern(nu=0.5), width=0.3)", None),
+        ("blurred", "Blurred(Matern(nu=1.5), width=0.5)", None),
         ("invariant", "Invariant(SE(lengthscale=0.7), [[[1.0]], [[-1.0]]])", None),
         ("additive", "Additive([SE(1.0), SE(0.3)], order=2)", None),
         ("posterior", "PosteriorKernel(SE(lengthscale=1.0), inputs=[[-2.0], [0.0], [0.5]])", None),
     ],
-    "Labels": [
+    "Labels and places": [
         ("categorical", "Categorical(correlation=0.3)", ["ant", "bee", "cat", "dog"]),
         (
             "categorical_covariance",
             "CategoricalCovariance(['ant', 'bee', 'cat'], loadings=[[1.0], [0.8], [-0.5]], variances=0.2)",
             ["ant", "bee", "cat"],
         ),
+        ("precomputed", "Precomputed(gram)", [0, 1, 2, 3]),
     ],
 }
 
 
 def kernel_of(code: str):
-    own = {f.__name__: f for f in (slow, bumps, growth, sinh)} | {"np": np}
+    own = {f.__name__: f for f in (slow, bumps, growth, sinh)} | {"np": np, "gram": GRAM}
     return eval(code, {"__builtins__": {}}, vars(kernels) | own)
 
 
 def picture(kernel, where) -> Image.Image:
-    """At 80 dots per inch in 64 colours."""
-    if kernel.reads_objects():
+    """At 80 dots per inch in 256 colours."""
+    if isinstance(where, list):
         figure, ax = plt.subplots(figsize=(3.2, 2.6), layout="constrained")
-        labels = np.array(where, dtype=object)
-        image = ax.imshow(kernel(labels[:, None]), cmap="RdBu_r", vmin=-1.5, vmax=1.5)
+        cases = np.array(where, dtype=object if kernel.reads_objects() else float)
+        image = ax.imshow(kernel(cases[:, None]), cmap="RdBu_r", vmin=-1.5, vmax=1.5)
         ax.set_xticks(range(len(where)), where)
         ax.set_yticks(range(len(where)), where)
         figure.colorbar(image, ax=ax, label="covariance")
@@ -140,7 +142,7 @@ def picture(kernel, where) -> Image.Image:
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=80)
     plt.close(figure)
-    return Image.open(buffer).convert("RGB").quantize(64)
+    return Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
 
 
 def page() -> str:

@@ -16,7 +16,6 @@ from mercer import kernels as k
 from mercer.params import fixed, param
 
 
-
 # functions and inputs that some of the kernels below want
 def squares(X):
     return jnp.hstack([jnp.ones((X.shape[0], 1)), X, X**2])
@@ -40,7 +39,12 @@ def swap(X):
     return X[:, ::-1]
 
 
-FUNCTIONS = {f.__name__: f for f in (squares, envelope, local, identity, swap)}
+def shared(a, b):
+    """Symbols that two strings have in common."""
+    return float(len(set(a) & set(b)))
+
+
+FUNCTIONS = {f.__name__: f for f in (squares, envelope, local, identity, swap, shared)}
 
 
 def times(rng, n):
@@ -49,6 +53,18 @@ def times(rng, n):
 
 def labels(rng, n):
     return rng.choice(["ant", "bee", "cat", "dog"], (n, 1)).astype(object)
+
+
+def dna(rng, n):
+    return np.array(["".join(rng.choice(list("acgt"), rng.integers(0, 10))) for _ in range(n)], dtype=object)[:, None]
+
+
+def trees(rng, n):
+    out = np.empty((n, 1), object)
+    for i in range(n):
+        words = rng.choice(["ant", "bee"], 3).tolist()
+        out[i, 0] = ("S", ("N", words[0]), ("V", words[1], ("N", words[2])) if rng.random() < 0.5 else ("V", words[1]))
+    return out
 
 
 def mixed(rng, n):
@@ -144,6 +160,17 @@ CASES = [
         k.SE(6.0, 2.0) + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3) + k.RationalQuadratic(1.2, 0.6, alpha=0.78) + k.SE(0.3, 0.2),
         1,
     ),
+    ("substring", k.Substring(0.4, variance=0.7), dna),
+    ("substring-automaton", k.Substring(0.4, automaton=True), dna),
+    ("spectrum", k.Spectrum(2), dna),
+    ("spectrum-alphabet", k.Spectrum(2, alphabet="acgt", normalise=True, variance=1.3), dna),
+    ("bag-of-characters", k.BagOfCharacters(alphabet="tgca"), dna),
+    ("bag-of-words", k.BagOfWords(["ant", "bee", "cow"], [0.3, 1.0, 0.7]), labels),
+    ("gap-weighted-normalised", k.GapWeighted(3, 0.6, normalise=True), dna),
+    ("mismatch", k.Mismatch(2, 1, alphabet="acgt"), dna),
+    ("subtree", k.Subtree(0.4), trees),
+    ("object-kernel", k.ObjectKernel(shared, variance=0.8), dna),
+    ("strings-and-numbers", k.GapWeighted(2, 0.6).on(1) * k.SE(0.7).on(0) + 0.5 * k.Substring(0.3).on(1), mixed),
 ]
 
 

@@ -201,7 +201,7 @@ def test_real_powers():
     """A.A9: the SE rescales its length-scale, RQ its alpha; products, scales and columns of such kernels; others are refused."""
     np.testing.assert_allclose((k.SE(0.7) ** 0.3)(X1, X2), k.SE(0.7 / math.sqrt(0.3))(X1, X2), **exact)
     rq = k.RationalQuadratic(0.7, alpha=0.8) ** 2.5
-    np.testing.assert_allclose(rq(X1, X2), k.RationalQuadratic(0.7 , alpha=0.8)(X1, X2) ** 2.5, **exact)
+    np.testing.assert_allclose(rq(X1, X2), k.RationalQuadratic(0.7, alpha=0.8)(X1, X2) ** 2.5, **exact)
     np.testing.assert_allclose((k.Matern(0.7, nu=0.5) ** 0.5)(X1, X2), k.Matern(1.4, nu=0.5)(X1, X2), **exact)
     mixed = (2.0 * k.SE(0.7).on(0) * k.Matern(0.9, nu=1.5).on(1, 2)) ** 0.5
     np.testing.assert_allclose(mixed(X1), np.sqrt(2 * k.SE(0.7)(X1[:, :1]) * k.Matern(0.9, nu=1.5)(X1[:, 1:])), **exact)
@@ -386,7 +386,10 @@ def test_check_psd():
         (lambda: k.Features(lambda X: X, [1.0, 2.0])(X1), r"Features\.variance has shape \(2,\) but there are 3 features"),
         (lambda: k.Features(lambda X: X, factor=np.eye(2))(X1), r"Features\.factor is \(2, 2\) but there are 3 weights"),
         (lambda: k.Features(lambda X: X, [1.0, 2.0], factor=np.eye(2)), r"Features\.variance must be one number"),
-        (lambda: mc.fit(mc.Model(mc.GP(k.LinearCovariance(mc.param(np.eye(1), bounds=(0.1, 2))))), x1, x1[:, 0]), r"takes no bounds"),
+        (
+            lambda: mc.fit(mc.Model(mc.GP(k.LinearCovariance(mc.param(np.eye(1), bounds=(0.1, 2))))), x1, x1[:, 0]),
+            r"takes no bounds",
+        ),
     ],
 )
 def test_bad_parameters(make, message):

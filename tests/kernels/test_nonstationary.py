@@ -326,6 +326,7 @@ NOT_PSD = [[1.0, 2.0], [2.0, 1.0]]
     ("make", "message"),
     [
         (lambda: k.NeuralNetwork(-1.0), r"NeuralNetwork\.bias_variance must be zero or positive"),
+        (lambda: k.NeuralNetwork(2.0, factor=np.eye(2)), r"NeuralNetwork\.bias_variance is part of the factor"),
         (lambda: k.NeuralNetwork(1.0, [1.0, 2.0])(T1), r"NeuralNetwork\.weight_variance has 2 entries"),
         (lambda: k.NeuralNetwork(factor=NOT_PSD), r"NeuralNetwork\.factor must be lower triangular with a positive diagonal"),
         (lambda: k.NeuralNetwork(factor=np.eye(2))(X1), r"NeuralNetwork\.factor is \(2, 2\) but with 2 input columns"),
@@ -345,9 +346,15 @@ NOT_PSD = [[1.0, 2.0], [2.0, 1.0]]
         (lambda: k.LogProcess([1.0], [1.0], k.SE()), r"LogProcess\.support must be points"),
         (lambda: k.PaciorekSchervish(k.Linear(), lengths), r"PaciorekSchervish\.kernel must be a stationary kernel"),
         (lambda: k.PaciorekSchervish(k.SE([1.0, 2.0]), lengths), r"PaciorekSchervish\.kernel must have a single length-scale"),
-        (lambda: k.PaciorekSchervish(k.PiecewisePolynomial(), lengths), r"PaciorekSchervish\.kernel must be valid in every dimension"),
-        (lambda: k.PaciorekSchervish(k.SE(), lambda X: -lengths(X))(X1), r"PaciorekSchervish\.covariance must be positive definite"),
-        (lambda: k.PaciorekSchervish(k.SE(), lambda X: np.tile(NOT_PSD, (len(X), 1, 1)))(X1), r"has the eigenvalue -1"),
+        (
+            lambda: k.PaciorekSchervish(k.PiecewisePolynomial(), lengths),
+            r"PaciorekSchervish\.kernel must be valid in every dimension",
+        ),
+        (
+            lambda: k.PaciorekSchervish(k.SE(), lambda X: -lengths(X))(X1),
+            r"PaciorekSchervish\.covariance must be positive definite",
+        ),
+        (lambda: k.PaciorekSchervish(k.SE(), lambda X: np.tile(NOT_PSD, (len(X), 1, 1)))(X1), r"has eigenvalue -1"),
         (lambda: k.Wiener(-1.0), r"Wiener\.variance must be positive"),
         (lambda: k.Wiener()([[0.5], [-0.1]]), r"Wiener is defined for times zero or positive, but row 1 has -0\.1"),
         (lambda: k.IntegratedWiener()([[-2.0]]), r"IntegratedWiener is defined for times zero or positive"),
@@ -390,6 +397,14 @@ def test_a_factor_is_learned_as_a_factor():
 
 def test_numpy_and_jax_functions_agree():
     """A function in NumPy is evaluated on the host; in jax.numpy it can be differentiated as well."""
-    np.testing.assert_allclose(
-        k.SE().warp(lambda X: np.sin(X))(X1, X2), k.SE().warp(lambda X: jnp.sin(X))(X1, X2), rtol=1e-13
-    )
+    np.testing.assert_allclose(k.SE().warp(lambda X: np.sin(X))(X1, X2), k.SE().warp(lambda X: jnp.sin(X))(X1, X2), rtol=1e-13)
+
+
+def test_step_function():
+    """A.P14, A.M20: 64 points of a noisy step: SE < two SEs << neural network, with the noise found by the last only."""
+    from experiments import step_function
+
+    fits = step_function.fits(*step_function.data(), restarts=1)
+    evidence = {name: fit.posterior.log_evidence for name, fit in fits.items()}
+    assert evidence["SE"] + 5 < evidence["sum of two SE"] < evidence["neural network"] - 30
+    assert np.sqrt(fits["neural network"].model.likelihood.noise_variance) == pytest.approx(0.1, abs=0.01)

@@ -1,5 +1,7 @@
 """Formulas: what they say, that they read back exactly, and what is said of a wrong one."""
 
+import contextlib
+
 import jax
 import numpy as np
 import pytest
@@ -79,19 +81,19 @@ def test_functions_by_name():
 
 def test_what_is_written():
     """Compact, for people: the variance in front, l for the length-scale, columns by name first."""
-    written = {
-        k.SE(0.3, 2.1**2).on("x1"): "4.41 * SE(x1, l=0.3)",
-        k.SE([0.5, 2.0]).on(0, 2): "SE(l=[0.5, 2]).on(0, 2)",
-        k.SE(1 / 3): "SE(l=0.333333)",
-        k.SE(1.0, 2.0).on("my column"): "2 * SE(l=1).on('my column')",
-        2.0 * k.SE(90.0) * k.Periodic(fixed(1.0), 1.3): "2 * SE(l=90) * Periodic(period=1, l=1.3)",
-        2.0 * (k.SE(1.0, 3.0) + 1): "2 * (3 * SE(l=1) + Constant())",
-        k.Matern(nu=1.5) * k.Linear(3.0): "Matern(l=1, nu=1.5) * (3 * Linear())",
-        k.SE().warp(squares): "Warp(SE(l=1), function=squares)",
-        k.Gibbs(k.LogLinear([0.5], -1.0), 2.0): "2 * Gibbs(LogLinear(weights=[0.5], intercept=-1))",
-        (k.SE() + k.Linear()) ** 2: "(SE(l=1) + Linear()) ** 2",
-    }
-    for kernel, text in written.items():
+    written = [
+        (k.SE(0.3, 2.1**2).on("x1"), "4.41 * SE(x1, l=0.3)"),
+        (k.SE([0.5, 2.0]).on(0, 2), "SE(l=[0.5, 2]).on(0, 2)"),
+        (k.SE(1 / 3), "SE(l=0.333333)"),
+        (k.SE(1.0, 2.0).on("my column"), "2 * SE(l=1).on('my column')"),
+        (2.0 * k.SE(90.0) * k.Periodic(fixed(1.0), 1.3), "2 * SE(l=90) * Periodic(period=1, l=1.3)"),
+        (2.0 * (k.SE(1.0, 3.0) + 1), "2 * (3 * SE(l=1) + Constant())"),
+        (k.Matern(nu=1.5) * k.Linear(3.0), "Matern(l=1, nu=1.5) * (3 * Linear())"),
+        (k.SE().warp(squares), "Warp(SE(l=1), function=squares)"),
+        (k.Gibbs(k.LogLinear([0.5], -1.0), 2.0), "2 * Gibbs(LogLinear(weights=[0.5], intercept=-1))"),
+        ((k.SE() + k.Linear()) ** 2, "(SE(l=1) + Linear()) ** 2"),
+    ]
+    for kernel, text in written:
         assert str(kernel) == text
     bound = k.SE().on("age").bind(2, ("height", "age"))
     assert bound.columns == (1,) and str(bound) == "SE(age, l=1)", "a fitted kernel still says the names"
@@ -199,7 +201,7 @@ def test_random_composites_read_back(kernel):
         ("SE() + 'a'", r"at \"'a'\": expected a kernel or a number"),
         ("SE", r"the name SE means nothing here; write SE\(...\)"),
         ("SE(1, age)", r"columns come first"),
-        ("SE(l=1, l=2)", r"repeated"),
+        ("SE(l=1, l=2)", r"an argument is given twice"),
         ("SE(l=1, lengthscale=2)", r"an argument is given twice"),
         ("SE(**x)", r"given twice, or with \*\*"),
         ("SE().power(2)", r"a kernel can be followed by \.normalised\(\.\.\.\), \.on"),
@@ -212,6 +214,12 @@ def test_random_composites_read_back(kernel):
         ("[SE() for x in y]", r"only kernels, numbers"),
         ("(lambda: 1)()", r"only kernels can be called"),
         ("LogLinear(age, [1])", r"LogLinear takes no columns"),
+        ("9" * 400 + "* SE()", r"too large"),
+        ("9" * 5000 + "* SE()", r"cannot read"),
+        ("\0", r"cannot read"),
+        ("(" * 60 + "SE()" + ")" * 60 + "'\\d'", r"cannot read"),
+        ("SE(" * 5000, r"cannot read"),
+        ("Sum([SE(), SE()])", r"unknown kernel 'Sum'"),
         ("x" * 100_001, r"longer than 100,000 characters"),
     ],
 )
@@ -221,7 +229,9 @@ def test_wrong_texts(text, message):
         k.parse(text)
 
 
-@pytest.mark.parametrize("text", ["SE(l=-1)", "-2 * SE()", "0 * SE()", "SE(l=[])", "SE()^-1", "Additive([SE()], order=3)", "SE(l='a')"])
+@pytest.mark.parametrize(
+    "text", ["SE(l=-1)", "-2 * SE()", "0 * SE()", "SE()^-1", "Additive([SE()], order=3)", "SE(l='a')", "Warp(3, [[1]])"]
+)
 def test_wrong_values(text):
     """A kernel with an illegal value: the kernel's own error."""
     with pytest.raises(ParameterError):
@@ -232,10 +242,8 @@ def test_wrong_values(text):
 @given(st.text(alphabet="SEl()[]=+*^.,'\"0129 aX_-/:{}", max_size=40) | st.text(max_size=20))
 def test_any_text_is_a_kernel_or_an_error(text):
     """Nothing but our own errors comes out, whatever goes in."""
-    try:
+    with contextlib.suppress(k.KernelSyntaxError, ParameterError):
         assert isinstance(k.parse(text), k.AbstractKernel)
-    except (k.KernelSyntaxError, ParameterError):
-        pass
 
 
 def test_a_formula_is_a_kernel_for_the_estimator():
@@ -244,7 +252,7 @@ def test_a_formula_is_a_kernel_for_the_estimator():
     table = {"age": rng.uniform(0, 5, 40), "height": rng.uniform(0, 1, 40)}
     import pandas as pd
 
-    y = np.sin(table["age"]) + table["height"]
+    y = np.sin(table["age"]) + table["height"] + 0.1 * rng.normal(size=40)
     model = mc.GPRegressor(kernel="SE(age, l=1) + Linear(height)").fit(pd.DataFrame(table), y)
     assert str(model.kernel_).startswith(("SE(age", *"0123456789")) and "Linear(height)" in str(model.kernel_)
     again = k.parse(model.kernel_.formula(17))

@@ -220,6 +220,18 @@ def test_features_converge(kernel, d):
     assert errors[0] < 2.5 / math.sqrt(400) and errors[1] < 2.5 / math.sqrt(40_000)
 
 
+@pytest.mark.parametrize("m", [25, 400])
+def test_features_error(m):
+    """The mean square error over 400 draws is ((1 + k(2 tau)) / 2 - k(tau)^2) / m: it falls as 1 / m, and there is no bias."""
+    kernel, tau = k.Matern(0.7, nu=1.5), np.array([0.3, 1.0, 2.5])
+    X, zero = tau[:, None], np.zeros((1, 1))
+    exact, doubled = kernel(X, zero)[:, 0], kernel(2 * X, zero)[:, 0]
+    found = np.array([k.random_fourier_features(kernel, m, seed=seed)(X, zero)[:, 0] for seed in range(400)])
+    variance = (0.5 * (1 + doubled) - exact**2) / m
+    np.testing.assert_allclose(((found - exact) ** 2).mean(0), variance, rtol=0.25)
+    assert np.abs(found.mean(0) - exact).max() < 4 * np.sqrt(variance.max() / 400)
+
+
 def test_features_of_mixture_and_loadings():
     """Frequencies of spectral mixtures with signs, of the factor-analysis distance, of other features."""
     X = np.random.default_rng(0).normal(size=(12, 2))

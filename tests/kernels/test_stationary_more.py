@@ -252,6 +252,19 @@ def test_matern_gradient_in_nu(nu):
     assert found[0] == 0.0
 
 
+@pytest.mark.parametrize("nu", [300.0, 1e4, 1e6, 1e9])
+def test_matern_of_large_order(nu):
+    """A.K5: to first order in 1 / nu the SE times 1 + (r^4 / 8 - r^2 / 2) / nu; finite values and gradients however large nu is."""
+    r = np.linspace(0, 4, 60)
+    se = np.exp(-0.5 * r**2)
+    kernel = k.Matern(nu=param(nu))
+    value = kernel(r[:, None], [[0.0]])[:, 0]
+    np.testing.assert_allclose(value, se * (1 + (r**4 / 8 - r**2 / 2) / nu), rtol=0, atol=2 / nu**2 + 1e-9)
+    slope = jax.jacfwd(lambda kernel: kernel.block(r[:, None], np.zeros((1, 1)))[:, 0])(kernel)
+    np.testing.assert_allclose(slope.lengthscale, r**2 * se, rtol=0, atol=1 / nu + 1e-7)
+    np.testing.assert_allclose(slope.nu, -se * (r**4 / 8 - r**2 / 2) / nu**2, rtol=0, atol=4 / nu**3 + 1e-9)
+
+
 def test_gamma_exponential_gradient():
     """A.K8: d k / d gamma = -(r/l)^gamma log(r/l) k, zero at coincident points."""
     r = np.array([0.0, 0.2, 0.9, 2.5])

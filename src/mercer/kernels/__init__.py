@@ -13,6 +13,7 @@ from mercer.kernels.checks import PSDCheck, Sigmoid, White, check_psd
 from mercer.kernels.columns import On
 from mercer.kernels.compact import PiecewisePolynomial
 from mercer.kernels.conditioned import PosteriorKernel, tied_down
+from mercer.kernels.counts import BagOfCharacters, BagOfWords, Spectrum
 from mercer.kernels.dot import Constant, Linear, LinearCovariance, Polynomial
 from mercer.kernels.factors import lower_factor
 from mercer.kernels.features import Features, varying_coefficients
@@ -20,6 +21,7 @@ from mercer.kernels.fourier import FourierFeatures, random_fourier_features
 from mercer.kernels.functions import AbstractFunction, Function, LinearMap, LogLinear, LogProcess, LogRadial
 from mercer.kernels.networks import ArcCosine, GaussianNetwork, NeuralNetwork
 from mercer.kernels.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
+from mercer.kernels.objects import ObjectKernel, Precomputed
 from mercer.kernels.parse import KernelSyntaxError, parse
 from mercer.kernels.paths import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
 from mercer.kernels.periodic import PeriodicOf, Periodised, locally_periodic
@@ -36,8 +38,10 @@ from mercer.kernels.stationary import (
     Periodic,
     RationalQuadratic,
 )
+from mercer.kernels.strings import GapWeighted, Mismatch, Substring
 from mercer.kernels.symmetry import Invariant
 from mercer.kernels.transforms import Blurred, Normalised, Rescale, Warp
+from mercer.kernels.trees import Subtree
 
 __all__ = [
     "SE",
@@ -46,6 +50,8 @@ __all__ = [
     "AbstractStationary",
     "Additive",
     "ArcCosine",
+    "BagOfCharacters",
+    "BagOfWords",
     "BesselJ",
     "Blurred",
     "BrownianBridge",
@@ -59,6 +65,7 @@ __all__ = [
     "FractionalBrownian",
     "Function",
     "GammaExponential",
+    "GapWeighted",
     "GaussianNetwork",
     "Gibbs",
     "IntegratedWiener",
@@ -71,8 +78,10 @@ __all__ = [
     "LogProcess",
     "LogRadial",
     "Matern",
+    "Mismatch",
     "NeuralNetwork",
     "Normalised",
+    "ObjectKernel",
     "On",
     "OrnsteinUhlenbeck",
     "PSDCheck",
@@ -84,6 +93,7 @@ __all__ = [
     "Polynomial",
     "PosteriorKernel",
     "Power",
+    "Precomputed",
     "Product",
     "RationalQuadratic",
     "Regularity",
@@ -94,6 +104,9 @@ __all__ = [
     "Sinc",
     "SpectralError",
     "SpectralMixture",
+    "Spectrum",
+    "Substring",
+    "Subtree",
     "Sum",
     "Warp",
     "White",

@@ -35,7 +35,7 @@ class AbstractKernel(Parametrised):
     # -- hooks: the defaults are right for a plain numeric kernel ---------------------------------------------------
 
     def encode(self, X):
-        """What the kernel reads from the user's inputs: arrays with leading axis n. Numeric kernels read the columns as they are."""
+        """What the kernel reads from the user's inputs: arrays of leading axis n. Numeric kernels read the columns as they are."""
         return X if isinstance(X, jax.Array) else numeric(X)
 
     def reads_objects(self) -> bool:
@@ -210,4 +210,7 @@ def given(kernel, field: str) -> Any:
 
 
 def _inputs(X, objects: bool, names=None) -> Inputs:
-    return Inputs(X) if isinstance(X, jax.core.Tracer) else as_inputs(X, columns=names, objects=objects)
+    if isinstance(X, jax.core.Tracer):
+        traced: Any = X
+        return Inputs(traced)
+    return as_inputs(X, columns=names, objects=objects)

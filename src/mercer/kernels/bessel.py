@@ -1,7 +1,7 @@
 """The Matern correlation for any order: 2^(1-nu) / Gamma(nu) z^nu K_nu(z), differentiable in z^2 and nu.
 
-K_nu(z) = integral over t >= 0 of exp(-z cosh t) cosh(nu t). The integrand falls doubly exponentially, so the trapezoid rule with 100
-nodes on the interval around its peak is accurate to about 1e-10. Nodes are summed in a loop: no array larger than z.
+K_nu(z) = integral over t >= 0 of exp(-z cosh t) cosh(nu t). The integrand falls doubly exponentially, so the trapezoid rule with
+100 nodes on the interval around its peak is accurate to about 1e-10. Nodes are summed in a loop: no array larger than z.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ import jax.numpy as jnp
 
 _NODES = 100
 _SMALL = 1e-20  # z^2 below this is zero
+_NARROW = 200.0  # from this order on the integrand is a narrow peak
+_GAUSSIAN = 1e7  # from this order on the limit, exp(-r^2 / 2), is nearer than rounding lets the integral be
 
 
 def matern_correlation(z2, nu):
     """Correlation at z2 = z^2 = 2 nu r^2 >= 0 (an array) for order nu > 0 (a scalar)."""
-    return _correlation(jnp.asarray(z2), jnp.asarray(nu, jnp.asarray(z2).dtype))
+    z2 = jnp.asarray(z2)
+    nu = jnp.asarray(nu, z2.dtype)
+    gaussian = nu > _GAUSSIAN
+    inside = _correlation(jnp.where(gaussian, 0.0, z2), jnp.where(gaussian, _GAUSSIAN, nu))
+    return jnp.where(gaussian, jnp.exp(-0.25 * z2 / nu), inside)
 
 
 @jax.custom_jvp
@@ -42,12 +48,15 @@ def _correlation_jvp(primals, tangents):
 
 
 def _integral(z, nu, order, moment: bool):
-    """2^(1-nu)/Gamma(nu) z^nu times the integral of exp(-z cosh t) cosh(order t) [times t tanh(order t) for the derivative in order]."""
+    """2^(1-nu)/Gamma(nu) z^nu times the integral of exp(-z cosh t) cosh(order t) [t tanh(order t): for the derivative in order]."""
     from jax.scipy.special import gammaln
 
     # the integrand is below 1e-17 of its peak beyond these points
     end = jnp.arcsinh((nu + 45.0 + 6.0 * jnp.sqrt(nu)) / z) + 1.0 / (1.0 + z)
-    start = jnp.maximum(jnp.arcsinh(order / z) - 1.0 - 42.0 / jnp.maximum(order, 1e-3), 0.0)
+    peak = jnp.arcsinh(order / z)
+    start = jnp.maximum(peak - 1.0 - 42.0 / jnp.maximum(order, 1e-3), 0.0)
+    width = jnp.where(nu > _NARROW, 10.0 / jnp.sqrt(jnp.hypot(order, z)), jnp.inf)
+    start, end = jnp.maximum(start, peak - width), jnp.minimum(end, peak + width)
     start, step = jax.lax.stop_gradient((start, (end - start) / _NODES))
     log_scale = (1.0 - nu) * jnp.log(2.0) - gammaln(nu) + nu * jnp.log(z)
 

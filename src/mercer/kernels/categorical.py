@@ -72,7 +72,8 @@ class Categorical(AbstractCategorical):
         return self.variance * jnp.where(same, 1.0, other)
 
     def traits(self, d=1):
-        return Traits(beyond="gives a new category the average of the others, as far as they are correlated")
+        shared = "gives a new category what the others have in common"
+        return Traits(beyond=shared if self.levels is None else "knows nothing of a new category")
 
 
 class CategoricalCovariance(AbstractCategorical):

@@ -1,7 +1,7 @@
 """Kernels on strings by their counts of symbols, words or k-symbol substrings: linear in the length of the strings (GPML 4.4).
 
-A string becomes the sorted numbers of what occurs in it and how often. Where the alphabet or vocabulary is given, the numbers are places
-in it and the kernel is a linear model in the counts (of finite rank); otherwise they are 64-bit fingerprints.
+A string becomes the sorted numbers of what occurs in it and how often. Where the alphabet or vocabulary is given, the numbers are
+places in it and the kernel is a linear model in the counts (of finite rank); otherwise they are 64-bit fingerprints.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Spectrum(AbstractCounts):
         symbols = codes(text, self.alphabet, "Spectrum.alphabet")
         if len(symbols) < self.k:
             return np.zeros(0, np.int64)
-        return _numbers(np.lib.stride_tricks.sliding_window_view(symbols, self.k), len(self.alphabet) if self.size() else None)
+        known = len(self.alphabet) if self.alphabet is not None and self.size() is not None else None
+        return _numbers(np.lib.stride_tricks.sliding_window_view(symbols, self.k), known)
 
 
 class BagOfCharacters(AbstractCounts):
@@ -134,7 +135,8 @@ class BagOfCharacters(AbstractCounts):
 class BagOfWords(AbstractCounts):
     """Words between white space: the dot product of their counts, each times its weight.
 
-    vocabulary: the words that count; None: every word. weights: one for each word of the vocabulary; None: 1. `of(texts)` finds both.
+    vocabulary: the words that count; None: every word. weights: one for each word of the vocabulary; None: 1.
+    `BagOfWords.of(texts)` finds both.
 
     >>> BagOfWords.of(texts, tf_idf=True, normalise=True)
     """
@@ -157,12 +159,15 @@ class BagOfWords(AbstractCounts):
 
     @classmethod
     def of(cls, X, tf_idf: bool = False, **fields) -> BagOfWords:
-        """The kernel whose vocabulary is the words of these texts. tf_idf: words weigh log(number of texts / texts with the word)."""
+        """The kernel whose vocabulary is the words of these texts.
+
+        tf_idf: a word weighs log(number of texts / number of texts with the word): counts become TF-IDF scores.
+        """
         documents = [set(text.split()) for text in texts(X)]
         seen = collections.Counter(itertools.chain.from_iterable(documents))
         words = tuple(sorted(seen))
         weights = tuple(math.log(len(documents) / seen[word]) for word in words) if tf_idf else None
-        return cls(words, weights, **fields)
+        return cls(vocabulary=words, weights=weights, **fields)
 
     def size(self):
         return None if self.vocabulary is None else len(self.vocabulary)

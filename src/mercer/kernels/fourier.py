@@ -119,7 +119,7 @@ def _(kernel: Scale, m, d, rng):
 @draw.register
 def _(kernel: On, m, d, rng):
     out = np.zeros((m, d))
-    out[:, list(kernel.columns)] = draw(kernel.kernel, m, len(kernel.columns), rng)
+    out[:, [int(c) for c in kernel.columns]] = draw(kernel.kernel, m, len(kernel.columns), rng)
     return out
 
 

@@ -19,6 +19,7 @@ from mercer.inputs import InputError, numeric
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import squared_distance
 from mercer.kernels.names import call
+from mercer.kernels.stationary import SE
 from mercer.params import Hyper, ParameterError, Parametrised, hyper, parameters, positive, real
 
 
@@ -157,7 +158,7 @@ class LogProcess(AbstractFunction):
 
     support: Hyper = hyper(constraint=real, free=False)
     values: Hyper = hyper(constraint=real)
-    kernel: AbstractKernel = eqx.field()
+    kernel: AbstractKernel = eqx.field(default=SE())
 
     def __check_init__(self):
         _check_points("LogProcess", "support", self.support, self.values)

@@ -27,7 +27,7 @@ def call(value: Parametrised, digits: int = 6, columns: tuple[str, ...] = (), sk
         if f.name == "info" or f.name in skip or (child is None and f.default is None):
             continue
         text = hyperparameter(value, f.name, digits) if "constraint" in f.metadata else written(child, digits)
-        leading = leading and isinstance(child, Parametrised)
+        leading = leading and isinstance(child, Parametrised) and not text.isidentifier()
         shown.append(text if leading else f"{SHORT.get(f.name, f.name)}={text}")
     return f"{type(value).__name__}({', '.join(shown)})"
 

@@ -21,14 +21,22 @@ class AbstractNetwork(AbstractKernel):
     """Hidden units h(u . (1, x)) with weights u ~ N(0, Sigma) on the input with a one in front of it.
 
     bias_variance: prior variance of a unit's bias. weight_variance: of its input weights, one number or one for each column, in
-    1 / squared units of the input. factor: instead of both, the lower Cholesky factor (d+1, d+1) of any Sigma, bias first
-    (`kernels.lower_factor(covariance)`). variance: of the output.
+    1 / squared units of the input. Both are 1 if not given. factor: instead of them, the lower Cholesky factor (d+1, d+1) of any
+    Sigma, bias first (`kernels.lower_factor(covariance)`). variance: of the output.
     """
 
-    bias_variance: Hyper = hyper(1.0, nonnegative)
-    weight_variance: Hyper = hyper(1.0, nonnegative)
+    bias_variance: Hyper = hyper(None, nonnegative)
+    weight_variance: Hyper = hyper(None, nonnegative)
     variance: Hyper = hyper(1.0, positive)
     factor: Hyper | None = hyper(None, lower_triangular, kw_only=True)
+
+    def __post_init__(self):
+        for name in ("bias_variance", "weight_variance"):
+            if self.factor is None and getattr(self, name) is None:
+                setattr(self, name, 1.0)
+            elif self.factor is not None and getattr(self, name) is not None:
+                raise ParameterError(f"{type(self).__name__}.{name} is part of the factor: give one or the other.")
+        super().__post_init__()
 
     def bind(self, d, names=None):
         if self.factor is not None and np.shape(self.factor)[0] != d + 1:
@@ -38,9 +46,6 @@ class AbstractNetwork(AbstractKernel):
             )
         return super().bind(d, names)
 
-    def held(self):
-        return () if self.factor is None else ("bias_variance", "weight_variance")
-
     def suggest(self, X, variance):
         """Units that turn over about half the spread of a column, somewhere in the range of the data."""
         spread = np.std(X, 0)
@@ -48,8 +53,8 @@ class AbstractNetwork(AbstractKernel):
         bias = 1.0 + float(np.sum(weight * np.mean(X, 0) ** 2))
         if self.factor is not None:
             return self.with_values(variance=variance)
-        weight = weight if np.ndim(self.weight_variance) else np.mean(weight)
-        return self.with_values(variance=variance, bias_variance=bias, weight_variance=weight)
+        each = np.ndim(self.weight_variance) == 1
+        return self.with_values(variance=variance, bias_variance=bias, weight_variance=weight if each else np.mean(weight))
 
     def whiten(self, A):
         """V (a, d + 1) with V V' = x~' Sigma x~ for the augmented inputs x~ = (1, x)."""

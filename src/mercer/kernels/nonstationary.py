@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -99,7 +101,8 @@ class PaciorekSchervish(AbstractKernel):
         return ("kernel.variance",)
 
     def suggest(self, X, variance):
-        return PaciorekSchervish(self.kernel.with_values(variance=variance), self.covariance)
+        kernel: Any = self.kernel.with_values(variance=variance)
+        return PaciorekSchervish(kernel, self.covariance)
 
     def encode(self, X):
         X, read = super().encode(X), self.covariance.encode(X)
@@ -166,7 +169,7 @@ def _check_positive(S: np.ndarray, d: int, name) -> None:
     if not (smallest > 0).all():
         row = int(np.argmin(smallest))
         raise InputError(
-            f"PaciorekSchervish.covariance must be positive definite, but in row {row} {name} has the eigenvalue {smallest[row]:.3g}."
+            f"PaciorekSchervish.covariance must be positive definite, but {name} has eigenvalue {smallest[row]:.3g} in row {row}."
         )
 
 
@@ -186,6 +189,8 @@ class ChangePoint(AbstractComposite):
     column: int | str = eqx.field(default=0, static=True)
 
     def __check_init__(self):
+        if not all(isinstance(part, AbstractKernel) for part in self.parts):
+            raise ParameterError(f"ChangePoint.before and .after must be kernels, got {self.parts}.")
         for name in ("location", "steepness"):
             if np.ndim(getattr(self, name)) > 0:
                 raise ParameterError(f"ChangePoint.{name} must be one number.")
@@ -195,7 +200,8 @@ class ChangePoint(AbstractComposite):
         return (self.before, self.after)
 
     def rebuild(self, parts):
-        return ChangePoint(*parts, given(self, "location"), given(self, "steepness"), self.column)
+        before, after = parts
+        return ChangePoint(before, after, given(self, "location"), given(self, "steepness"), self.column)
 
     def bind(self, d, names=None):
         column = position(self.column, d, names, "ChangePoint.column")

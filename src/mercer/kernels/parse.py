@@ -12,6 +12,7 @@ import ast
 import inspect
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,12 +40,21 @@ def parse(text: str, functions: Mapping[str, Callable] | None = None) -> Abstrac
         raise KernelSyntaxError("the kernel formula is longer than 100,000 characters.")
     source = re.sub(r"'[^']*'|\"[^\"]*\"|\^", lambda found: "**" if found[0] == "^" else found[0], text.strip())
     try:
-        value = _Reader(source, functions or {}).read(ast.parse(source, mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError) as error:
-        raise KernelSyntaxError(f"cannot read the kernel {text!r}: {getattr(error, 'msg', error)}.") from None
+        value = _Reader(source, functions or {}).read(_tree(source))
+    except RecursionError:
+        raise KernelSyntaxError(f"cannot read the kernel {text!r}: it is nested too deeply.") from None
     if not isinstance(value, AbstractKernel):
         raise KernelSyntaxError(f"{text!r} is {_kind(value)}, not a kernel; for example SE(lengthscale=1.0).")
     return value
+
+
+def _tree(source: str) -> ast.expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise KernelSyntaxError(f"cannot read the kernel {source!r}: {getattr(error, 'msg', error)}.") from None
 
 
 class _Reader:
@@ -66,7 +76,7 @@ class _Reader:
         if isinstance(node, ast.Call):
             return self.method(node) if isinstance(node.func, ast.Attribute) else self.call(node)
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, (int, float, str))):
-            return node.value
+            return self.moderate(node, node.value)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self.number(node.operand)
         if isinstance(node, (ast.List, ast.Tuple)):
@@ -131,6 +141,11 @@ class _Reader:
             raise self.fail(node, f"{error}.") from None
         if isinstance(value, complex):
             raise self.fail(node, "this is not a real number.")
+        return self.moderate(node, value)
+
+    def moderate(self, node, value):
+        if isinstance(value, int) and abs(value) > 10**300:
+            raise self.fail(node, "this number is too large.")
         return value
 
     def scaled(self, scale, kernel: Any) -> AbstractKernel:
@@ -193,7 +208,7 @@ class _Reader:
     def make(self, node, made, arguments, named):
         try:
             return made(*arguments, **named)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             raise self.fail(node, str(error).replace(".__init__()", "")) from None
 
     def hyperparameter(self, node, name, arguments, named):
@@ -206,8 +221,10 @@ class _Reader:
 
 
 def _callable(value) -> bool:
-    """Kernels, the functions inside them, and what looks like a kernel but is refused with its reason."""
+    """Kernels, the functions inside them, and what looks like a kernel but is refused with its reason; not what operators make."""
     final = isinstance(value, type) and issubclass(value, Parametrised) and not value.__name__.startswith("Abstract")
+    if final and value.__name__ in ("Sum", "Product", "Scale", "Power", "On"):
+        return False
     return final or (inspect.isfunction(value) and value.__name__[0].isupper())
 
 

@@ -55,7 +55,7 @@ class Wiener(AbstractPath):
         return self.with_values(variance=variance / (float(np.max(X)) or 1.0))
 
     def traits(self, d=1):
-        return Traits(smoothness=0, beyond="keeps its last value, ever less surely")
+        return Traits(smoothness=0, max_dimension=1, beyond="keeps its last value, ever less surely")
 
 
 class IntegratedWiener(AbstractPath):
@@ -86,7 +86,8 @@ class IntegratedWiener(AbstractPath):
         return self.with_values(variance=variance * (2 * p + 1) * math.factorial(p) ** 2 / end ** (2 * p + 1))
 
     def traits(self, d=1):
-        return Traits(smoothness=self.order, beyond=f"continues a polynomial of degree {self.order}, ever less surely")
+        beyond = f"continues a polynomial of degree {self.order}, ever less surely"
+        return Traits(smoothness=self.order, max_dimension=1, beyond=beyond)
 
 
 class BrownianBridge(AbstractPath):
@@ -106,7 +107,7 @@ class BrownianBridge(AbstractPath):
         return self.variance * jnp.minimum(A, B.T) * (self.length - jnp.maximum(A, B.T)) / self.length
 
     def traits(self, d=1):
-        return Traits(smoothness=0, beyond="ends at zero")
+        return Traits(smoothness=0, max_dimension=1, beyond="goes straight to zero at the ends")
 
 
 class FractionalBrownian(AbstractKernel):

@@ -31,7 +31,8 @@ class PeriodicOf(AbstractKernel):
     period: Hyper = hyper(1.0, positive)
 
     def bind(self, d, names=None):
-        return dataclasses.replace(super().bind(d, names), kernel=self.kernel.bind(2 * d))
+        super().bind(d, names)
+        return dataclasses.replace(self, kernel=self.kernel.bind(2 * d))
 
     def on_circle(self, A):
         """u(x) (a, 2 d)."""

@@ -124,9 +124,10 @@ def _(kernel: On, s):
 @density.register
 def _(kernel: Product, s):
     """Factors on columns of their own multiply; otherwise the numerical transform."""
-    columns = [list(f.columns) if isinstance(f, On) else [] for f in kernel.factors]
-    if sorted(itertools.chain(*columns)) == list(range(s.shape[1])):
-        return np.prod([density(f.kernel, s[:, c]) for f, c in zip(kernel.factors, columns, strict=True)], axis=0)
+    chosen = [(f.kernel, [int(c) for c in f.columns]) for f in kernel.factors if isinstance(f, On)]
+    columns = sorted(itertools.chain(*(c for _, c in chosen)))
+    if len(chosen) == len(kernel.factors) and columns == list(range(s.shape[1])):
+        return np.prod([density(factor, s[:, c]) for factor, c in chosen], axis=0)
     return density.dispatch(object)(kernel, s)
 
 

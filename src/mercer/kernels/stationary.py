@@ -92,7 +92,7 @@ class SE(AbstractStationary):
 
 
 class Matern(AbstractStationary):
-    """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is the Ornstein-Uhlenbeck process, infinity the SE.
+    """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is Ornstein-Uhlenbeck, infinity the SE.
 
     nu is part of the structure (1/2, 3/2, 5/2 ... have closed forms); given as `param(...)` it is learned like any other.
 
@@ -124,9 +124,7 @@ def _half_integer(p: int, z2):
     """exp(-z) times the polynomial of (4.16), z2 = z^2 = 2 nu r2."""
     z = safe_sqrt(z2)
     scale = math.factorial(p) / math.factorial(2 * p)
-    coefficients = [
-        scale * math.factorial(2 * p - j) / (math.factorial(p - j) * math.factorial(j)) * 2.0**j for j in range(p + 1)
-    ]
+    coefficients = [scale * math.factorial(2 * p - j) / (math.factorial(p - j) * math.factorial(j)) * 2.0**j for j in range(p + 1)]
     poly = jnp.full_like(z, coefficients[p])
     for c in coefficients[p - 1 :: -1] if p else []:
         poly = poly * z + c
@@ -193,4 +191,5 @@ class Periodic(AbstractKernel):
         return self.variance * jnp.exp(-total)
 
     def traits(self, d=1):
-        return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, period=self.period, recurs=True, beyond="repeats exactly")
+        smooth, repeats = math.inf, "repeats exactly"
+        return Traits(stationary=True, isotropic=d == 1, smoothness=smooth, period=self.period, recurs=True, beyond=repeats)

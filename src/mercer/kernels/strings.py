@@ -105,7 +105,7 @@ class GapWeighted(AbstractTable):
 
     def recursion(self, decay):
         """With M_l(i, j) the weight of common subsequences of length l that end in (i, j): `above` is the sum over i' < i of
-        decay^(i-1-i') M_l(i', j), `before` its decayed sum over j' < j, and M_(l+1)(i, j) = decay^2 before_l where symbols match."""
+        decay^(i-1-i') M_l(i', j), `before` its decayed sum over j' < j; where symbols match, M_(l+1)(i, j) = decay^2 before_l."""
 
         def step(cell, before, above):
             weight = jnp.where(cell.match, decay * decay, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 class SuffixAutomaton:
     """The smallest automaton that accepts the suffixes of a sequence; built in time proportional to its length.
 
-    A state stands for all substrings that end at the same places: those with lengths in (longest[link], longest], seen `count` times.
+    A state stands for all substrings that end at the same places: lengths in (longest[link], longest], seen `count` times.
     """
 
     def __init__(self, sequence):
@@ -59,7 +59,7 @@ class SuffixAutomaton:
         return total
 
     def shared(self, other, cumulative: list[float], shorter: list[float]) -> float:
-        """Sum over pairs of equal substrings of the two sequences of their weight: for each place of `other` the suffixes that match."""
+        """Weight of all pairs of equal substrings of the two sequences: for each place of `other`, the suffixes that match."""
         total, state, length = 0.0, 0, 0
         for symbol in other:
             while state and symbol not in self.moves[state]:
@@ -74,7 +74,7 @@ class SuffixAutomaton:
 
 
 def matches_by_length(weights, A, B) -> np.ndarray:
-    """sum over s of weights[|s| - 1] (count of s in x) (count of s in x') for the rows of two tables of codes padded by -1: (a, b)."""
+    """sum over s of weights[|s| - 1] (count of s in x) (count of s in x') for the rows of two tables padded by -1: (a, b)."""
     right = _sequences(B)
     return np.array([[shared(other) for other in right] for shared in _comparers(weights, _sequences(A))])
 

@@ -26,8 +26,9 @@ class Invariant(AbstractTransform):
     def __check_init__(self):
         if not self.actions:
             raise ParameterError("Invariant.actions must hold at least the identity.")
-        if all(isinstance(g, LinearMap) for g in self.actions):
-            _check_group([np.asarray(g.matrix) for g in self.actions])
+        matrices = [np.asarray(g.matrix) for g in self.actions if isinstance(g, LinearMap)]
+        if len(matrices) == len(self.actions):
+            _check_group(matrices)
 
     def rebuild(self, parts):
         return Invariant(parts[0], self.actions)

@@ -18,9 +18,10 @@ _STEP = 1e-30
 def forward(function, analytic: bool = False):
     """function(theta, *data) of one number theta, its derivative carried along with the value: nothing is stored for the way back.
 
-    So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its value, and to any order.
-    analytic: sums and products only; then the derivative travels as an imaginary part, theta + i e (a complex step, exact to rounding),
-    which takes half as many arrays and half the time.
+    So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its value, and to any order. The
+    data are constants.
+    analytic: sums and products only; then the derivative travels as an imaginary part (a complex step theta + i e, exact to
+    rounding), which takes half as many arrays and half the time.
     """
 
     def by_tangent(theta, *data):
@@ -53,9 +54,9 @@ class Cell:
 def walk(a, b, step, start, zero):
     """Sum over all cells of the tables of pairs of strings: codes a (width, ...) and b (width, ...), whose other axes broadcast.
 
-    `step(cell, before, above)` says for cell (i, j), from the states `before`, which come from cell (i, j - 1), and `above`, which row
-    i - 1 left in column j: what to leave in column j, what to hand to cell (i, j + 1), and the term to add. `start`: the states outside
-    the table. `zero`: of the type of the sum.
+    `step(cell, before, above)` says for cell (i, j), from the states `before`, which cell (i, j - 1) handed on, and `above`, which
+    row i - 1 left in column j: what to leave in column j, what to hand to cell (i, j + 1), and the term to add. `start`: the states
+    outside the table. `zero`: of the type of the sum.
     """
     shape = jnp.broadcast_shapes(a.shape[1:], b.shape[1:])
     outside = tuple(jnp.broadcast_to(s, shape) for s in start)

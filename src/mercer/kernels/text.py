@@ -1,4 +1,4 @@
-"""What all kernels on strings share: the column of text they read, its codes, the scale, the normalisation.
+"""What kernels on strings (and trees) share: the column they read, the codes of a text, the scale, the normalisation.
 
 The inputs are a list of strings, or one column of text of a table. A string becomes a row of symbol codes, padded by -1: places in
 `alphabet` where that is given, else Unicode code points.
@@ -7,6 +7,7 @@ The inputs are a list of strings, or one column of text of a table. A string bec
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,41 +19,36 @@ from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive
 
 
-class AbstractText(AbstractKernel):
-    """A kernel on one column of text: variance * compare(x, x'), with `normalise=True` divided by sqrt(compare(x, x) compare(x', x')).
+class AbstractComparison(AbstractKernel):
+    """A kernel on one column of objects: variance * compare(x, x').
 
-    alphabet: the legal symbols, for example "acgt"; None: any. A string without anything to compare (the empty one) has variance 0.
+    normalise=True divides by sqrt(compare(x, x) compare(x', x')). An input with nothing to compare, such as the empty string, has
+    variance 0.
     """
 
     variance: Hyper = hyper(1.0, positive, kw_only=True)
-    alphabet: str | None = eqx.field(default=None, static=True, kw_only=True)
     normalise: bool = eqx.field(default=False, static=True, kw_only=True)
 
+    what: ClassVar[str] = "text"
+
     def __check_init__(self):
-        given = self.alphabet
-        if given is not None and not (isinstance(given, str) and 0 < len(given) == len(set(given))):
-            raise ParameterError(f"{type(self).__name__}.alphabet must be different symbols in one text, got {given!r}.")
         if not isinstance(self.normalise, bool):
             raise ParameterError(f"{type(self).__name__}.normalise must be True or False, got {self.normalise!r}.")
 
     @abc.abstractmethod
     def compare(self, A, B):
-        """What the strings have in common: (a, b) for encoded strings with a and b rows."""
+        """What the inputs have in common: (a, b) for encoded inputs with a and b rows."""
 
     @abc.abstractmethod
     def compare_same(self, A):
         """compare(x, x) for every row: (a,)."""
-
-    def encode(self, X):
-        """Codes (n, width) padded by -1."""
-        return padded([codes(text, self.alphabet, f"{type(self).__name__}.alphabet") for text in texts(X)])
 
     def reads_objects(self):
         return True
 
     def bind(self, d, names=None):
         if d != 1:
-            raise ParameterError(f"{type(self).__name__} reads one column of text; there are {d}: choose one with .on(...).")
+            raise ParameterError(f"{type(self).__name__} reads one column of {self.what}; there are {d}: choose one with .on(...).")
         return self
 
     def block(self, A, B):
@@ -71,12 +67,27 @@ class AbstractText(AbstractKernel):
         return jnp.where(same > 0, 1.0 / jnp.sqrt(jnp.where(same > 0, same, 1.0)), 0.0)
 
     def suggest(self, X, variance):
-        """The variance that gives these strings the variance of the targets on average."""
+        """The variance that gives these inputs the variance of the targets on average."""
         of_one = float(np.mean(np.asarray(self.diag(self.encode(X[:256])) / self.variance)))
         return self.with_values(variance=variance / (of_one or 1.0))
 
     def traits(self, d=1):
-        return Traits(beyond="returns to the mean for a string that has little in common with them")
+        return Traits(beyond="returns to the mean for an input that has little in common with them")
+
+
+class AbstractText(AbstractComparison):
+    """A kernel on one column of text. alphabet: the legal symbols, for example "acgt"; None: any."""
+
+    alphabet: str | None = eqx.field(default=None, static=True, kw_only=True)
+
+    def __check_init__(self):
+        given = self.alphabet
+        if given is not None and not (isinstance(given, str) and 0 < len(given) == len(set(given))):
+            raise ParameterError(f"{type(self).__name__}.alphabet must be different symbols in one text, got {given!r}.")
+
+    def encode(self, X):
+        """Codes (n, width) padded by -1."""
+        return padded([codes(text, self.alphabet, f"{type(self).__name__}.alphabet") for text in texts(X)])
 
 
 def check_whole(kernel, field: str, least: int, most: int | None = None) -> None:
@@ -90,12 +101,18 @@ def check_whole(kernel, field: str, least: int, most: int | None = None) -> None
 
 def texts(X) -> list[str]:
     """The strings of a list or of a table with one column."""
-    column = list(X) if isinstance(X, (list, tuple)) else list(np.asarray(X, dtype=object).reshape(-1))
-    if not column:
-        raise InputError("there are no strings: the list is empty.")
+    column = entries(X, "strings")
     for i, text in enumerate(column):
         if not isinstance(text, str):
             raise InputError(f"row {i} is {text!r}, of type {type(text).__name__}: a string kernel reads text.")
+    return column
+
+
+def entries(X, what: str) -> list:
+    """The objects of a list or of a table with one column."""
+    column = list(X) if isinstance(X, (list, tuple)) else list(X.reshape(-1))
+    if not column:
+        raise InputError(f"there are no {what}: the list is empty.")
     return column
 
 
@@ -124,6 +141,6 @@ def padded(sequences: list[np.ndarray], fill: int = -1) -> np.ndarray:
 
 
 def width(longest: int) -> int:
-    """`longest` rounded up to one of few widths, so that new data reuse compiled code: a multiple of 16, of n/8 to n/4 for long ones."""
+    """`longest` rounded up to one of few widths, so that new data reuse compiled code: at most 16 or a quarter more."""
     step = max(16, 2 ** ((longest - 1).bit_length() - 3)) if longest > 1 else 16
     return max(step, -(-longest // step) * step)

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from mercer.params import ParameterError, Parametrised
 
 
@@ -45,7 +47,7 @@ class Flags:
 
 
 def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
-    """Traits of a sum, or of a product: that inherits a length-scale or period that only one factor has, and vanishes with any."""
+    """Traits of a sum, or of a product: that inherits the length-scale of a single factor, a common period, and any forgetting."""
     parts = list(parts)
     smooth = [t.smoothness for t in parts]
     out = Traits(
@@ -63,7 +65,7 @@ def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
     return dataclasses.replace(
         out,
         lengthscale=_only(t.lengthscale for t in parts),
-        period=_only(t.period for t in parts),
+        period=_common(t.period for t in parts),
         beyond=returning or (said.pop() if len(said) == 1 else ""),
     )
 
@@ -71,6 +73,11 @@ def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
 def _only(values) -> Any:
     given = [v for v in values if v is not None]
     return given[0] if len(given) == 1 else None
+
+
+def _common(values) -> Any:
+    given = [v for v in values if v is not None]
+    return given[0] if given and all(np.array_equal(v, given[0]) for v in given) else None
 
 
 def columns_of(kernel, d: int | None = None) -> tuple[Any, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,6 +25,10 @@ class AbstractTransform(AbstractComposite):
     """One kernel, changed; written as a call."""
 
     kernel: AbstractKernel
+
+    def __check_init__(self):
+        if not isinstance(self.kernel, AbstractKernel):
+            raise ParameterError(f"{type(self).__name__}.kernel must be a kernel, got {self.kernel!r}.")
 
     @property
     def parts(self):
@@ -215,9 +220,10 @@ class Blurred(AbstractTransform):
         return jax.lax.scan(add, zero, tuple(map(jnp.asarray, pairs)))[0]
 
     def _blurred_se(self, d: int) -> SE:
-        l2, w2 = jnp.square(self.kernel.lengthscale), 2.0 * jnp.square(self.width)
+        inner: Any = self.kernel
+        l2, w2 = jnp.square(inner.lengthscale), 2.0 * jnp.square(self.width)
         amplitude = jnp.prod(jnp.broadcast_to(jnp.sqrt(l2 / (l2 + w2)), (d,)))
-        return SE(jnp.broadcast_to(jnp.sqrt(l2 + w2), (d,)), self.kernel.variance * amplitude)
+        return SE(jnp.broadcast_to(jnp.sqrt(l2 + w2), (d,)), inner.variance * amplitude)
 
     def traits(self, d=1):
         inner = self.kernel.traits(d)

@@ -20,9 +20,9 @@ def kernel(
 ) -> Any:  # fmt: skip
     """Covariance, sample paths and spectrum of a kernel, side by side. Returns the array of three Axes.
 
-    `X` (m, 1), or a vector, says where along the input `column` (the others are held at 0); by default a few length-scales or
-    periods. A kernel that is not stationary has its covariance with each of the inputs `at` (a few numbers) in the first panel and its
-    matrix in the third; of a stationary one they are the profile and the spectral density (or lines), per cycle per unit.
+    `X` (m, 1), or a vector, says where along the input `column` (the others are held at 0); default: a few length-scales or
+    periods. A kernel that is not stationary has its covariance with each of the inputs `at` (a few numbers) in the first panel
+    and its matrix in the third; of a stationary one they are the profile and the spectral density (or lines).
 
     >>> viz.kernel(kernels.Matern(nu=1.5, lengthscale=0.7))
     """
@@ -98,7 +98,7 @@ def _spectrum(kernel, x, table, ax, xlabel: str, d: int) -> None:
         ax.set_ylim(bottom=0)
     except SpectralError:
         ax.set_axis_off()
-        ax.text(0.5, 0.5, "no spectral density\nin closed form", ha="center", va="center", color=GREY, transform=ax.transAxes)
+        ax.text(0.5, 0.5, "no spectral density", ha="center", va="center", color=GREY, transform=ax.transAxes)
 
 
 def _lines(kernel, ax) -> None:

@@ -1,6 +1,7 @@
 """What more data can teach (GPML 5.2, Stein): denser on a fixed interval, or as dense on a growing one.
 
-An Ornstein-Uhlenbeck process of length-scale 1, variance 1, observed without noise: standard deviation over draws of the learned log length-scale.
+An Ornstein-Uhlenbeck process of length-scale 1, variance 1, observed without noise: standard deviation over draws of the
+learned log length-scale.
 On a fixed interval only the ratio variance / length-scale can be learned, however many data there are.
 """
 

@@ -26,8 +26,17 @@ def run(out=None, draws: int = 10) -> str:
             found[l].append([np.sqrt(kernel.variance), np.sqrt(noise), fit.posterior.log_evidence])
     published = {0.3: ("1.08", "0.00005"), 1.0: ("1", "0.1"), 3.0: ("1.16", "0.89")}
     rows = [[l, *published[l], *np.median(np.array(v), 0)] for l, v in found.items()]
-    header = ["length-scale (fixed)", "sigma_f published", "sigma_n published", "sigma_f, median", "sigma_n, median", "log evidence, median"]
+    header = [
+        "length-scale (fixed)",
+        "sigma_f published",
+        "sigma_n published",
+        "sigma_f, median",
+        "sigma_n, median",
+        "log evidence, median",
+    ]
     wins = np.mean([a[2] >= max(b[2], c[2]) for a, b, c in zip(found[1.0], found[0.3], found[3.0], strict=True)])
     text = ["# A fixed length-scale and the noise", "", table(header, rows), ""]
-    text.append(f"{draws} draws of 20 points (published: one draw). The true length-scale has the largest evidence in {wins:.0%} of them.")
+    text.append(
+        f"{draws} draws of 20 points (published: one draw). The true length-scale has the largest evidence in {wins:.0%} of them."
+    )
     return "\n".join(text)

@@ -1,7 +1,7 @@
 """SARCOS with ARD: hyperparameters by the evidence and by leave-one-out, on random subsets (GPML 5.4.3).
 
-The book (m = 1024 and 2048, 10 subsets each) prints no figures: the two give very similar scores, the evidence much quicker. Beside them the published
-subset-of-data rows of table 8.1.
+The book (m = 1024 and 2048, 10 subsets each) prints no figures: the two give very similar scores, the evidence much quicker.
+Beside them the published subset-of-data rows of table 8.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def run(out=None, sizes=(256, 512, 1024), repeats: int = 3) -> str:
             for seed in range(repeats):
                 chosen = np.random.default_rng(seed).choice(len(X), m, replace=False)
                 y = train.y[chosen] - offset
-                start = mc.Model(mc.GP(k.SE(np.full(21, 5.0), variance=float(y.var()))), mc.likelihoods.Gaussian(float(0.05 * y.var())))
+                start = mc.Model(
+                    mc.GP(k.SE(np.full(21, 5.0), variance=float(y.var()))), mc.likelihoods.Gaussian(float(0.05 * y.var()))
+                )
                 began = time.perf_counter()
                 fit = mc.fit(start, X[chosen], y, objective=objective, seed=seed)
                 seconds.append(time.perf_counter() - began)

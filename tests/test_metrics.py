@@ -66,9 +66,7 @@ def test_calibration_curve_of_true_and_overconfident_predictions():
     np.testing.assert_allclose(nominal, np.linspace(0.05, 0.95, 19), rtol=1e-14)
     np.testing.assert_allclose(empirical, nominal, atol=5e-4)
     _, overconfident = metrics.calibration_curve(z, 0.0, 0.5, levels=[0.5, 0.9])
-    np.testing.assert_allclose(
-        overconfident, [2 * stats.norm.cdf(0.5 * stats.norm.ppf(p)) - 1 for p in (0.75, 0.95)], atol=5e-4
-    )
+    np.testing.assert_allclose(overconfident, [2 * stats.norm.cdf(0.5 * stats.norm.ppf(p)) - 1 for p in (0.75, 0.95)], atol=5e-4)
 
 
 def test_pinball_is_least_at_the_quantile_and_half_the_absolute_error_at_the_median():
@@ -94,9 +92,7 @@ def test_report_agrees_with_its_parts():
     assert report["coverage_95"] == metrics.coverage(Y, lower, upper)
     assert report["interval_score_95"] == pytest.approx(metrics.interval_score(Y, lower, upper), rel=1e-12)
     # interval score = (two pinball losses) / (alpha/2), here with alpha = 0.05
-    assert report["pinball_025"] + report["pinball_975"] == pytest.approx(
-        report["interval_score_95"] * 0.025, rel=1e-12
-    )
+    assert report["pinball_025"] + report["pinball_975"] == pytest.approx(report["interval_score_95"] * 0.025, rel=1e-12)
     assert all(isinstance(value, float) for value in report.values())
 
 

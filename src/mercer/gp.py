@@ -41,11 +41,11 @@ class GP(AbstractPrior):
         """
         return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver)
 
-
     def extend(self, X, mean, covariance, Xs) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which follows the prior elsewhere.
 
-        Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_** - K_*'(K^-1 - K^-1 A K^-1) K_*.
+        Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_** - K_*'(K^-1 - K^-1
+        A K^-1) K_*.
         """
         objects = self.kernel.reads_objects()
         inputs, mean = prepare(X, mean, objects)
@@ -78,7 +78,7 @@ class Model(Parametrised):
         return Model(self.gp.bind(inputs), self.likelihood)
 
     def condition(self, X, y, inference=None, solver=None) -> Posterior:
-        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances; default exact and dense)."""
+        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances; default: exact, dense)."""
         inputs, y = prepare(X, y, self.gp.kernel.reads_objects())
         return posterior(self.bind(inputs), inputs, y, inference_by_name(inference), choose_solver(self, solver))
 

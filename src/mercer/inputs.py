@@ -80,7 +80,7 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
         return column, None
     if objects and isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
         return (X[:, None] if X.ndim == 1 else X).astype(object), None
-    if isinstance(X, np.ndarray) or isinstance(X, (list, tuple)) or type(X).__module__.startswith("jax"):
+    if isinstance(X, (np.ndarray, list, tuple)) or type(X).__module__.startswith("jax"):
         return _float(_array(X, name), name), None
     if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return _float(np.asarray(X), name), None

@@ -143,9 +143,7 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def calibration_curve(
-    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None
-) -> tuple[Array, Array]:
+def calibration_curve(y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None) -> tuple[Array, Array]:
     """Nominal against empirical coverage of the central intervals of N(mean, std²).
 
     `levels` lie strictly between 0 and 1 (default 0.05, 0.10, ... 0.95). Returns (levels, empirical coverage): a curve

@@ -20,7 +20,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-
 Hyper: TypeAlias = Any  # a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
 
 
@@ -68,9 +67,7 @@ class Constraint:
     def check(self, value: np.ndarray, where: str) -> None:
         if not np.all(np.isfinite(value)):
             raise ParameterError(f"{where} must be finite, got {value}.")
-        inside = (
-            (value >= self.lower) & (value <= self.upper) if self.closed else (value > self.lower) & (value < self.upper)
-        )
+        inside = (value >= self.lower) & (value <= self.upper) if self.closed else (value > self.lower) & (value < self.upper)
         if not np.all(inside):
             shown = np.array2string(value, formatter={"float_kind": lambda v: f"{v:.6g}"})
             raise ParameterError(f"{where} must be {self.name}, got {shown}.")
@@ -249,9 +246,7 @@ def replace_leaves(value, new: Mapping[str, Any]):
     """A copy of `value` with the named hyperparameters replaced (names as in `parameters`)."""
     unknown = set(new) - {p.name for p in parameters(value)}
     if unknown:
-        raise ParameterError(
-            f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}."
-        )
+        raise ParameterError(f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}.")
     return _rebuild(value, (), lambda name, leaf: new.get(name, leaf))
 
 

@@ -59,7 +59,9 @@ class Posterior:
         return self.latent_moments(Xs, variance=False)[0]
 
     def variance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Predictive variance (m,) of y, or of f with `latent=True`. `noise_variance` for Xs where the training noise was per datum."""
+        """Predictive variance (m,) of y, or of f with `latent=True`. `noise_variance` for Xs where the training noise was per
+        datum.
+        """
         mean, variance = self.latent_moments(Xs)
         assert variance is not None
         return variance if latent else self._likelihood(noise_variance).predict(mean, variance)[1]
@@ -153,7 +155,9 @@ class Posterior:
         return float(np.sum(1.0 - np.asarray(kappa) / np.asarray(self.state.sites.precision)))
 
     def components(self, Xs) -> list[Component]:
-        """Posterior of every additive term of the kernel at Xs, each with its own uncertainty. They sum to the latent mean (less m)."""
+        """Posterior of every additive term of the kernel at Xs, each with its own uncertainty. They sum to the latent mean (less
+        m).
+        """
         kernel = self.state.prior.kernel
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
         out = []

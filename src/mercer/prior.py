@@ -55,6 +55,4 @@ def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, size: int, seed) -
     return mean + u @ L.T
 
 
-
-
 __all__ = ["AbstractPrior", "as_mean", "sample_gaussian"]

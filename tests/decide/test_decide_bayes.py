@@ -35,9 +35,7 @@ def test_normal_normal_is_conjugate(normal):
     x = np.array([0.3, 1.1])
     exact = stats.norm.logpdf(x, mean, np.sqrt(variance))
     assert [normal.log_density(v) for v in x] == pytest.approx(exact, rel=1e-9)
-    np.testing.assert_allclose(
-        normal.log_posterior, stats.norm.logpdf(normal.nodes[0], mean, np.sqrt(variance)), atol=1e-8
-    )
+    np.testing.assert_allclose(normal.log_posterior, stats.norm.logpdf(normal.nodes[0], mean, np.sqrt(variance)), atol=1e-8)
 
 
 def test_beta_binomial_is_conjugate():
@@ -78,14 +76,10 @@ def test_two_and_three_parameters_against_closed_forms():
     n, mean = len(Y), Y.mean()
     shape_n = shape + n / 2
     rate_n = rate + 0.5 * ((Y - mean) ** 2).sum() + kappa * n * mean**2 / (2 * (kappa + n))
-    evidence = stats.multivariate_t.logpdf(
-        Y, np.zeros(n), rate / shape * (np.eye(n) + np.ones((n, n)) / kappa), df=2 * shape
-    )
+    evidence = stats.multivariate_t.logpdf(Y, np.zeros(n), rate / shape * (np.eye(n) + np.ones((n, n)) / kappa), df=2 * shape)
     bounds, support = {"mu": (-2, 4), "tau": (0, 12)}, {"tau": (0, np.inf)}
     two = grid_posterior(log_likelihood, log_prior, bounds, support=support, proper=True, vectorised=True)
-    three = grid_posterior(
-        log_likelihood, log_prior, bounds | {"z": (-6, 6)}, support=support, proper=True, vectorised=True
-    )
+    three = grid_posterior(log_likelihood, log_prior, bounds | {"z": (-6, 6)}, support=support, proper=True, vectorised=True)
     for posterior, tolerance in ((two, 1e-7), (three, 2e-4)):
         assert posterior.log_evidence == pytest.approx(evidence, abs=tolerance)
         assert posterior.mean["mu"] == pytest.approx(n * mean / (kappa + n), abs=tolerance)
@@ -126,9 +120,7 @@ def test_estimates_of_a_parameter_for_a_loss():
 
 
 def test_density_whose_mode_is_at_its_end():
-    posterior = grid_posterior(
-        lambda p: 0.0, lambda p: stats.beta.logpdf(p, 1, 3), {"p": (0, 1)}, support={"p": (0, 1)}
-    )
+    posterior = grid_posterior(lambda p: 0.0, lambda p: stats.beta.logpdf(p, 1, 3), {"p": (0, 1)}, support={"p": (0, 1)})
     assert optimal_prediction(posterior.marginal("p"), "zero-one").guess[0] == pytest.approx(0, abs=1e-6)
     assert posterior.mode["p"] == pytest.approx(0, abs=1e-8)
 
@@ -203,9 +195,7 @@ def test_transformed_density_keeps_its_moments_and_comes_back(transform, exact, 
     inverse = np.exp if transform == "log" else lambda x: 1 / (1 + np.exp(-x))
     on_xi = to_unconstrained(exact.logpdf, [transform])
     for power, expected in ((0, 1.0), (1, exact.mean()), (2, exact.moment(2))):
-        moment = integrate.quad(
-            lambda x, p=power: inverse(x) ** p * np.exp(on_xi(x)), *xi_range, epsabs=1e-12, limit=200
-        )
+        moment = integrate.quad(lambda x, p=power: inverse(x) ** p * np.exp(on_xi(x)), *xi_range, epsabs=1e-12, limit=200)
         assert moment[0] == pytest.approx(expected, rel=1e-8)
     back = to_constrained(on_xi, [transform])
     phi = np.array([0.1, 0.4, 0.9])

@@ -52,9 +52,7 @@ def test_gaussian_closed_forms():
 def test_mixture_against_adaptive_quadrature_and_minimisation(name):
     parameters, loss = LOSSES[name]
     guess, risk = optimal_prediction(SKEWED, name, **parameters)
-    brute = optimize.minimize_scalar(
-        lambda g: brute_risk(loss, g), bracket=(guess[0] - 1, guess[0] + 0.1, guess[0] + 1), tol=1e-10
-    )
+    brute = optimize.minimize_scalar(lambda g: brute_risk(loss, g), bracket=(guess[0] - 1, guess[0] + 0.1, guess[0] + 1), tol=1e-10)
     assert guess[0] == pytest.approx(brute.x, abs=1e-6)
     assert risk[0] == pytest.approx(brute.fun, rel=1e-9)
     assert expected_loss(SKEWED, 2.2, name, **parameters)[0] == pytest.approx(brute_risk(loss, 2.2), rel=1e-9)

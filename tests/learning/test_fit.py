@@ -174,7 +174,9 @@ def test_short_lengthscale_drives_the_noise_down_and_a_long_one_up():
 
 
 def test_denser_data_do_not_teach_what_wider_data_do():
-    """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser; on a growing one it is learned."""
+    """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser; on a growing one it is
+    learned.
+    """
     from experiments.asymptotics import spread
 
     fixed, growing = spread([16, 120], draws=12, growing=False), spread([16, 120], draws=12, growing=True)

@@ -49,9 +49,7 @@ def grid_posterior(
     True you vouch that it does so over its whole range, and the bounds may hold a part of it.
     """
     if not 1 <= len(bounds) <= 3:
-        raise ValueError(
-            f"A grid serves one to three parameters; got {len(bounds)}. Sample the posterior of a larger model."
-        )
+        raise ValueError(f"A grid serves one to three parameters; got {len(bounds)}. Sample the posterior of a larger model.")
     for name, (low, high) in bounds.items():
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ValueError(f"bounds[{name!r}] must be finite and ascending; got {(low, high)}.")
@@ -100,9 +98,7 @@ class GridPosterior:
     log_joint: LogDensity
 
     def __repr__(self) -> str:
-        estimates = ", ".join(
-            f"{n} = {m:.4g} ± {self.marginal(n).variance[0] ** 0.5:.2g}" for n, m in self.mean.items()
-        )
+        estimates = ", ".join(f"{n} = {m:.4g} ± {self.marginal(n).variance[0] ** 0.5:.2g}" for n, m in self.mean.items())
         return f"GridPosterior({estimates})"
 
     @cached_property
@@ -294,9 +290,7 @@ def to_constrained(log_density: LogDensity, transforms: Sequence[str], jacobian:
     return transformed
 
 
-def map_estimate(
-    log_density: LogDensity, start: Sequence[float], transforms: Sequence[str], jacobian: bool = False
-) -> Array:
+def map_estimate(log_density: LogDensity, start: Sequence[float], transforms: Sequence[str], jacobian: bool = False) -> Array:
     """The peak of a density of φ, searched on the unconstrained scale and given in units of φ.
 
     `jacobian=False` finds the peak of the density of φ itself, `jacobian=True` that of the density of ξ = h(φ), which
@@ -347,9 +341,7 @@ def _maximise(f: Callable[[Array], float], start: Array, step: Array) -> Array:
             result = minimize(lambda v: -f(start + step * v), u, method="Nelder-Mead", options=options | _PATIENCE)
         u = result.x
     if not result.success or np.any(np.abs(u) > 1e6):
-        raise ValueError(
-            f"No peak was found: the search ended at {(start + step * u).tolist()}. Is the density bounded?"
-        )
+        raise ValueError(f"No peak was found: the search ended at {(start + step * u).tolist()}. Is the density bounded?")
     return start + step * u
 
 

@@ -274,9 +274,7 @@ def minimise(f: Callable[[Array], Array], points: Array, at_ends: bool = False) 
     if at_ends:
         low, high = np.maximum(low, points.min(axis=0)), np.minimum(high, points.max(axis=0))
     elif np.isinf(low).any() or np.isinf(high).any():
-        raise ValueError(
-            "No guess near the predictive distribution is the best one: is the loss monotone in the guess?"
-        )
+        raise ValueError("No guess near the predictive distribution is the best one: is the loss monotone in the guess?")
     ratio = (np.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     f_left, f_right = f(left), f(right)
@@ -315,9 +313,7 @@ def _expectation(predictive: AbstractPredictive, g: Array, loss: Loss, smooth: b
             f"shape {values.shape}."
         )
     if not np.isfinite(values).all():
-        raise ValueError(
-            "loss(y_true, y_guess) is NaN or infinite for some y within reach of the predictive distribution."
-        )
+        raise ValueError("loss(y_true, y_guess) is NaN or infinite for some y within reach of the predictive distribution.")
     return np.sum(w * values, axis=0)
 
 

@@ -65,7 +65,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that order, whenever the model is used: this is
+    A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in `fit`, in that
+    order, whenever the model is used: this is
     scikit-learn's rule, and the error names the columns. Columns that do not vary have scale 1. Targets that do not vary (a single
     row, or all equal) teach nothing: hyperparameters keep their starting values, which for the default kernel are those of targets
     with standard deviation |y| (a single row) or 1e-6 |y| (all equal), so that the constant is predicted almost surely. With

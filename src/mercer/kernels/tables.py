@@ -18,7 +18,8 @@ _STEP = 1e-30
 def forward(function, analytic: bool = False):
     """function(theta, *data) of one number theta, its derivative carried along with the value: nothing is stored for the way back.
 
-    So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its value, and to any order. The
+    So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its value, and to any
+    order. The
     data are constants.
     analytic: sums and products only; then the derivative travels as an imaginary part (a complex step theta + i e, exact to
     rounding), which takes half as many arrays and half the time.

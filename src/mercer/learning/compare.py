@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.gp import Model, choose_solver
 from mercer.inference import by_name as inference_by_name
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
-from mercer.gp import Model, choose_solver
 
 
 class ModelEvidence(NamedTuple):
-    """log p(y | model) with the hyperparameters integrated out by Laplace's method, and the posterior sd of each (log) parameter."""
+    """log p(y | model) with the hyperparameters integrated out by Laplace's method, and the posterior sd of each log parameter."""
 
     log_evidence: float
     names: tuple[str, ...]

@@ -24,7 +24,8 @@ from mercer.params import flatten
 class Status:
     """How a fit ended.
 
-    `converged` is judged by the final gradient, not by the optimiser's word: it is small, or one more Newton step with the curvature
+    `converged` is judged by the final gradient, not by the optimiser's word: it is small, or one more Newton step with the
+    curvature
     the optimiser has learned promises less than 0.01 (`expected_gain`, in nats for the evidence).
     """
 
@@ -66,8 +67,10 @@ def fit(
 ) -> Fit:  # fmt: skip
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
-    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven guess;
-    `restarts=r` adds r random ones; the best result is kept. Lists of X and y are pooled: one set of hyperparameters for several data
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven
+    guess;
+    `restarts=r` adds r random ones; the best result is kept. Lists of X and y are pooled: one set of hyperparameters for
+    several data
     sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
     `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
 
@@ -94,7 +97,9 @@ def fit(
         recorder = Recorder(bar)
         best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations)
     if not np.isfinite(best.value):
-        value = problem.rule.run(problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen)  # raises with the cause
+        value = problem.rule.run(
+            problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen
+        )  # raises with the cause
         raise FloatingPointError(f"the objective is not finite at any start (evidence {value.log_evidence}).")
     problem.release()
     fitted = problem.flat.unflatten(best.vector)
@@ -130,7 +135,9 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     inputs, y = problem.data[0]
     guess = starts.data_driven(problem.model, inputs.values, y)
     rng = np.random.default_rng(seed)
-    models = {"given": problem.model, "data-driven": guess} | {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
+    models = {"given": problem.model, "data-driven": guess} | {
+        f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)
+    }
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
     best = Optimum(vectors["given"])  # of the full problem
     ends: dict[str, float] = {}

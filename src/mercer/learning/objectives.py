@@ -1,6 +1,7 @@
 """What learning maximises: the log evidence (5.8), leave-one-out and k-fold criteria (5.10-5.14), with exact gradients.
 
-An objective takes a rule's result and says its value and the bars to pull back; the rule turns those into derivatives by name. So each
+An objective takes a rule's result and says its value and the bars to pull back; the rule turns those into derivatives by name.
+So each
 works with every solver and with several data sets (the values add, GPML 5.4.3).
 """
 
@@ -29,7 +30,7 @@ class Objective:
 
 
 def by_name(name, n_folds: int = 10, seed: int = 0) -> Objective:
-    """"evidence", "loo" (log predictive probability), "loo-mse", "gcv" or "k-fold"."""
+    """ "evidence", "loo" (log predictive probability), "loo-mse", "gcv" or "k-fold"."""
     if isinstance(name, Objective):
         return name
     table = {
@@ -61,9 +62,7 @@ def loo_squared_error(result: Result) -> tuple[float, Bars]:
     """Minus the sum of squared leave-one-out errors: uses means only."""
     alpha, kappa = (x[:, 0] for x in result.state.dual())
     error = alpha / kappa
-    return float(-np.sum(error**2)), dict(
-        log_evidence_bar=0.0, alpha_bar=-2.0 * error / kappa, kappa_bar=2.0 * error**2 / kappa
-    )
+    return float(-np.sum(error**2)), dict(log_evidence_bar=0.0, alpha_bar=-2.0 * error / kappa, kappa_bar=2.0 * error**2 / kappa)
 
 
 def generalised_cross_validation(result: Result) -> tuple[float, Bars]:

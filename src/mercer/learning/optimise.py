@@ -1,6 +1,7 @@
 """Maximising an objective: L-BFGS-B on the host, coarse-to-fine, with the curvature learned where it is cheap.
 
-Large problems are first solved on a random subset. The Hessian there, by differences of the gradient, gives coordinates in which the
+Large problems are first solved on a random subset. The Hessian there, by differences of the gradient, gives coordinates in
+which the
 full problem is nearly round, so that few of its expensive evaluations are needed. Ctrl-C returns the best point so far.
 """
 
@@ -83,9 +84,7 @@ def maximise(
         box = [_box(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
-        result = minimize(
-            negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options
-        )
+        result = minimize(negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options)
     best.message = str(result.message)
     best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
     return best

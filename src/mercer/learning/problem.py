@@ -34,7 +34,9 @@ class Problem:
         return sum(y.shape[0] for _, y in self.data)
 
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
-        """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be factored."""
+        """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be
+        factored.
+        """
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
         if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
             return failed

@@ -12,7 +12,7 @@ IRRELEVANT = 100.0  # a length-scale this many times the range of its input says
 
 
 def summary(fit: Any) -> str:
-    """Table of hyperparameters with gradients and notes, then the evidence and the state of the optimiser and the linear algebra."""
+    """Table of hyperparameters with gradients and notes, then the evidence and the state of optimiser and linear algebra."""
     posterior = fit.posterior[0] if isinstance(fit.posterior, list) else fit.posterior
     rows = [("hyperparameter", "value", "gradient", "status", "note")]
     for p in parameters(fit.model):
@@ -37,8 +37,7 @@ def summary(fit: Any) -> str:
     s = fit.status
     lines.append(
         f"optimiser: {'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, {s.seconds:.2f} s, "
-        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
-        + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
+        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} " + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
     condition = condition_number(posterior.state)
     lines.append(f"linear algebra: condition number at least {condition:.1e}, jitter {posterior.state.jitter:.1g}")

@@ -1,6 +1,7 @@
 """Cholesky factors and the one jitter policy.
 
-A matrix that is not numerically positive definite gets jitter: a multiple of its mean diagonal from a short ladder, reported with the
+A matrix that is not numerically positive definite gets jitter: a multiple of its mean diagonal from a short ladder, reported
+with the
 result. When the ladder ends, the error names the likely cause. Nothing else in the library adds anything to a diagonal.
 """
 

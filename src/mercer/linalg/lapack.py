@@ -1,6 +1,7 @@
 """LAPACK and BLAS on sub-blocks of one buffer, with the GIL released.
 
-The routines are taken as C pointers from SciPy's `cython_lapack` and called through ctypes: in place, strided, and without holding the
+The routines are taken as C pointers from SciPy's `cython_lapack` and called through ctypes: in place, strided, and without
+holding the
 interpreter lock (SciPy's own wrappers hold it: no progress and no Ctrl-C during a long factorisation).
 
 Convention: a symmetric matrix lives in the *upper* triangle of a C-ordered array M, which LAPACK sees as the lower triangle of its

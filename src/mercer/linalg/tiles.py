@@ -1,6 +1,7 @@
 """Kernel matrices tile by tile: one compiled function serves every n.
 
-A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function, pulled back by `jax.vjp`, takes
+A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function, pulled back by
+`jax.vjp`, takes
 the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256 rows: small data do not pay for a large tile, and no
 other size is ever compiled.
 """
@@ -29,7 +30,9 @@ def rows(A: Any) -> int:
 
 
 class Panels:
-    """Encoded inputs cut into tiles of equal height (the last padded by repeating a row), on the device, ready for every tile function."""
+    """Encoded inputs cut into tiles of equal height (the last padded by repeating a row), on the device, ready for every tile
+    function.
+    """
 
     def __init__(self, A: Any, size: int):
         self.n, self.size = rows(A), size
@@ -70,7 +73,9 @@ class Panels:
 
 @functools.lru_cache(maxsize=512)
 def compiled(function, treedef):
-    """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds, values never recompile."""
+    """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds, values never
+    recompile.
+    """
 
     def run(leaves, *args):
         return function(jax.tree.unflatten(treedef, leaves), *args)

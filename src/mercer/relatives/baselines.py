@@ -87,9 +87,7 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
         inputs, targets = _training_data(self, X, y)
         scale, d = np.asarray(self.bandwidth, dtype=np.float64), inputs.shape[1]
         if scale.shape not in ((), (d,)) or not np.all(np.isfinite(scale) & (scale > 0)):
-            raise ValueError(
-                f"bandwidth must be positive: one number, or one for each of the {d} columns; got {self.bandwidth!r}."
-            )
+            raise ValueError(f"bandwidth must be positive: one number, or one for each of the {d} columns; got {self.bandwidth!r}.")
         if not callable(self.kernel) and self.kernel not in _KERNELS:
             raise ValueError(f"Unknown kernel {self.kernel!r}; use one of {', '.join(_KERNELS)}, or a function.")
         self.scale_, self.X_, self.y_ = scale, inputs, targets

@@ -152,4 +152,3 @@ class _Vector(AbstractMean):
 
     def value(self, X):
         return self.basis.features(X) @ self.weights
-

@@ -22,7 +22,8 @@ PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
 class Dense(AbstractSolver):
     """Exact Gaussian algebra with a Cholesky factor.
 
-    backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on accelerators) or "auto":
+    backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on accelerators) or
+    "auto":
     "jax" if any leaf is traced, else "lapack".
     """
 

@@ -1,6 +1,7 @@
 """The dense solver in pure JAX: inside jit, under vmap, on accelerators.
 
-Outside a trace, small n is padded to a bucket with sites of zero precision (exact: they add an identity block to B), so growing data
+Outside a trace, small n is padded to a bucket with sites of zero precision (exact: they add an identity block to B), so growing
+data
 reuse one compilation. The log normaliser has a `custom_jvp`, so Hessians and forward mode work and a gradient costs one inverse.
 """
 
@@ -34,10 +35,7 @@ def _log_normaliser_jvp(primals, tangents):
     residual = delta - K @ alpha
     variance = jnp.diagonal(K) - jnp.sum(jnp.square(jsl.solve_triangular(L, root[:, None] * K, lower=True)), 0)
     tangent = (
-        0.5 * jnp.sum((jnp.outer(alpha, alpha) - R) * dK)
-        - alpha @ ddelta
-        - residual @ dg
-        - 0.5 * (residual**2 + variance) @ dW
+        0.5 * jnp.sum((jnp.outer(alpha, alpha) - R) * dK) - alpha @ ddelta - residual @ dg - 0.5 * (residual**2 + variance) @ dW
     )
     return value, tangent
 
@@ -200,4 +198,3 @@ class JaxState(AbstractState):
             _, pull = jax.vjp(self.bare.kernel.encode, self.Xp)
             inputs_bar = self._out((X + pull(A)[0])[: self.n])
         return Cotangents(PriorBar(prior.kernel, prior.mean), sites, inputs_bar)
-

@@ -1,6 +1,7 @@
 """The part of a State that is the same for every host solver with one latent function: sites in, cotangents out.
 
-A concrete State knows how to multiply by K and R and how to take the cotangent of K to the kernel; the chain rule is written here once.
+A concrete State knows how to multiply by K and R and how to take the cotangent of K to the kernel; the chain rule is written
+here once.
 With b = R a, and N = I - R K:
 
     dR = -R dK R + N dW N'          A = K - K R K (posterior covariance),  dA = N' dK N - A dW A  (N' = I - K R)
@@ -93,7 +94,9 @@ class AbstractHostState(AbstractState):
         inputs=False, consume=False,
     ):  # fmt: skip
         n, ln = self.centre.shape[0], float(log_normaliser_bar)
-        u, v, a, k = (None if bar is None else np.asarray(bar, float).reshape(n) for bar in (mean_bar, var_bar, alpha_bar, kappa_bar))
+        u, v, a, k = (
+            None if bar is None else np.asarray(bar, float).reshape(n) for bar in (mean_bar, var_bar, alpha_bar, kappa_bar)
+        )
         residual = self.residual()
         t = None if u is None else u - self.apply(self.times_K(u[:, None]))[:, 0]
         b = None if a is None else self.apply(a[:, None])[:, 0]

@@ -1,6 +1,7 @@
 """The weight-space solver: kernels of finite rank p as Bayesian linear regression in p weights (2.1-2.12). n p^2 flops.
 
-K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W, R Psi = W Psi C^-1, posterior covariance Psi C^-1 Psi'.
+K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W, R Psi = W Psi C^-1, and the posterior
+covariance is Psi C^-1 Psi'.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ class WeightSpace(AbstractSolver):
 
     def factor(self, prior, X, sites, workspace=None):
         if prior.kernel.rank(X.shape[1]) is None:
-            raise SolverError(
-                f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use solver='dense'."
-            )
+            raise SolverError(f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use solver='dense'.")
         return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
 
     def cost(self, n, d, L=1):

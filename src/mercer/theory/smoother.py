@@ -40,7 +40,8 @@ def shrinkage(posterior: Any) -> Shrinkage:
 def equivalent_kernel(gp: Any, grid, n: int, noise_variance: float) -> np.ndarray:
     """Rows of the smoother matrix when n observations are smeared evenly over the grid (g, d): (g, g).
 
-    The idealised weight function of figure 2.6: K (K + noise g/n I)^-1, so that row i weighs the whole line for a prediction at grid[i].
+    The idealised weight function of figure 2.6: K (K + noise g/n I)^-1, so that row i weighs the whole line for a prediction at
+    grid[i].
     """
     inputs = as_inputs(grid, "grid")
     if n < 1 or noise_variance <= 0:

@@ -111,7 +111,7 @@ def show(outcome: Outcome) -> None:
 def cell(value: Any) -> str:
     """A table's entry."""
     if isinstance(value, float):
-        return f"{value:.2f}" if abs(value) >= 100 else f"{value:.4g}"
+        return f"{value:.2f}" if abs(value) >= 100 else f"{value:.3g}"
     return "-" if value is None else str(value)
 
 

@@ -144,18 +144,18 @@ def fit(run: Run) -> Outcome:
                 "first s": seconds[0],
                 "best s": min(seconds),
                 "median s": median(seconds),
-                "evaluations": last["evaluations"],
-                "log evidence": reached,
+                "evals": last["evaluations"],
+                "evidence": reached,
             }
         )
-    best = max((row["log evidence"] for row in outcome.rows), default=np.nan)
+    best = max((row["evidence"] for row in outcome.rows), default=np.nan)
     ours = outcome.raw.get("mercer")
     for row in outcome.rows:
-        row["below best"] = best - row["log evidence"]
-        row["times mercer"] = row["best s"] / ours["best"] if ours else None
+        row["nats below"] = best - row["evidence"]
+        row["ratio"] = row["best s"] / ours["best"] if ours else None
         if ours and row["library"] != "mercer":
             least = None if run.quick else 10.0 if row["library"] == "sklearn" else 4.0
-            outcome.checks.append(Check(f"times faster than {row['library']}", row["times mercer"], least=least))
+            outcome.checks.append(Check(f"times faster than {row['library']}", row["ratio"], least=least))
     if ours:
         outcome.checks.append(Check("nats below the best evidence", best - ours["log_evidence"], most=0.1))
     return outcome

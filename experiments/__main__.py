@@ -15,9 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("name", nargs="?", choices=names)
     parser.add_argument("--list", action="store_true", help="name the experiments")
-    parser.add_argument(
-        "--out", type=pathlib.Path, default=pathlib.Path("experiments/results"), help="folder for pictures and tables"
-    )
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs/results"), help="folder for pictures and tables")
     arguments = parser.parse_args()
     if arguments.list or arguments.name is None:
         for name in names:

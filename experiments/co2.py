@@ -67,6 +67,12 @@ def run(out=None) -> str:
     if out is not None:
         from mercer import viz
 
-        figure = viz.forecast(model, np.linspace(1958, 2026, 2000)[:, None], observed_later=(later.X[after], later.y[after])).figure
+        figure = viz.forecast(
+            model,
+            np.linspace(1958, 2026, 2000)[:, None],
+            observed_later=(later.X[after], later.y[after]),
+            xlabel="year",
+            ylabel="CO$_2$ / ppm",
+        ).figure
         figure.savefig(out / "co2.png", dpi=130)
     return "\n".join(text)

@@ -51,7 +51,7 @@ def without_relatives(posterior, related: np.ndarray) -> np.ndarray:
     for i, row in enumerate(related):
         I = np.flatnonzero(row)
         left_out = posterior.y[I] - np.linalg.solve(R[np.ix_(I, I)], posterior.state.alpha[I])
-        out[i] = left_out[I == i][0]
+        out[i] = left_out[np.searchsorted(I, i)]
     return out
 
 
@@ -82,16 +82,16 @@ def run(out=None) -> str:
         [
             "# Promoters",
             "",
-            f"Labels +1 and -1 of {len(y)} strings are taken as regression targets; all hyperparameters, the decay among them, are learned "
-            "by evidence; predictions are leave-one-out (5.12).",
+            f"Labels +1 and -1 of {len(y)} strings are taken as regression targets; all hyperparameters, the decay among them, are "
+            "learned by evidence; predictions are leave-one-out (5.12).",
             "",
             table(header, rows),
             "",
-            f"Published leave-one-out errors, of methods that know which place is which: {PUBLISHED}. The other kernels here see a string "
-            "as a bag of its parts.",
+            f"Published leave-one-out errors, of methods that know which place is which: {PUBLISHED}. Most kernels here do not: "
+            "they see a string as a bag of its parts.",
             "",
-            f"The strings are not independent: {count[0]} of the promoters and {count[1]} of the others share 12 letters in a row with "
-            "another string of their class, because the others were cut from one longer string with overlaps. Kernels that look for "
+            f"The strings are not independent: {count[0]} of the promoters and {count[1]} of the others share 12 letters in a row "
+            "with another string of their class (the others were cut from one longer string, with overlaps). Kernels that look for "
             "common parts profit from that; in the column 'without relatives' such strings are left out together.",
         ]
     )

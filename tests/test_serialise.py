@@ -41,6 +41,7 @@ EXAMPLES = {
     "kernels.Sum": lambda: k.SE(0.1) + k.Linear([1.0, 2.0]),
     "kernels.Product": lambda: k.SE(0.1) * k.Periodic(period=mc.fixed(1.0)),
     "kernels.Power": lambda: k.Linear() ** 2,
+    "kernels.Precomputed": lambda: k.Precomputed([[1.0, 0.5], [0.5, 1.0]]),
     "kernels.On": lambda: k.SE([1.0, 2.0]).on(0, "age"),
     "means.Function": lambda: means.Function(trend, "trend"),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),

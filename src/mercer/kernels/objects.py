@@ -161,10 +161,18 @@ def _store(function: Callable) -> _Store:
 
 
 class Matrix:
-    """An array that is part of a kernel's structure; equal only to itself."""
+    """An array that is part of a kernel's structure; equal to another of the same bits."""
 
     def __init__(self, values):
         self.values = np.array(values, dtype=np.float64)
+        self.values.setflags(write=False)
+        self._hash = hash((self.values.shape, self.values.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        return self is other or (isinstance(other, Matrix) and np.array_equal(self.values, other.values))
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self.values, dtype=dtype, copy=copy)

@@ -1,5 +1,6 @@
 """Relatives of Gaussian processes, and the plain methods they are measured against."""
 
 from mercer.relatives.baselines import LinearRegression, NadarayaWatson
+from mercer.relatives.kernel_pca import KernelPCA
 
-__all__ = ["LinearRegression", "NadarayaWatson"]
+__all__ = ["KernelPCA", "LinearRegression", "NadarayaWatson"]

@@ -1,5 +1,35 @@
-"""Theory made visible: GP regression as a linear smoother, its equivalent kernel, its spectral shrinkage."""
+"""Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage; eigenfunctions of kernels."""
 
+from mercer.theory.eigen import (
+    AbstractExpansion,
+    Nystrom,
+    eigenfunctions,
+    normal_nodes,
+    product_nodes,
+    sampled_eigenvalues,
+    uniform_nodes,
+)
+from mercer.theory.eigen_exact import GaussianSE, UniformOU, ou_on_interval, se_under_gaussian
 from mercer.theory.smoother import Shrinkage, equivalent_kernel, shrinkage
+from mercer.theory.spectrum import Decay, Degeneracy, degeneracy, spectrum_decay
 
-__all__ = ["Shrinkage", "equivalent_kernel", "shrinkage"]
+__all__ = [
+    "AbstractExpansion",
+    "Decay",
+    "Degeneracy",
+    "GaussianSE",
+    "Nystrom",
+    "Shrinkage",
+    "UniformOU",
+    "degeneracy",
+    "eigenfunctions",
+    "equivalent_kernel",
+    "normal_nodes",
+    "ou_on_interval",
+    "product_nodes",
+    "sampled_eigenvalues",
+    "se_under_gaussian",
+    "shrinkage",
+    "spectrum_decay",
+    "uniform_nodes",
+]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mercer import kernels as k
-from mercer.kernels.regularity import numerical_smoothness
+from mercer.kernels.differentiability import numerical_smoothness
 from mercer.kernels.traits import Traits, columns_of
 from mercer.params import ParameterError, fixed
 

@@ -129,7 +129,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _kernel(self) -> AbstractKernel | None:
         if isinstance(self.kernel, str):
-            from mercer.kernels.parse import parse
+            from mercer.kernels.reader import parse
 
             return parse(self.kernel)
         if self.kernel is not None and not isinstance(self.kernel, AbstractKernel):

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.kernels.algebra import Scale, Sum
 from mercer.kernels.base import AbstractKernel
-from mercer.kernels.regularity import MOST, numerical_smoothness, upcrossings
+from mercer.kernels.differentiability import MOST, numerical_smoothness, upcrossings
 from mercer.kernels.traits import Traits, columns_of
 from mercer.params import ParameterError
 

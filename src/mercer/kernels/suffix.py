@@ -75,18 +75,21 @@ class SuffixAutomaton:
 
 def matches_by_length(weights, A, B) -> np.ndarray:
     """sum over s of weights[|s| - 1] (count of s in x) (count of s in x') for the rows of two tables padded by -1: (a, b)."""
-    right = _sequences(B)
-    return np.array([[shared(other) for other in right] for shared in _comparers(weights, _sequences(A))])
+    (left, rows), (right, columns) = _sequences(A), _sequences(B)
+    found = np.array([[shared(other) for other in right] for shared in _comparers(weights, left)])
+    return found[np.ix_(rows, columns)]
 
 
 def own_matches_by_length(weights, A) -> np.ndarray:
     """The same of every row with itself: (a,)."""
-    left = _sequences(A)
-    return np.array([shared(own) for shared, own in zip(_comparers(weights, left), left, strict=True)])
+    left, rows = _sequences(A)
+    return np.array([shared(own) for shared, own in zip(_comparers(weights, left), left, strict=True)])[rows]
 
 
-def _sequences(A) -> list[list[int]]:
-    return [row[row >= 0].tolist() for row in np.asarray(A)]
+def _sequences(A) -> tuple[list[list[int]], np.ndarray]:
+    """The different sequences of a table, and which one stands in each row."""
+    different, place = np.unique(np.asarray(A), axis=0, return_inverse=True)
+    return [row[row >= 0].tolist() for row in different], place.reshape(-1)
 
 
 def _comparers(weights, sequences):

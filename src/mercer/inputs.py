@@ -74,6 +74,8 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
     if isinstance(X, dict):
         names = _unique(X, name)
         return _stack([_array(X[c], f"column {c!r} of {name}") for c in X], names, name, objects), names
+    if objects and isinstance(X, (list, tuple)) and len(X) == 0:
+        raise InputError(f"{name} is empty: give at least one row.")
     if objects and isinstance(X, (list, tuple)) and not all(isinstance(x, (int, float, np.ndarray, list)) for x in X):
         column = np.empty((len(X), 1), dtype=object)
         column[:, 0] = X

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.linalg.lapack import symmetrise
+
 SIZES = (64, 128, 256)
 IN_FLIGHT = 16  # tiles being computed at once: JAX runs them on all cores while the host copies finished ones
 
@@ -108,7 +110,12 @@ def _diag(kernel, A):
 def matrix(kernel, A, B, size: int | None = None) -> np.ndarray:
     """The covariance matrix (a, b), C-ordered."""
     size = size or tile_size(max(rows(A), rows(B)))
-    left, right = Panels(A, size), Panels(B, size)
+    left = Panels(A, size)
+    if B is A:
+        out = np.empty((left.n, left.n))
+        upper(kernel, left, np.ones(left.n), out)
+        return symmetrise(out)
+    right = Panels(B, size)
     out = np.empty((left.n, right.n))
     rectangle(kernel, left, right, out)
     return out

@@ -8,8 +8,8 @@ from scipy import special
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.kernels.hankel import hankel
 from mercer.kernels.differentiability import numerical_smoothness
+from mercer.kernels.hankel import hankel
 from mercer.kernels.spectral import density
 from mercer.params import ParameterError, param
 

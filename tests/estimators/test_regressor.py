@@ -104,8 +104,8 @@ def test_units_do_not_matter():
 def test_priors_written_for_standardised_data_are_carried_to_the_units():
     Z = (X - X.mean(0)) / X.std(0)
     kernel, units = defaults.default_kernel(Z, 1.0), defaults.default_kernel(X, Y.std())
-    np.testing.assert_allclose(kernel.lengthscale, np.sqrt(3.0), rtol=1e-12)
-    np.testing.assert_allclose(units.lengthscale, np.sqrt(3.0) * X.std(0), rtol=1e-12)
+    np.testing.assert_allclose(kernel.lengthscale, 3**0.25, rtol=1e-12)
+    np.testing.assert_allclose(units.lengthscale, 3**0.25 * X.std(0), rtol=1e-12)
     prior, carried = dict(kernel.info)["lengthscale"].prior, dict(units.info)["lengthscale"].prior
     assert prior.priors[0].mu == pytest.approx(np.sqrt(2) + np.log(3) / 2) and prior.priors[0].sigma == pytest.approx(np.sqrt(3))
     at = np.array([0.3, 1.0, 4.0])

@@ -27,12 +27,13 @@ ROUNDING = 8 * float(np.finfo(float).eps)
 def default_kernel(X: np.ndarray, scale: float) -> Matern:
     """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`.
 
-    In units of each column's standard deviation the length-scales start at sqrt(d) with prior LogNormal(sqrt 2 + log(d)/2,
-    sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely.
+    In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2, sqrt 3): distances
+    between random points grow as sqrt(d), and so do the length-scales thought likely. They start at d^1/4, where the data-driven
+    start of any kernel is, so that these two are one.
     """
     spread, d = column_scales(X), X.shape[1]
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
-    lengthscale = param(math.sqrt(d) * spread, prior=Each((one,) * d).scaled(spread))
+    lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
     return Matern(lengthscale, param(scale**2, prior=VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
 
 

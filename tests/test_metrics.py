@@ -108,7 +108,7 @@ def test_information_baseline_of_usps_3_against_5():
 
 def test_error_reject_curve_by_hand():
     proba = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.6, 0.4]])
-    threshold, rejected, error = metrics.error_reject_curve(["a", "a", "b", "b"], proba)
+    threshold, rejected, error, _ = metrics.error_reject_curve(["a", "a", "b", "b"], proba)
     np.testing.assert_allclose(threshold, [0.6, 0.7, 0.9])
     np.testing.assert_allclose(rejected, [0, 0.5, 0.75])
     np.testing.assert_allclose(error, [0.5, 0, 0])

@@ -123,7 +123,7 @@ PAGES = {
 
 def kernel_of(code: str):
     own = {f.__name__: f for f in (slow, bumps, growth, sinh)} | {"np": np, "gram": GRAM}
-    return eval(code, {"__builtins__": {}}, vars(kernels) | own)
+    return eval(code, {"__builtins__": {}}, {name: getattr(kernels, name) for name in kernels.__all__} | own)
 
 
 def picture(kernel, where) -> Image.Image:

@@ -48,7 +48,7 @@ class GP(AbstractPrior):
         A K^-1) K_*.
         """
         objects = self.kernel.reads_objects()
-        inputs, mean = prepare(X, mean, objects)
+        inputs, mean = prepare(Model(self), X, mean)
         test = as_inputs(Xs, "Xs", inputs.names, objects)
         K, cross = self.kernel(inputs), self.kernel(inputs, test)
         L, _ = cholesky(K)
@@ -61,45 +61,77 @@ class GP(AbstractPrior):
 class Model(Parametrised):
     """A GP and a likelihood: everything that is needed to condition on data, and everything that can be learned.
 
+    A likelihood of several latent functions takes a tuple of GPs, one for each; a single GP is then shared by all of them.
+
     >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
+    >>> model = Model((GP(kernels.SE()), GP(kernels.SE(3.0))), likelihoods.Heteroscedastic())
     """
 
-    gp: AbstractPrior = eqx.field(metadata={"transparent": True})
+    gp: Any = eqx.field(metadata={"transparent": True})
     likelihood: AbstractLikelihood = Gaussian()
 
     def __check_init__(self):
-        if not isinstance(self.gp, AbstractPrior):
-            raise TypeError(f"a Model needs a GP first, got {type(self.gp).__name__}: mercer.Model(mercer.GP(kernel), likelihood).")
+        gps = self.gp if isinstance(self.gp, tuple) else (self.gp,)
+        for gp in gps:
+            if not isinstance(gp, AbstractPrior):
+                raise TypeError(f"a Model needs a GP first, got {type(gp).__name__}: mercer.Model(mercer.GP(kernel), likelihood).")
         if not isinstance(self.likelihood, AbstractLikelihood):
             raise TypeError(f"a Model needs a likelihood, got {type(self.likelihood).__name__}.")
+        latents = self.likelihood.latents
+        if isinstance(self.gp, tuple) and len(gps) != latents:
+            raise ValueError(
+                f"{type(self.likelihood).__name__} has {latents} latent function{'s' * (latents > 1)}, but {len(gps)} GPs were given."
+            )
+        if latents > 1 and any(gp.basis is not None for gp in gps):
+            raise ValueError("basis functions go with one latent function; with several, add a linear kernel instead.")
+
+    @property
+    def priors(self) -> Any:
+        """What a solver takes: the GP, or a tuple with one for each latent function."""
+        latents = self.likelihood.latents
+        return self.gp if latents == 1 or isinstance(self.gp, tuple) else (self.gp,) * latents
+
+    @property
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        return tuple(gp.kernel for gp in (self.gp if isinstance(self.gp, tuple) else (self.gp,)))
+
+    def reads_objects(self) -> bool:
+        """Whether inputs may be strings or other objects."""
+        return any(kernel.reads_objects() for kernel in self.kernels)
 
     def bind(self, inputs: Inputs) -> Model:
         """The same model for these inputs: names of columns resolved, lengths of vectors checked."""
-        return Model(self.gp.bind(inputs), self.likelihood)
+        gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
+        return Model(gp, self.likelihood)
 
     def condition(self, X, y, inference=None, solver=None) -> Posterior:
-        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances; default: exact, dense)."""
-        inputs, y = prepare(X, y, self.gp.kernel.reads_objects())
-        return posterior(self.bind(inputs), inputs, y, inference_by_name(inference), choose_solver(self, solver))
+        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
+
+        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense.
+        """
+        inputs, y = prepare(self, X, y)
+        rule = inference_by_name(inference, self.likelihood)
+        return posterior(self.bind(inputs), inputs, y, rule, choose_solver(self, solver))
 
 
-def prepare(X, y, objects: bool = False) -> tuple[Inputs, np.ndarray]:
-    """Checked inputs and targets; at least one row."""
-    inputs = as_inputs(X, objects=objects)
+def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
+    """Checked inputs, and targets as the likelihood encodes them; at least one row."""
+    inputs = as_inputs(X, objects=model.reads_objects())
     if inputs.values.shape[0] == 0:
         raise ValueError("X has no rows: conditioning needs at least one datum.")
-    return inputs, as_targets(y, inputs.values.shape[0])
+    return inputs, model.likelihood.targets(as_targets(y, inputs.values.shape[0]))
 
 
 def choose_solver(model: Model, solver):
     base = solver_by_name(solver)
-    return WithBasis(base) if model.gp.basis is not None and not isinstance(base, WithBasis) else base
+    basis = None if isinstance(model.gp, tuple) else model.gp.basis
+    return WithBasis(base) if basis is not None and not isinstance(base, WithBasis) else base
 
 
 def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
     """Run a rule on prepared data."""
     result = rule.run(model, inputs.values, y, solver, workspace)
-    return Posterior(model, inputs, y, result.state, result.log_evidence, result.notes, leave_one_out)
+    return Posterior(model, inputs, y, result.state, result.log_evidence, result.notes, leave_one_out, result.status)
 
 
 def as_model(model, noise_variance=None) -> Model:
@@ -123,8 +155,8 @@ def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, 
     >>> gradient["kernel.lengthscale"]
     """
     model = as_model(model, noise_variance)
-    inputs, y = prepare(X, y, model.gp.kernel.reads_objects())
+    inputs, y = prepare(model, X, y)
     model = model.bind(inputs)
-    rule = inference_by_name(inference)
+    rule = inference_by_name(inference, model.likelihood)
     result = rule.run(model, inputs.values, y, choose_solver(model, solver))
     return result.log_evidence, rule.gradient(model, y, result, consume=True)

@@ -6,12 +6,15 @@ deviation of the predictive distribution of *observations*, noise included.
 
     >>> report = regression_report(y_test, mean, std, y_train)
     >>> report["smse"], report["msll"]
+
+Scores of class probabilities `proba` (n, C) take labels of any kind; see `information`.
 """
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -181,32 +184,161 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
 # --- class probabilities
 
 
+class Reliability(NamedTuple):
+    """Of the cases in each bin: mean claimed probability, fraction that came true, number of cases."""
+
+    claimed: Array
+    observed: Array
+    cases: NDArray[np.intp]
+
+
+class ErrorReject(NamedTuple):
+    """What is left when cases that score below each threshold are refused; the first entry refuses nothing."""
+
+    threshold: Array
+    rejected: Array
+    error: Array
+    information: Array
+
+
+def classification_report(
+    y: ArrayLike, proba: ArrayLike, y_train: ArrayLike | None = None, *, classes: ArrayLike | None = None
+) -> dict[str, float]:
+    """All scores of predicted class probabilities; arguments as in `information`."""
+    names = _names(y, y_train, classes)
+    index, p = _labels(y, proba, names)
+    return {
+        "error_rate": error_rate(index, p.argmax(axis=1)),
+        "log_loss": log_loss(y, p, classes=names),
+        "information": information(y, p, y_train, classes=names),
+        "brier": brier(y, p, classes=names),
+        "calibration_error": expected_calibration_error(y, p, classes=names),
+    }
+
+
+def error_rate(y: ArrayLike, predicted: ArrayLike) -> float:
+    """Fraction of cases whose predicted label is not the true one; both (n,), of any kind of label."""
+    labels, guesses = np.asarray(y), np.asarray(predicted)
+    if labels.ndim != 1 or labels.shape != guesses.shape or labels.size == 0:
+        raise ValueError(f"y and predicted must be labels of shape (cases,), at least one; got {labels.shape} and {guesses.shape}.")
+    if (labels.dtype.kind in "OUS") != (guesses.dtype.kind in "OUS"):
+        raise ValueError(f"y has labels such as {labels[0]!r} but predicted has {guesses[0]!r}; they must be of the same kind.")
+    return float(np.mean(labels != guesses))
+
+
+def log_loss(y: ArrayLike, proba: ArrayLike, *, classes: ArrayLike | None = None, log: bool = False) -> float:
+    """Average of -log p(y*|x*, D) in nats; lower is better. Arguments as in `information`."""
+    return -float(np.mean(_log_probability(y, proba, _names(y, None, classes), log)[1]))
+
+
+def information(
+    y: ArrayLike,
+    proba: ArrayLike,
+    y_train: ArrayLike | None = None,
+    *,
+    classes: ArrayLike | None = None,
+    log: bool = False,
+) -> float:
+    """What the predictions tell about the labels, in bits per case: average log₂ p(y*|x*, D) above a baseline.
+
+    With `y_train` the baseline is the frequency of the label among the training labels (GPML 3.76), and the most that
+    can be reached is `information_baseline(y, y_train)`. Without it the baseline is a guess among the C classes,
+    log₂ 1/C: for two classes 1 is certain and right, 0 a coin flip (Kuss 6.12). Negative is worse than the baseline.
+
+    `proba` (n, C) has a column for each of `classes`, by default the sorted labels of `y_train`, else of `y`; for two
+    classes (n,) probabilities of the second also serve. With `log=True` these are natural logarithms of probabilities,
+    which keep apart the mistakes of models too certain for probabilities (1e-400 is 0, and then the score is -inf).
+
+        >>> information([1, 1, -1], [0.9, 0.6, 0.2])           # P(y = 1); above a coin flip
+        >>> information(y, model.predict_proba(X), y_train)    # above the training frequencies
+    """
+    names = _names(y, y_train, classes)
+    index, logs = _log_probability(y, proba, names, log)
+    return float(np.mean(logs / math.log(2) - _baseline(index, y_train, names)))
+
+
 def information_bits(y: ArrayLike, proba: ArrayLike, y_train: ArrayLike) -> float:
-    """Test information about the labels, in bits per case (GPML 3.76): 0 for class frequencies, positive when better.
+    """`information` above the training frequencies (GPML 3.76)."""
+    return information(y, proba, y_train)
 
-    The average log₂ probability of the true labels, less the average log₂ of their frequency among the training labels.
-    `proba` (n, C) has a column per class, in the sorted order of the labels in `y_train`.
+
+def information_baseline(y: ArrayLike, y_train: ArrayLike) -> float:
+    """Bits per case that are missing when only the training frequencies of the labels are known (GPML 3.76).
+
+    The average of -log₂ frequency over the test labels y: what a perfect classifier scores in `information`.
     """
-    classes, counts = np.unique(np.asarray(y_train), return_counts=True)
-    index, p = _labels(y, proba, classes)
-    frequency = counts / counts.sum()
-    with np.errstate(divide="ignore"):
-        information = np.log2(p[np.arange(len(p)), index])
-    return float(np.mean(information - np.log2(frequency[index])))
+    names = _names(y, y_train, None)
+    return -float(np.mean(_baseline(_columns(y, names), y_train, names)))
 
 
-def error_reject_curve(y: ArrayLike, proba: ArrayLike, classes: ArrayLike | None = None) -> tuple[Array, Array, Array]:
-    """Error rate when cases whose largest class probability is below a threshold are left undecided.
+def brier(y: ArrayLike, proba: ArrayLike, *, classes: ArrayLike | None = None) -> float:
+    """Brier score, the average of Σ_c (p_c - 1[y = c])²: 0 is perfect, 2 is certain and wrong.
 
-    Returns (threshold, rejected fraction, error rate among the rest), one entry for each distinct confidence,
-    ascending. `classes` names the columns of `proba`; by default the sorted labels in y.
+    For two classes it is twice the mean square of P(second) - 1[y = second].
     """
-    index, p = _labels(y, proba, np.unique(np.asarray(y)) if classes is None else np.asarray(classes))
-    order = np.argsort(p.max(axis=1), kind="stable")
-    confidence, wrong = p.max(axis=1)[order], (p.argmax(axis=1) != index)[order]
-    threshold, first = np.unique(confidence, return_index=True)
+    index, p = _labels(y, proba, _names(y, None, classes))
+    return float(np.mean(np.sum((p - np.eye(p.shape[1])[index]) ** 2, axis=1)))
+
+
+def reliability_curve(
+    y: ArrayLike, proba: ArrayLike, bins: int = 10, *, label: Any = None, classes: ArrayLike | None = None
+) -> Reliability:
+    """Claimed against observed: how often do predictions made with probability p come true?
+
+    The unit interval is cut in `bins` equal parts; empty ones are left out. The probability is that of the likeliest
+    class, or of the class `label` if one is given. On the diagonal, claimed = observed, the probabilities can be
+    taken at their word; below it they claim too much.
+    """
+    if not bins >= 1:
+        raise ValueError(f"bins must be at least 1; got {bins!r}.")
+    names = _names(y, None, classes)
+    index, p = _labels(y, proba, names)
+    column = p.argmax(axis=1) if label is None else np.broadcast_to(_columns([label], names), len(p))
+    claimed, true = p[np.arange(len(p)), column], column == index
+    part = np.minimum((claimed * bins).astype(int), bins - 1)
+    count = np.bincount(part, minlength=bins)
+    full = count > 0
+    claimed, observed = (np.bincount(part, weights=values, minlength=bins)[full] / count[full] for values in (claimed, true))
+    return Reliability(claimed, observed, count[full])
+
+
+def expected_calibration_error(
+    y: ArrayLike, proba: ArrayLike, bins: int = 10, *, label: Any = None, classes: ArrayLike | None = None
+) -> float:
+    """Distance between claimed and observed of `reliability_curve`, averaged over cases: 0 when calibrated."""
+    curve = reliability_curve(y, proba, bins, label=label, classes=classes)
+    return float(np.average(np.abs(curve.claimed - curve.observed), weights=curve.cases))
+
+
+def error_reject_curve(
+    y: ArrayLike,
+    proba: ArrayLike,
+    classes: ArrayLike | None = None,
+    *,
+    by: str | ArrayLike = "largest",
+    y_train: ArrayLike | None = None,
+) -> ErrorReject:
+    """Error rate and information of the cases that remain when the doubtful ones are left undecided (GPML §3.7).
+
+    `by` says which are doubtful: those whose "largest" class probability, or whose "gap" between the two largest, is
+    below a threshold; or any score (n,), for instance minus the distance to the nearest training case. Returns
+    (threshold, rejected fraction, error rate, information in bits of the rest), one entry for each distinct score,
+    ascending. `classes` and `y_train` as in `information`.
+
+        >>> curve = error_reject_curve(y, proba, by="gap")
+        >>> plt.step(100 * curve.rejected, 100 * curve.error)
+    """
+    names = _names(y, y_train, classes)
+    index, logs = _log_probability(y, proba, names, log=False)
+    p = _labels(y, proba, names)[1]
+    bits = logs / math.log(2) - _baseline(index, y_train, names)
+    score = _score(p, by)
+    order = np.argsort(score, kind="stable")
+    wrong = p.argmax(axis=1) != index
+    threshold, first = np.unique(score[order], return_index=True)
     kept = len(p) - first
-    return threshold, first / len(p), np.cumsum(wrong[::-1])[::-1][first] / kept
+    error, rest = (np.cumsum(values[order][::-1])[::-1][first] / kept for values in (wrong, bits))
+    return ErrorReject(threshold, first / len(p), error, rest)
 
 
 # --- checks and helpers
@@ -244,20 +376,76 @@ def _intervals(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Array,
     return y, lower, upper
 
 
-def _labels(y: ArrayLike, proba: ArrayLike, classes: NDArray) -> tuple[NDArray[np.intp], Array]:
-    """Column of `proba` that belongs to each label, and the checked probabilities."""
-    labels, p = np.asarray(y), _finite("proba", proba)
-    if labels.ndim != 1 or p.shape != (len(labels), len(classes)):
-        raise ValueError(
-            f"proba must have shape (cases, classes) = ({labels.size}, {len(classes)}); got {p.shape}. "
-            f"The classes are {list(classes)}."
-        )
-    if np.any(p < 0) or not np.allclose(p.sum(axis=1), 1, rtol=0, atol=1e-6):
-        raise ValueError("Every row of proba must be non-negative and sum to 1.")
-    match = labels[:, None] == classes
+def _names(y: ArrayLike, y_train: ArrayLike | None, classes: ArrayLike | None) -> NDArray:
+    """The labels that the columns of `proba` stand for."""
+    if classes is None:
+        return np.unique(np.asarray(y if y_train is None else y_train))
+    names = np.asarray(classes)
+    if names.ndim != 1 or len(np.unique(names)) != names.size:
+        raise ValueError(f"classes must be a list of different labels; got {classes!r}.")
+    return names
+
+
+def _columns(y: ArrayLike, names: NDArray) -> NDArray[np.intp]:
+    """The column that belongs to each label."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.size == 0:
+        raise ValueError(f"y must be labels of shape (cases,), at least one; got shape {labels.shape}.")
+    match = labels[:, None] == names
     if not match.any(axis=1).all():
-        raise ValueError(f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(classes)}.")
-    return match.argmax(axis=1), p
+        raise ValueError(f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(names)}.")
+    return match.argmax(axis=1)
+
+
+def _labels(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool = False) -> tuple[NDArray[np.intp], Array]:
+    """Column of `proba` that belongs to each label, and the checked (n, C) probabilities or their logarithms."""
+    index, p = _columns(y, names), _finite("proba", proba, may_be_infinite=log)
+    if p.ndim == 1 and len(names) == 2:
+        if np.any((p > 0) if log else (p < 0) | (p > 1)):
+            raise ValueError("proba must lie between 0 and 1 (its logarithm below 0).")
+        with np.errstate(divide="ignore"):
+            p = np.column_stack([np.log(-np.expm1(p)) if log else 1 - p, p])
+    if p.shape != (len(index), len(names)):
+        raise ValueError(
+            f"proba must have shape (cases, classes) = ({len(index)}, {len(names)}); got {p.shape}. "
+            f"The classes are {list(names)}: if there are others, name all with classes=."
+        )
+    total = (np.exp(p) if log else p).sum(axis=1)
+    if (not log and np.any(p < 0)) or not np.allclose(total, 1, rtol=0, atol=1e-6):
+        raise ValueError("Every row of proba must be non-negative and sum to 1.")
+    return index, p
+
+
+def _log_probability(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool) -> tuple[NDArray[np.intp], Array]:
+    """Column of each label, and the natural logarithm of the probability it was given."""
+    index, p = _labels(y, proba, names, log)
+    chosen = p[np.arange(len(p)), index]
+    with np.errstate(divide="ignore"):
+        return index, chosen if log else np.log(chosen)
+
+
+def _baseline(index: NDArray[np.intp], y_train: ArrayLike | None, names: NDArray) -> Array:
+    """log₂ of what the baseline gives to each label: its training frequency, or one in as many as there are classes."""
+    if y_train is None:
+        return np.full(len(index), -math.log2(len(names)))
+    frequency = np.bincount(_columns(y_train, names), minlength=len(names)) / np.size(y_train)
+    if np.any(frequency[index] == 0):
+        unseen = names[index][frequency[index] == 0][0]
+        raise ValueError(f"Label {unseen!r} is in y but not in y_train: its training frequency, the baseline, is zero.")
+    return np.log2(frequency[index])
+
+
+def _score(p: Array, by: str | ArrayLike) -> Array:
+    """How sure each case is: larger is surer."""
+    if isinstance(by, str):
+        if by not in ("largest", "gap"):
+            raise ValueError(f'by must be "largest", "gap" or a score for each case; got {by!r}.')
+        top = np.sort(p, axis=1)
+        return top[:, -1] if by == "largest" else top[:, -1] - top[:, -2]
+    score = _finite("by", by, may_be_infinite=True)
+    if score.shape != (len(p),):
+        raise ValueError(f"by must have a score for each of the {len(p)} cases; got shape {score.shape}.")
+    return score
 
 
 def _same_shape(may_be_infinite: tuple[str, ...] = (), **arguments: ArrayLike) -> tuple[Array, ...]:

@@ -21,7 +21,7 @@ def _data(n=14, d=2, seed=0):
 
 
 def _problem(model, X, y, name, solver):
-    inputs, y = mc.gp.prepare(X, y)
+    inputs, y = mc.gp.prepare(model, X, y)
     return Problem(model.bind(inputs), [(inputs, y)], Exact(), solver, by_name(name, n_folds=4))
 
 
@@ -81,7 +81,7 @@ def test_loo_and_k_fold_equal_refits(model):
 
 def test_k_fold_with_n_folds_is_leave_one_out():
     X, y = _data()
-    inputs, y = mc.gp.prepare(X, y)
+    inputs, y = mc.gp.prepare(SMOOTH, X, y)
     values = [
         Problem(SMOOTH, [(inputs, y)], Exact(), Dense(), by_name(name, n_folds=len(y))).value_and_gradient(
             mc.params.flatten(SMOOTH).vector

@@ -5,8 +5,10 @@
 ((521, 1), 'co2', 'ppm')
 >>> sarcos = load("sarcos")                # needs the environment variable MERCER_DATA
 >>> test = load("sarcos", part="test")
+>>> toy = toy_classification_1d(seed=0)    # drawn afresh
 """
 
 from mercer.datasets._loaders import Dataset, ebden, load, load_co2, names
+from mercer.datasets._toys import toy_classification_1d, toy_classification_2d
 
-__all__ = ["Dataset", "ebden", "load", "load_co2", "names"]
+__all__ = ["Dataset", "ebden", "load", "load_co2", "names", "toy_classification_1d", "toy_classification_2d"]

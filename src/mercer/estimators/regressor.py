@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.estimators import defaults
-from mercer.gp import GP, Model, prepare
+from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_inputs, as_targets
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit
@@ -260,7 +260,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
         """Text, categories and other objects, which scikit-learn's checks do not know: the kernel reads them."""
-        inputs, y = prepare(X, y, objects=True)
+        inputs = as_inputs(X, objects=True)
+        if inputs.values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        y = as_targets(y, inputs.values.shape[0])
         self.n_features_in_ = inputs.values.shape[1]
         if inputs.names is not None:
             self.feature_names_in_ = np.array(inputs.names, dtype=object)

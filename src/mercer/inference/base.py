@@ -8,16 +8,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.solvers.protocol import AbstractSolver, AbstractState, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, SolverError
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceStatus:
+    """How the search for sites ended: whether it converged, after how many factorisations, and what it had to do."""
+
+    converged: bool = True
+    iterations: int = 1
+    message: str = "exact"
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a rule found: the State at its sites, the log evidence, and notes a person should read."""
+    """What a rule found: the State at its sites, the log evidence, notes a person should read, and how the search ended."""
 
     state: AbstractState
     log_evidence: float
     notes: tuple[str, ...] = ()
+    status: InferenceStatus = InferenceStatus()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,3 +47,38 @@ class AbstractInference(abc.ABC):
         missing = self.needs - solver.offers
         if missing:
             raise SolverError(f"{type(self).__name__} needs {sorted(missing)}, which {type(solver).__name__} does not offer.")
+
+    def check_single(self, model: Any) -> None:
+        if model.likelihood.latents != 1:
+            raise SolverError(
+                f"{type(self).__name__} works with one latent function; {type(model.likelihood).__name__} has "
+                f"{model.likelihood.latents}: use inference='laplace'."
+            )
+
+    def check_bars(self, bars: dict) -> None:
+        if bars:
+            raise ValueError(f"{type(self).__name__} has derivatives of the log evidence only: use objective='evidence'.")
+
+
+def begin(model: Any, X: np.ndarray, solver: AbstractSolver, workspace: AbstractWorkspace | None) -> AbstractWorkspace:
+    """A workspace that holds the model's prior while sites are looked for."""
+    workspace = solver.workspace(model.priors, X) if workspace is None else workspace
+    workspace.hold(model.priors)
+    return workspace
+
+
+def prior_mean(model: Any, X: np.ndarray) -> np.ndarray:
+    """The mean of f at the data before any of them is seen (n, L)."""
+    priors = model.priors if isinstance(model.priors, tuple) else (model.priors,)
+    columns = []
+    for gp in priors:
+        m = np.asarray(gp.mean.value(X), float)
+        if gp.basis is not None:
+            H = np.asarray(gp.basis.features(X), float)
+            m = m + H @ gp.basis.prior(H.shape[1])[0]
+        columns.append(m)
+    return np.stack(columns, 1)
+
+
+def jitter_notes(state: AbstractState) -> tuple[str, ...]:
+    return (f"jitter of {state.jitter:.3g} was added to the diagonal",) if state.jitter else ()

@@ -1,7 +1,8 @@
-"""Leave-one-out predictions from one factorisation (5.10-5.12), and k-fold ones: written once, for every solver.
+"""Leave-one-out predictions from one factorisation (5.10-5.12), and k-fold ones: written once, for every rule and solver.
 
-With alpha and kappa = diag R: the prediction of y_i without y_i has mean y_i - alpha_i / kappa_i and variance 1 / kappa_i. A fold I
-left out together: residual R_II^-1 alpha_I, covariance R_II^-1.
+For Gaussian noise, with alpha and kappa = diag R: the prediction of y_i without y_i has mean y_i - alpha_i / kappa_i and variance
+1 / kappa_i. For other likelihoods it is the likelihood averaged over the cavity (5.5.3): very accurate for EP, a good guide for
+Laplace. A fold I left out together: residual R_II^-1 alpha_I, covariance R_II^-1.
 """
 
 from __future__ import annotations
@@ -10,20 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mercer.inference.cavity import cavity
+from mercer.likelihoods.gaussian import Gaussian
 from mercer.solvers.protocol import AbstractState
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
 class LeaveOneOut(NamedTuple):
-    """Predictions of each y_i from all the others: mean, variance (noise included) and log density, each (n,)."""
+    """Predictions of each y_i from all the others: mean and variance of y (noise included) and log density, each (n,).
+
+    For classes the mean is the probability of class 1, or (n, C) probabilities.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
     log_density: np.ndarray
 
 
-def leave_one_out(state: AbstractState, y: np.ndarray) -> LeaveOneOut:
+def leave_one_out(state: AbstractState, y: np.ndarray, likelihood) -> LeaveOneOut:
+    if not isinstance(likelihood, Gaussian):
+        c = cavity(state)
+        m, v = (c.mean, c.variance) if likelihood.latents > 1 else (c.mean[:, 0], c.variance[:, 0])
+        return LeaveOneOut(*likelihood.predict(m, v), likelihood.log_density(y, m, v))
     alpha, kappa = (np.asarray(x)[:, 0] for x in state.dual())
     residual, variance = alpha / kappa, 1.0 / kappa
     log_density = -0.5 * (np.log(variance) + residual**2 / variance + _LOG_2PI)

@@ -83,12 +83,11 @@ def fit(
     pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
     if pooled and len(X) != len(y):
         raise ValueError(f"pooled data need as many X as y, got {len(X)} and {len(y)}.")
-    objects = model.gp.kernel.reads_objects()
-    data = [prepare(*pair, objects) for pair in zip(X, y, strict=True)] if pooled else [prepare(X, y, objects)]
+    data = [prepare(model, *pair) for pair in zip(X, y, strict=True)] if pooled else [prepare(model, X, y)]
     bound = model.bind(data[0][0])
     for inputs, _ in data[1:]:
         model.bind(inputs)
-    rule, chosen = inference_by_name(inference), choose_solver(model, solver)
+    rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
     goal = objective_by_name(objective, n_folds, seed)
     problem = Problem(bound, data, rule, chosen, goal, jacobian)
     if goal.scale_free:

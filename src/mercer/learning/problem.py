@@ -44,7 +44,7 @@ class Problem:
         total, gradient = 0.0, np.zeros_like(vector)
         for i, (inputs, y) in enumerate(self.data):
             if self.workspaces[i] is None:
-                self.workspaces[i] = self.solver.workspace(model.gp, inputs.values)
+                self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
             try:
                 with np.errstate(all="ignore"):
                     result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])

@@ -27,7 +27,7 @@ def summary(fit: Any) -> str:
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
     lines.insert(1, "-" * len(lines[0]))
     n, d = posterior.inputs.values.shape
-    lines += ["", f"kernel: {fit.model.gp.kernel}", f"data: n = {n}, d = {d}"]
+    lines += ["", *(f"kernel: {kernel}" for kernel in fit.model.kernels), f"data: n = {n}, d = {d}"]
     posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
     lines.append(f"log evidence: {sum(q.log_evidence for q in posteriors):.4f}")
     if fit.objective != "evidence":

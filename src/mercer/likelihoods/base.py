@@ -1,27 +1,179 @@
-"""What a likelihood is: how one observation y depends on the latent value f at its input."""
+"""What a likelihood is: how one observation y depends on the latent value f at its input.
+
+A likelihood needs `log_prob`; everything an inference rule or a prediction asks for has a default by automatic differentiation or
+quadrature, replaced where there is a closed form. Methods that rules use (`log_prob`, `log_partition`, `expectation`, `curvature`,
+`fisher`) are JAX-traceable; those about predictions return NumPy arrays.
+"""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-from mercer.params import Parametrised
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.inputs import InputError, as_targets
+from mercer.likelihoods import quadrature
+from mercer.params import Parametrised, parameters, strip
+
+BLOCK = 1 << 15  # predictions by quadrature are made for this many rows at a time
 
 
 class AbstractLikelihood(Parametrised):
-    """p(y | f), factorised over data. Predictive methods take the latent mean and variance at test inputs, arrays (m,)."""
+    """p(y | f), factorised over data.
+
+    `f` is (n,), or (n, L) where `latents` = L > 1; `y` is what `targets` returned. Where f ~ N(mean, variance) both are (n,), or
+    (n, L) and (n, L) or (n, L, L).
+    """
+
+    mean_is_latent: ClassVar[bool] = False  # E[y | f] = f, so that a predictive mean needs no variance
+    smooth: ClassVar[bool] = True  # log p(y | f) has two derivatives everywhere: what Laplace needs
+
+    @property
+    def latents(self) -> int:
+        """Number of latent functions for each datum."""
+        return 1
+
+    @property
+    def log_concave(self) -> bool:
+        """log p(y | f) is concave in f: the posterior has one mode and every site a positive precision."""
+        return False
+
+    @property
+    def per_datum(self) -> bool:
+        """Some parameter is given for each training datum, so nothing is known of it at other inputs."""
+        return False
+
+    # -- the data ---------------------------------------------------------------------------------------------------
+
+    def targets(self, y: Any) -> np.ndarray:
+        """y as people give it, checked and encoded: (n,) float64."""
+        return vector(y)
 
     @abc.abstractmethod
     def log_prob(self, f, y):
-        """log p(y | f), elementwise."""
+        """log p(y | f): (n,)."""
+
+    def guess(self, y) -> np.ndarray:
+        """Rough latent values that explain y: (n,) or (n, L). Their spread is a starting value for that of f."""
+        return np.asarray(y, float)
+
+    # -- what inference rules ask for -------------------------------------------------------------------------------
+
+    def derivatives(self, f, y, order: int = 3) -> tuple:
+        """log p(y | f) and its first derivatives in f (one latent function), each (n,)."""
+        return quadrature.derivatives(lambda f: self.log_prob(f, y), f, order)
+
+    def curvature(self, f, y) -> tuple[Any, Any]:
+        """Minus the Hessian of log p(y | f) as diag(D) - P P': D (n,) and P None, or D (n, L) positive and P (n, L, r)."""
+        return -self.derivatives(f, y, 2)[2], None
+
+    def fisher(self, f, y) -> tuple[Any, Any]:
+        """A positive semi-definite stand-in for `curvature`, in the same form, to step with where that is indefinite."""
+        D, P = self.curvature(f, y)
+        return jnp.maximum(D, 0.0), P
+
+    def log_partition(self, y, mean, variance):
+        """log of the integral of p(y | f) N(f | mean, variance) df: (n,).
+
+        The tilted density has mean `mean + variance d1` and variance `variance + variance^2 d2`, d1 and d2 the derivatives in
+        `mean`.
+        """
+        return quadrature.log_integral(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
+
+    def expectation(self, y, mean, variance):
+        """E[log p(y | f)] where f ~ N(mean, variance): (n,)."""
+        return quadrature.average(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
+
+    def bend(self, y) -> tuple[Any, Any]:
+        """Where log p(y | f) turns from one slope to another, and over what length: nodes of quadrature are densest there."""
+        return None, None
+
+    # -- predictions ------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def predict(self, mean, variance):
+    def predict(self, mean, variance) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y where f ~ N(mean, variance)."""
 
-    @abc.abstractmethod
-    def log_density(self, y, mean, variance):
-        """log of the predictive density of y where f ~ N(mean, variance)."""
+    def log_density(self, y, mean, variance) -> np.ndarray:
+        """log of the predictive density (or probability) of y where f ~ N(mean, variance)."""
+        return self.compute(_log_partition, y, mean, variance)
 
     @abc.abstractmethod
-    def quantile(self, q, mean, variance):
-        """Quantile q of y where f ~ N(mean, variance)."""
+    def quantile(self, q, mean, variance) -> np.ndarray:
+        """Quantile q of y where f ~ N(mean, variance); of a discrete y the smallest whose distribution function reaches q."""
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator, f) -> np.ndarray:
+        """One draw of y for each f."""
+
+    def compute(self, method: Callable, *arrays) -> np.ndarray:
+        """A traceable method on arrays of the same length, compiled, in blocks of rows so that memory stays bounded."""
+        arrays, bare = np.broadcast_arrays(*(np.asarray(a, float) for a in arrays)), strip(self)
+        n = arrays[0].shape[0] if arrays[0].ndim else 1
+        if n <= BLOCK or any(np.ndim(p.value) for p in parameters(self)):
+            return np.asarray(_compiled(method, bare, *arrays))
+        starts = range(0, n, BLOCK)
+        return np.concatenate([np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in arrays))) for i in starts])
+
+
+def _log_partition(likelihood, y, mean, variance):
+    return likelihood.log_partition(y, mean, variance)
+
+
+@eqx.filter_jit
+def _compiled(method, likelihood, *arrays):
+    return method(likelihood, *arrays)
+
+
+# ------------------------------------------------------------------------------------------------- targets and quantiles
+
+
+def vector(y: Any, name: str = "y") -> np.ndarray:
+    """Targets as (n,) float64, all finite."""
+    try:
+        n = len(y)
+    except TypeError:
+        raise InputError(f"{name} must be one column of numbers, got {type(y).__name__}.") from None
+    return as_targets(y, n, name)
+
+
+def refuse(bad: np.ndarray, y: np.ndarray, what: str) -> None:
+    """An error that names the first bad target, where there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"y must hold {what}: {int(bad.sum())} of {len(y)} do not fit, the first is {y[row]:g} in row {row}.")
+
+
+def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
+    """y with cdf(y) = q, elementwise: the bracket [low, high] is widened until it holds y, then halved."""
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    low, high = low.copy(), high.copy()
+    for _ in range(200):
+        short_low, short_high = cdf(low) > q, cdf(high) < q
+        if not (short_low.any() or short_high.any()):
+            break
+        width = high - low
+        low, high = np.where(short_low, low - width, low), np.where(short_high, high + width, high)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        below = cdf(middle) < q
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def count_quantile(cdf: Callable, q, start) -> np.ndarray:
+    """The smallest integer y >= 0 with cdf(y) >= q, elementwise; `start` is a guess of its size."""
+    high = np.maximum(np.ceil(np.asarray(start, float)), 1.0)
+    while (short := cdf(high) < q).any():
+        high = np.where(short, 2 * high, high)
+    low = np.full_like(high, -1.0)  # the distribution function is below q here
+    while (high - low > 1).any():
+        middle = np.floor(0.5 * (low + high))
+        below = cdf(middle) < q
+        open_ = high - low > 1
+        low, high = np.where(below & open_, middle, low), np.where(~below & open_, middle, high)
+    return high

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.likelihoods.base import AbstractLikelihood
+from mercer.likelihoods.quadrature import log_normal
 from mercer.params import Hyper, Info, ParameterError, hyper, nonnegative
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -20,6 +23,8 @@ class Gaussian(AbstractLikelihood):
 
     noise_variance: Hyper = hyper(0.1, nonnegative)
 
+    mean_is_latent: ClassVar[bool] = True
+
     def __check_init__(self):
         value = self.noise_variance
         if jnp.ndim(value) > 1:
@@ -31,11 +36,21 @@ class Gaussian(AbstractLikelihood):
             object.__setattr__(self, "info", tuple(sorted(info.items())))
 
     @property
+    def log_concave(self) -> bool:
+        return True
+
+    @property
     def per_datum(self) -> bool:
         return jnp.ndim(self.noise_variance) == 1
 
     def log_prob(self, f, y):
         return -0.5 * ((y - f) ** 2 / self.noise_variance + jnp.log(self.noise_variance) + _LOG_2PI)
+
+    def log_partition(self, y, mean, variance):
+        return log_normal(y, mean, variance + self.noise_variance)
+
+    def expectation(self, y, mean, variance):
+        return self.log_prob(mean, y) - 0.5 * variance / self.noise_variance
 
     def predict(self, mean, variance):
         return mean, variance + self.noise_variance
@@ -48,3 +63,6 @@ class Gaussian(AbstractLikelihood):
         from scipy.special import ndtri
 
         return mean + np.sqrt(variance + self.noise_variance) * ndtri(q)
+
+    def sample(self, rng, f):
+        return f + np.sqrt(self.noise_variance) * rng.standard_normal(np.shape(f))

@@ -24,7 +24,7 @@ class WithBasis(AbstractSolver):
 
     base: AbstractSolver
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
 
     def workspace(self, prior, X):
         return self.base.workspace(prior, X)
@@ -71,6 +71,13 @@ class BasisState(AbstractState):
         self.log_normaliser = float(
             self.base.log_normaliser + 0.5 * (self.H.T @ base_alpha) @ self.shift - 0.5 * logdet_A + constant
         )
+
+    def prior_mean(self):
+        return self.base.prior_mean()
+
+    def mean(self):
+        rest = self.H - self.base.cross(self.X, self.RH)
+        return self.base.mean() + (rest @ self.shift)[:, None]
 
     def _leverage(self, rest):
         """diag(rest A^-1 rest') for rest (m, p)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -12,9 +12,11 @@ import numpy as np
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
+from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, Cost, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError, is_coupled
 
+WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
 PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
 
 
@@ -29,14 +31,14 @@ class Dense(AbstractSolver):
 
     backend: str = "auto"
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "blocks", "indefinite"})
 
     def __post_init__(self):
         if self.backend not in ("auto", "lapack", "jax"):
             raise ValueError(f"Dense.backend must be 'auto', 'lapack' or 'jax', got {self.backend!r}.")
 
     def workspace(self, prior, X):
-        return Workspace(prior, X)
+        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
 
     def factor(self, prior, X, sites, workspace=None):
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
@@ -46,16 +48,21 @@ class Dense(AbstractSolver):
             from mercer.solvers.dense_jax import JaxState
 
             return JaxState(prior, X, sites)
+        if is_coupled(sites):
+            return CoupledState(self, prior, X, sites, workspace)
         return DenseState(prior, X, sites, workspace)
 
     def cost(self, n, d, L=1):
         return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
 
 
-class Workspace:
-    """Encoded inputs cut into tiles, and one buffer, reused while X stays the same."""
+class Workspace(AbstractWorkspace):
+    """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`, the matrix K in a second one."""
 
     def __init__(self, prior, X):
+        self.memory: dict[str, Any] = {}
+        self.held: Any = None
+        self.gram: np.ndarray | None = None
         self.X, self.columns = X, Columns(X)
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
@@ -68,6 +75,18 @@ class Workspace:
         return self._buffer
 
 
+    def hold(self, prior):
+        if self.gram is None:
+            self.gram = np.empty((self.X.shape[0],) * 2)
+        tiles.upper(strip(prior.kernel), self.panels, np.ones(self.X.shape[0]), self.gram)
+        lapack.symmetrise(self.gram)
+        self.held = prior.kernel
+
+    def share(self, other: Workspace) -> None:
+        """Use the matrix that another workspace holds."""
+        self.gram, self.held = other.gram, other.held
+
+
 class DenseState(AbstractHostState):
     """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2. A State made with a workspace is valid until the next one is."""
 
@@ -76,7 +95,9 @@ class DenseState(AbstractHostState):
         workspace = workspace or Workspace(prior, X)
         super().__init__(prior, X, sites, workspace.columns, "dense")
         self.kernel = strip(prior.kernel)
-        self.panels = workspace.panels
+        self.panels, self.encoded = workspace.panels, workspace.encoded
+        self.gram = workspace.gram if workspace.held is prior.kernel else None
+        self.transient = not own
         self.root = np.sqrt(self.precision)
         self.U: np.ndarray | None = np.empty((X.shape[0],) * 2) if own else workspace.buffer()
         self._inverse: np.ndarray | None = None
@@ -84,7 +105,11 @@ class DenseState(AbstractHostState):
         self._solve_sites(2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))))
 
     def _fill(self, buffer: np.ndarray) -> None:
-        tiles.upper(self.kernel, self.panels, self.root, buffer)
+        if self.gram is None:
+            tiles.upper(self.kernel, self.panels, self.root, buffer)
+        else:
+            np.multiply(self.gram, self.root, out=buffer)
+            buffer *= self.root[:, None]
         np.einsum("ii->i", buffer)[:] += 1.0
 
     def _factor(self) -> np.ndarray:
@@ -99,10 +124,26 @@ class DenseState(AbstractHostState):
         return self.root[:, None] * Y
 
     def times_K(self, V):
-        return tiles.times(self.kernel, self.panels, self.panels, V)
+        return self._product(self.panels, V) if self.gram is None else self.gram @ V
+
+    def rows_times_K(self, rows, V):
+        """K[rows] V."""
+        if self.gram is not None:
+            return self.gram[rows] @ V
+        return self._product(tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size), V)
 
     def cross(self, Xs, V):
-        return tiles.times(self.kernel, self._test_panels(Xs), self.panels, V)
+        return self._product(self._test_panels(Xs), V)
+
+    def _product(self, panels, V):
+        """K(rows of panels, X) V; wide V by blocks of K, so that nothing is compiled for its width."""
+        if V.shape[1] <= 32:
+            return tiles.times(self.kernel, panels, self.panels, V)
+        return np.concatenate([K @ V for _, K in self._rectangles(panels)])
+
+    def prior_variance(self):
+        """k(x, x) at the data (n,)."""
+        return tiles.diagonal(self.kernel, self.panels) if self.gram is None else np.diag(self.gram).copy()
 
     def _test_panels(self, Xs):
         return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
@@ -110,16 +151,19 @@ class DenseState(AbstractHostState):
     # -- the inverse: computed once for kappa, kept only during a pullback ------------------------------------------
 
     def prepare_inverse(self, consume):
-        self._inverse = self._factor() if consume else self._factor().copy()
-        if consume:
-            self.U = None
-        lapack.potri(self._inverse)
+        if self._inverse is None:
+            self._inverse = self._factor() if consume else self._factor().copy()
+            if consume:
+                self.U = None
+            lapack.potri(self._inverse)
         self._kappa = self.precision * np.einsum("ii->i", self._inverse)
 
     @functools.cached_property
     def _kappa(self) -> np.ndarray:
         inverse = self._factor().copy()
         lapack.potri(inverse)
+        if self.transient:  # a pullback is likely to follow
+            self._inverse = inverse
         return self.precision * np.einsum("ii->i", inverse)
 
     def kappa(self):
@@ -129,11 +173,12 @@ class DenseState(AbstractHostState):
         kappa, W = self.kappa(), self.precision
         safe = np.where(W > 0, W, 1.0)
         by_dual = (1.0 - kappa / safe) / safe
-        prior = tiles.diagonal(self.kernel, self.panels)
-        weak = W * prior < 1.0  # here the site says little and by_dual loses digits
-        if not weak.any():
-            return by_dual
-        return np.where(weak, prior - self._explained(self.panels, prior.shape[0]), by_dual)
+        prior = self.prior_variance()
+        weak = np.flatnonzero(W * prior < WEAK)  # here the site says little and by_dual loses digits
+        if weak.size:
+            panels = tiles.Panels(jax.tree.map(lambda a: a[weak], self.encoded), self.panels.size)
+            by_dual[weak] = prior[weak] - self._explained(panels, weak.size)
+        return by_dual
 
     def _explained(self, panels, m: int) -> np.ndarray:
         """diag(K_* R K_*') for the rows of `panels`, in blocks."""
@@ -144,14 +189,19 @@ class DenseState(AbstractHostState):
 
     def _blocks(self, panels):
         """L^-1 W^1/2 K(X, Xs) for blocks of test rows, Fortran-ordered (n, block)."""
+        for rows, block in self._rectangles(panels):
+            block *= self.root
+            yield rows, lapack.solve_lower(self._factor(), block.T)
+
+    def _rectangles(self, panels):
+        """K(Xs, X) for blocks of test rows (block, n)."""
         n, size = self.centre.shape[0], panels.size
         per = max(1, int(PREDICT_BYTES / (8.0 * n * size)))
         for first in range(0, len(panels.tiles), per):
             part = panels.part(first, first + per)
             block = np.empty((part.n, n))
             tiles.rectangle(self.kernel, part, self.panels, block)
-            block *= self.root
-            yield slice(first * size, first * size + part.n), lapack.solve_lower(self._factor(), block.T)
+            yield slice(first * size, first * size + part.n), block
 
     # -- predictions ------------------------------------------------------------------------------------------------
 
@@ -189,6 +239,19 @@ class DenseState(AbstractHostState):
         K = np.empty_like(R)
         tiles.rectangle(self.kernel, self.panels, self.panels, K)
         return np.eye(R.shape[0]) - R @ K
+
+    def resolvent(self):
+        inverse, self._inverse = self._inverse, None
+        if inverse is None:
+            inverse = self._factor().copy()
+            lapack.potri(inverse)
+        self._kappa = self.precision * np.einsum("ii->i", inverse)
+        inverse *= self.root
+        inverse *= self.root[:, None]
+        return lapack.symmetrise(inverse)
+
+    def pull_matrix(self, bar, P, Q, inputs):
+        return tiles.pull_symmetric(self.kernel, self.panels, 1.0, bar, np.ones_like(self.root), P, Q, inputs)
 
     def weighted_squares(self, k, v):
         R = self._full_R()

@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.params import strip
 from mercer.solvers.host import PriorBar
-from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError, check_sites
+from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, SolverError, check_sites, is_coupled
 
 
 @jax.custom_jvp
@@ -100,14 +100,16 @@ class JaxState(AbstractState):
     jitter = 0.0
 
     def __init__(self, prior, X, sites: Sites):
-        if sites.centre.shape[1] != 1:
-            raise SolverError(f"solver 'dense' works with one latent function; these sites have {sites.centre.shape[1]}.")
+        if is_coupled(sites):
+            raise SolverError(
+                "Dense(backend='jax') takes sites of one latent function with non-negative precision; backend='lapack' takes all."
+            )
         self.prior, self.X, self.sites = prior, X, sites
         self.bare = strip(prior)
         self.n = X.shape[0]
         self.traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self.bare, X, sites)))
         if not self.traced:
-            check_sites(sites, "dense")
+            check_sites(sites, "Dense(backend='jax')")
         pad = 0 if self.traced else bucket(self.n) - self.n
         self.padded = pad
 
@@ -140,6 +142,12 @@ class JaxState(AbstractState):
 
     def _apply(self, V):
         return self.root[:, None] * jsl.cho_solve((self.L, True), self.root[:, None] * V)
+
+    def prior_mean(self):
+        return self._out(self.bare.mean.value(self.Xp)[: self.n, None])
+
+    def mean(self):
+        return self._out((self.bare.mean.value(self.Xp) + self._K(self.A, self.A) @ self._alpha)[: self.n, None])
 
     def marginals(self):
         K = self._K(self.A, self.A)
@@ -192,7 +200,7 @@ class JaxState(AbstractState):
         )
         prior = jax.tree.unflatten(self.treedef, [self._out(x) for x in leaves])
         slope = None if self.sites.slope is None else self._out(g[: self.n, None])
-        sites = Sites(self._out(centre[: self.n, None]), self._out(W[: self.n, None]), slope)
+        sites = SiteBars(self._out(centre[: self.n, None]), self._out(W[: self.n, None]), slope)
         inputs_bar = None
         if inputs:  # directly through the mean, and through what the kernel reads
             _, pull = jax.vjp(self.bare.kernel.encode, self.Xp)

@@ -18,23 +18,22 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.protocol import AbstractState, Cotangents, Sites, SolverError, check_sites
+from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, check_sites
 
 
 class AbstractHostState(AbstractState):
     """State on NumPy arrays with one latent function."""
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns, who: str):
-        if sites.centre.shape[1] != 1:
-            raise SolverError(f"solver '{who}' works with one latent function; these sites have {sites.centre.shape[1]}.")
+        check_sites(sites, who)
         self.prior, self.X, self.sites, self.columns = prior, X, sites, columns
         self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
         self.slope = None if sites.slope is None else sites.slope[:, 0]
-        check_sites(sites, who)
         self.m = np.asarray(prior.mean.value(X), float)
 
     def _solve_sites(self, logdet: float) -> None:
         """alpha and the log normaliser, given `apply` and `times_K`."""
+        self.logdet = logdet
         delta = self.centre - self.m
         g = self.slope
         if g is None:
@@ -53,6 +52,14 @@ class AbstractHostState(AbstractState):
         """K V."""
 
     @abc.abstractmethod
+    def rows_times_K(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """K[rows] V."""
+
+    @abc.abstractmethod
+    def prior_variance(self) -> np.ndarray:
+        """k(x, x) at the data (n,)."""
+
+    @abc.abstractmethod
     def kappa(self) -> np.ndarray:
         """diag R (n,)."""
 
@@ -65,6 +72,14 @@ class AbstractHostState(AbstractState):
         """sum_j k_j N_ji^2 - sum_j v_j A_ij^2 for every i: what kappa_bar = k and var_bar = v say about W."""
 
     @abc.abstractmethod
+    def resolvent(self) -> np.ndarray:
+        """R (n, n), a matrix of the caller's own."""
+
+    @abc.abstractmethod
+    def pull_matrix(self, bar: np.ndarray, P, Q, inputs):
+        """Cotangents of the kernel for cotangent bar + P Q' of K; `bar` (n, n) symmetric, of which the upper triangle is read."""
+
+    @abc.abstractmethod
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
         """Cotangents of the kernel for cotangent coefficient * R + P Q' - R diag(k) R + N diag(v) N' of K."""
 
@@ -73,9 +88,14 @@ class AbstractHostState(AbstractState):
 
     # -- views ------------------------------------------------------------------------------------------------------
 
+    def prior_mean(self):
+        return self.m[:, None]
+
+    def mean(self):
+        return (self.m + self.times_K(self.alpha[:, None])[:, 0])[:, None]
+
     def marginals(self):
-        mean = self.m + self.times_K(self.alpha[:, None])[:, 0]
-        return mean[:, None], self.variances()[:, None]
+        return self.mean(), self.variances()[:, None]
 
     def dual(self):
         return self.alpha[:, None], self.kappa()[:, None]
@@ -152,7 +172,7 @@ class AbstractHostState(AbstractState):
         slope = None if self.slope is None else g_bar[:, None]
         prior_bar = PriorBar(kernel_bar, mean_leaves)
         inputs_bar = pull_inputs(self.prior, self.X, encoded_bar, m_bar) if inputs else None
-        return Cotangents(prior_bar, Sites(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
+        return Cotangents(prior_bar, SiteBars(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
 
 
 class PriorBar:

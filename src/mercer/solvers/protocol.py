@@ -6,7 +6,8 @@ exp(g.(f - c) - 1/2 (f - c)' W (f - c)). With delta = c - m, R = (K + W^-1)^-1 a
     log normaliser = -1/2 log|I + W^1/2 K W^1/2| - 1/2 (delta - Kg)' R (delta - Kg) - g.delta + 1/2 g'Kg
     posterior mean = m + K alpha,   posterior covariance = K - K R K.
 
-Nothing here divides by W: W = 0 is legal, and nothing cancels when W is huge.
+Nothing here divides by W: W = 0 is legal, and nothing cancels when W is huge. With L latent functions W is a block for each datum,
+diag(D) - P P'; a negative precision is the case D = 0, P = sqrt(-W).
 """
 
 from __future__ import annotations
@@ -24,27 +25,44 @@ from mercer.prior import AbstractPrior
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sites:
-    """Gaussian sites, one row per datum and L columns (latent functions): centre c, precision W, slope g (None: zero)."""
+    """Gaussian sites, one row per datum and L columns (latent functions): centre c, precision W, slope g (None: zero).
+
+    `coupling` P (n, L, r) makes the precision of datum i the block diag(W_i) - P_i P_i'.
+    """
 
     centre: Any
     precision: Any
     slope: Any = None
+    coupling: Any = None
 
     def __post_init__(self):
-        if any(a is not None and not hasattr(a, "shape") for a in (self.centre, self.precision, self.slope)):
+        if any(a is not None and not hasattr(a, "shape") for a in (self.centre, self.precision, self.slope, self.coupling)):
             return  # inside a tree transformation
         shapes = {np.shape(a) for a in (self.centre, self.precision, self.slope) if a is not None}
         if len(shapes) != 1 or len(next(iter(shapes))) != 2:
             raise ValueError(f"sites need centre, precision and slope of one shape (n, L), got {sorted(map(str, shapes))}.")
+        if self.coupling is not None and (np.ndim(self.coupling) != 3 or np.shape(self.coupling)[:2] != np.shape(self.centre)):
+            raise ValueError(f"the coupling of sites {np.shape(self.centre)} must be (n, L, r), got {np.shape(self.coupling)}.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cotangents:
-    """Derivatives of a scalar: of the prior's leaves (a prior-shaped value), of the sites, and of the inputs where asked."""
+    """Derivatives of a scalar: of the prior's leaves (a prior-shaped value, a tuple of them for several latent functions), of the
+    sites, and of the inputs where asked. `precision` is (n, L); for L > 1 (n, L, L), the derivative of each datum's block.
+    """
 
     prior: Any
-    sites: Sites
+    sites: SiteBars
     inputs: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteBars:
+    """Derivatives with respect to centre (n, L), precision (n, L) or (n, L, L), and slope (n, L) (None where there is none)."""
+
+    centre: Any
+    precision: Any
+    slope: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +78,18 @@ class SolverError(ValueError):
 
 
 def check_sites(sites: Sites, who: str) -> None:
-    """Finite centres and precisions, none of them negative."""
+    """Finite centres and precisions; one latent function, no precision negative."""
     if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
         raise SolverError("the sites are not finite.")
-    if (np.asarray(sites.precision) < 0).any():
-        raise SolverError(f"solver '{who}' needs sites of non-negative precision.")
+    if is_coupled(sites):
+        raise SolverError(f"{who} needs sites of one latent function with non-negative precision; Dense(backend='lapack') takes all.")
+
+
+def is_coupled(sites: Sites) -> bool:
+    """Whether the sites need more than one latent function with precisions W >= 0."""
+    if sites.centre.shape[1] > 1 or sites.coupling is not None:
+        return True
+    return not isinstance(sites.precision, jax.core.Tracer) and bool((np.asarray(sites.precision) < 0).any())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +103,21 @@ class AbstractSolver(abc.ABC):
         """All the hard work. `prior` is bound to the columns of X (n, d)."""
 
     @abc.abstractmethod
-    def workspace(self, prior: AbstractPrior, X: np.ndarray) -> Any:
-        """What can be reused between factorisations on the same X: buffers, encoded inputs."""
+    def workspace(self, prior: AbstractPrior, X: np.ndarray) -> AbstractWorkspace:
+        """What can be reused between factorisations on the same X: buffers, encoded inputs. `prior` may be a tuple of priors."""
 
     @abc.abstractmethod
     def cost(self, n: int, d: int, L: int = 1) -> Cost: ...
+
+
+class AbstractWorkspace(abc.ABC):
+    """Buffers for factorisations on one X. `memory` is where an inference rule keeps its last sites, to start from them again."""
+
+    memory: dict[str, Any]
+
+    @abc.abstractmethod
+    def hold(self, prior: Any) -> None:
+        """The prior will stay the same until the next call: what depends on it alone is computed once."""
 
 
 class AbstractState(abc.ABC):
@@ -93,11 +128,22 @@ class AbstractState(abc.ABC):
     sites: Sites
     jitter: float
     log_normaliser: float
-    alpha: np.ndarray  # (n,): R(z - m)
+    alpha: np.ndarray  # (n,), or (n, L): R(z - m)
+
+    @abc.abstractmethod
+    def prior_mean(self) -> np.ndarray:
+        """m at the data (n, L)."""
+
+    @abc.abstractmethod
+    def mean(self) -> np.ndarray:
+        """Posterior mean of f at the data (n, L)."""
 
     @abc.abstractmethod
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean and variance of f at the data, each (n, L), as the likelihood sees them."""
+        """Posterior mean (n, L) and variance of f at the data, as the likelihood sees them.
+
+        The variance is (n, 1) for one latent function, and (n, L, L) for several.
+        """
 
     def site_marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """The same as the site sees them; different only for projected priors."""
@@ -135,7 +181,9 @@ class AbstractState(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, Xs: np.ndarray, full: bool = False, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        """Mean (m, L) and variance (m, L) of f at Xs; `full=True` the covariance (m, m) instead; `variance=False` the mean only."""
+        """Mean (m, L) and variance of f at Xs, (m, 1) or (m, L, L); `full=True` the covariance (m, m) of one latent function
+        instead; `variance=False` the mean only.
+        """
 
     def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:
         """`size` joint draws of f at Xs: (size, m)."""

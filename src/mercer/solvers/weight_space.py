@@ -7,7 +7,7 @@ covariance is Psi C^-1 Psi'.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, Cost, SolverError
+from mercer.solvers.coupled import CoupledState, CoupledWorkspace
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError, is_coupled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +25,14 @@ class WeightSpace(AbstractSolver):
 
     rank: int | None = None  # for `cost` only; the kernel knows its own
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream", "blocks", "indefinite"})
 
     def workspace(self, prior, X):
-        return Workspace(prior, X)
+        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
 
     def factor(self, prior, X, sites, workspace=None):
+        if is_coupled(sites):
+            return CoupledState(self, prior, X, sites, workspace)
         if prior.kernel.rank(X.shape[1]) is None:
             raise SolverError(f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use solver='dense'.")
         return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
@@ -39,12 +42,24 @@ class WeightSpace(AbstractSolver):
         return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (n * p + p**2))
 
 
-class Workspace:
-    """Encoded inputs cut into tiles."""
+class Workspace(AbstractWorkspace):
+    """Encoded inputs cut into tiles, and the features of the prior that is held."""
 
     def __init__(self, prior, X):
+        self.memory: dict[str, Any] = {}
         self.columns = Columns(X)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0]))
+        self.held: Any = None
+
+    def hold(self, prior):
+        self.held, self._Psi = prior.kernel, tiles.map_rows(_features, strip(prior.kernel), self.panels)
+
+    def share(self, other: Workspace) -> None:
+        """Use the features that another workspace holds."""
+        self.held, self._Psi = other.held, other._Psi
+
+    def features(self, prior) -> np.ndarray:
+        return self._Psi if self.held is prior.kernel else tiles.map_rows(_features, strip(prior.kernel), self.panels)
 
 
 def _features(kernel, A):
@@ -58,7 +73,7 @@ class WeightSpaceState(AbstractHostState):
         super().__init__(prior, X, sites, workspace.columns, "weight_space")
         self.kernel = strip(prior.kernel)
         self.panels = workspace.panels
-        self.Psi = tiles.map_rows(_features, self.kernel, self.panels)
+        self.Psi = workspace.features(prior)
         gram = (self.Psi * self.precision[:, None]).T @ self.Psi
         self.U = np.empty_like(gram)
 
@@ -86,6 +101,14 @@ class WeightSpaceState(AbstractHostState):
 
     def times_K(self, V):
         return self.Psi @ (self.Psi.T @ V)
+
+    def rows_times_K(self, rows, V):
+        """K[rows] V."""
+        return self.Psi[rows] @ (self.Psi.T @ V)
+
+    def prior_variance(self):
+        """k(x, x) at the data (n,)."""
+        return np.einsum("ij,ij->i", self.Psi, self.Psi)
 
     def _test_features(self, Xs):
         return tiles.map_rows(_features, self.kernel, tiles.Panels(self.kernel.encode(Xs), self.panels.size))
@@ -116,6 +139,16 @@ class WeightSpaceState(AbstractHostState):
         if v is not None:
             out -= np.einsum("ij,ij->i", self.E @ ((self.Psi * v[:, None]).T @ self.Psi), self.E)
         return out
+
+    def resolvent(self):
+        return np.diag(self.precision) - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
+
+    def pull_matrix(self, bar, P, Q, inputs):
+        if inputs:
+            raise SolverError("solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'.")
+        upper = np.triu(bar, 1)
+        full = upper @ self.Psi + upper.T @ self.Psi + np.diag(bar)[:, None] * self.Psi + P @ (Q.T @ self.Psi)
+        return tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * full), None
 
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
         if inputs:

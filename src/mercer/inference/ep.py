@@ -1,0 +1,207 @@
+"""Expectation propagation: each site makes the approximate marginal match the moments of cavity times likelihood.
+
+With log Z(mu) = log of the integral of p(y|f) N(f | mu, v) over the cavity, d = dlogZ/dmu and D = -d2logZ/dmu2, the site centred at the
+cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59 without a division by anything small). The evidence (3.65) is
+the log normaliser of the sites plus the log of their scales, which stays finite as a precision tends to zero (3.73-3.75).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.inference import pointwise
+from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.cavity import Cavity, cavity
+from mercer.inference.gradient import prior_gradient
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Sites
+
+
+@dataclasses.dataclass(frozen=True)
+class EP(AbstractInference):
+    """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function.
+
+    schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or "sequential" (one site after
+    the other with rank-one updates, Algorithm 3.5). Both have the same fixed points. A parallel run that does not settle goes on
+    sequentially, and the notes say so. tol: largest change of a site, in units of the marginal's standard deviation.
+    """
+
+    schedule: str = "parallel"
+    tol: float = 1e-8
+    max_sweeps: int = 200
+    damping: float = 1.0
+
+    needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+
+    def __post_init__(self):
+        if self.schedule not in ("parallel", "sequential"):
+            raise ValueError(f"EP.schedule must be 'parallel' or 'sequential', got {self.schedule!r}.")
+        if not 0 < self.damping <= 1:
+            raise ValueError(f"EP.damping is the step towards the new sites and lies in (0, 1], got {self.damping}.")
+
+    def run(self, model, X, y, solver, workspace=None):
+        self.check(solver)
+        self.check_single(model)
+        workspace = begin(model, X, solver, workspace)
+        sites = self._start(model, X, y, workspace)
+        problem = _Problem(model, X, y, solver, workspace)
+        notes: list[str] = []
+        if self.schedule == "parallel":
+            end = problem.parallel(sites, self.damping, self.tol, self.max_sweeps)
+            if not end.converged and "full" in solver.offers:
+                again = problem.sequential(end.state.sites, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
+                notes.append(
+                    f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited one "
+                    f"after the other: {'converged' if again.converged else 'not converged'} after {again.sweeps - end.sweeps} more"
+                )
+                end = again
+        else:
+            end = problem.sequential(sites, self.tol, self.max_sweeps)
+        if not end.converged:
+            notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
+        else:
+            workspace.memory["ep"] = end.state.sites
+        status = InferenceStatus(end.converged, end.sweeps, f"{self.schedule}, last change {end.change:.1e}")
+        return Result(end.state, end.log_evidence, (*jitter_notes(end.state), *notes), status)
+
+    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+        self.check_bars(bars)
+        c = cavity(result.state)
+        bar = result.state.pullback(log_evidence_bar, consume=consume)
+        gradient = prior_gradient(model, bar.prior)
+        by_name = pointwise.pull_partition(model.likelihood, y, c.mean, c.variance)
+        return gradient | {name: log_evidence_bar * value for name, value in by_name.items()}
+
+    def _start(self, model, X, y, workspace) -> Sites:
+        """The last sites found in this workspace; else none, or Gaussian ones where the prior needs data to be proper."""
+        old = workspace.memory.get("ep")
+        if old is not None and old.centre.shape[0] == y.shape[0]:
+            return old
+        m = prior_mean(model, X)
+        if model.gp.basis is None:
+            return Sites(m, np.zeros_like(m), np.zeros_like(m))
+        _, g, _, _ = pointwise.slopes(model.likelihood, m, y)
+        W, _ = pointwise.fisher(model.likelihood, m, y)
+        return Sites(m, np.maximum(W, 1e-3), g)
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    state: AbstractState
+    log_evidence: float
+    converged: bool
+    sweeps: int
+    change: float
+
+
+@dataclasses.dataclass(eq=False)
+class _Problem:
+    model: Any
+    X: np.ndarray
+    y: np.ndarray
+    solver: AbstractSolver
+    workspace: Any
+
+    def factor(self, sites: Sites) -> AbstractState:
+        return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
+
+    def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int) -> _End:
+        """All sites at once. The step is shortened when changes grow, and lengthened again slowly while they shrink."""
+        state, last, longest = self.factor(sites), np.inf, step
+        evidence, change, sweep = -np.inf, np.inf, 0
+        for sweep in range(1, max_sweeps + 1):
+            mean, variance = state.marginals()
+            c = cavity(state)
+            ok = (c.share > 0) & (variance > 0)
+            log_Z, d, D = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, mean), np.where(ok, c.variance, 1.0))
+            evidence = _evidence(state, c, log_Z)
+            W, g = _site(d, D, np.where(ok, c.variance, 1.0))
+            g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
+            old_W, old_g = state.sites.precision, state.alpha[:, None]
+            ok &= np.isfinite(W) & np.isfinite(g)
+            dW, dg = np.where(ok, W - old_W, 0.0), np.where(ok, g - old_g, 0.0)
+            change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.abs(variance)))))
+            if change <= tol:
+                return _End(state, evidence, bool(ok.all()), sweep, change)
+            if change > 0.9 * last:
+                step = max(0.5 * step, 0.02)
+            elif change < 0.5 * last:
+                step = min(1.3 * step, longest)
+            last = change
+            while True:
+                try:
+                    state = self.factor(Sites(mean, old_W + step * dW, old_g + step * dg))
+                    break
+                except NotPositiveDefinite:
+                    step *= 0.5
+                    if step < 1e-4:
+                        return _End(self.factor(Sites(mean, old_W, old_g)), evidence, False, sweep, change)
+        return _End(state, evidence, False, sweep, change)
+
+    def sequential(self, sites: Sites, tol: float, max_sweeps: int, before: int = 0) -> _End:
+        """One site after the other, with a rank-one update of the covariance each; factored afresh after every sweep."""
+        likelihood, n = self.model.likelihood, self.y.shape[0]
+        state, evidence, change, sweep = self.factor(sites), -np.inf, np.inf, 0
+        for sweep in range(1, max_sweeps + 1):
+            mean, A = state.predict(self.X, full=True)
+            mean, W = mean[:, 0].copy(), state.sites.precision[:, 0].copy()
+            gamma = state.alpha + 0.0  # slope of each site at the current mean
+            c0, W0, g0 = mean.copy(), W.copy(), gamma.copy()
+            for i in range(n):
+                s = A[i, i]
+                # the site's slope has moved with the mean: g(m) = g(c0) + W (c0 - m), kept up to date below
+                share = 1.0 - W[i] * s
+                if not share > 0:
+                    continue
+                v = s / share
+                mu = mean[i] - v * gamma[i]
+                _, d, D = (float(x[0, 0]) for x in pointwise.tilted(likelihood, self.y[[i]], np.array([[mu]]), np.array([[v]])))
+                if not (np.isfinite(d) and np.isfinite(D) and 1.0 - v * D > 0):
+                    continue
+                new_W, new_g = D / (1.0 - v * D), d / (1.0 - v * D)
+                dW, dg = new_W - W[i], new_g + new_W * (mu - mean[i]) - gamma[i]
+                step = 1.0
+                while 1.0 + step * dW * s <= 1e-8:  # stay proper: the largest feasible part of the step
+                    step *= 0.5
+                dW, dg = step * dW, step * dg
+                a, scale = A[:, i].copy(), 1.0 / (1.0 + dW * s)
+                shift = a * (dg * scale)
+                mean += shift
+                gamma -= W * shift
+                gamma[i] += dg - dW * shift[i]
+                W[i] += dW
+                A -= np.outer(a * (dW * scale), a)
+            s0 = np.maximum(np.abs(np.diag(A)), 1e-300)
+            slope0 = gamma + W * (mean - c0)  # at the old centre
+            change = float(max(np.max(np.abs(W - W0) * s0), np.max(np.abs(slope0 - g0) * np.sqrt(s0))))
+            try:
+                state = self.factor(Sites(mean[:, None], W[:, None], gamma[:, None]))
+            except NotPositiveDefinite:
+                state = self.factor(Sites(c0[:, None], W0[:, None], g0[:, None]))
+                break
+            if change <= tol:
+                break
+        c = cavity(state)
+        ok = c.share > 0
+        log_Z, _, _ = pointwise.tilted(likelihood, self.y, np.where(ok, c.mean, 0.0), np.where(ok, c.variance, 1.0))
+        evidence = _evidence(state, c, log_Z)
+        return _End(state, evidence, change <= tol and bool(ok.all()), before + sweep, change)
+
+
+def _site(d, D, v):
+    rest = 1.0 - v * D
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return D / rest, d / rest
+
+
+def _evidence(state: AbstractState, c: Cavity, log_Z: np.ndarray) -> float:
+    """log Z_EP: the log normaliser plus the scales that make each site integrate to Z_i over its cavity (1 + v W = 1 / share)."""
+    W, g = np.asarray(state.sites.precision), np.asarray(state.sites.slope)
+    e = c.mean - state.sites.centre
+    slope = g - W * e
+    with np.errstate(invalid="ignore", divide="ignore"):
+        integral = g * e - 0.5 * W * e**2 + 0.5 * slope**2 * c.variance * c.share + 0.5 * np.log(c.share)
+    return state.log_normaliser + float(np.sum(log_Z - integral))

@@ -1,0 +1,137 @@
+"""Laplace's approximation: sites are the second-order expansion of the log likelihood at the mode of the posterior.
+
+Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for several latent functions by Algorithm 3.3: a site centred at
+the current f has slope g = grad log p and precision W = -Hessian, so the mean of the State is the full Newton step. Steps are taken
+along a = K^-1 (f - m), which is linear in f, and shortened until the posterior density rises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.inference import pointwise
+from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.gradient import prior_gradient
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.solvers.protocol import AbstractState, Sites, SolverError
+
+
+@dataclasses.dataclass(frozen=True)
+class Laplace(AbstractInference):
+    """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
+
+    tol: the search ends when another Newton step promises less than this gain of the log posterior density. Likelihoods that are
+    not log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian.
+    """
+
+    tol: float = 1e-11
+    max_iter: int = 100
+
+    needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+
+    def run(self, model, X, y, solver, workspace=None):
+        self.check(solver)
+        likelihood = model.likelihood
+        if not likelihood.smooth:
+            raise SolverError(f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use inference='ep'.")
+        if likelihood.latents > 1 and "blocks" not in solver.offers:
+            raise SolverError(f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: use 'dense'.")
+        workspace = begin(model, X, solver, workspace)
+        search = _Newton(model, X, y, solver, workspace)
+        warm = workspace.memory.get("laplace")
+        if warm is not None and warm.shape[0] == y.shape[0]:
+            search.start_near(warm)
+        state, steps, gain, true = search.climb(self.tol, self.max_iter)
+        converged = gain <= max(self.tol, 1e-13 * abs(search.value)) * 1e3
+        notes = [*jitter_notes(state)]
+        if not converged:
+            notes.append(f"Laplace stopped after {steps} steps; another would gain {gain:.2g}")
+        if not true:
+            notes.append("the Hessian at the mode is not positive definite: the evidence uses a positive stand-in for it")
+        workspace.memory["laplace"] = np.array(state.sites.centre)
+        evidence = state.log_normaliser + float(np.sum(search.log_p))
+        return Result(state, evidence, tuple(notes), InferenceStatus(converged, steps, f"last gain {gain:.1e}"))
+
+    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+        self.check_bars(bars)
+        state: AbstractState = result.state
+        f = state.sites.centre
+        n, L = f.shape
+        _, variance = state.marginals()
+        zero = np.zeros((n, L))
+        # how the determinant moves with the mode (5.23), and the mode with everything else: one more Newton step (5.24)
+        _, u = pointwise.pull_slopes(model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * variance)
+        bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
+        gradient = prior_gradient(model, bar.prior)
+        by_name, _ = pointwise.pull_slopes(
+            model.likelihood, f, y, np.full(n, log_evidence_bar), bar.sites.slope, bar.sites.precision
+        )
+        return gradient | by_name
+
+
+class _Newton:
+    """The climb to the mode: f and a = K^-1(f - m) always belong together."""
+
+    def __init__(self, model, X, y, solver, workspace):
+        self.model, self.X, self.y, self.solver, self.workspace = model, X, y, solver, workspace
+        self.likelihood = model.likelihood
+        self.m = prior_mean(model, X)
+        self.f, self.a = self.m.copy(), np.zeros_like(self.m)
+        self.log_p = pointwise.log_prob(self.likelihood, self.f, y)
+        self.value = float(np.sum(self.log_p))
+
+    def start_near(self, f: np.ndarray) -> None:
+        """One full step from a guess of the mode, if that is better than the prior mean."""
+        try:
+            _, state = self._state_at(f)
+        except NotPositiveDefinite:
+            return
+        mean, a = state.mean(), state.alpha.reshape(f.shape)
+        log_p, value = self._density(mean, a)
+        if value > self.value:
+            self.f, self.a, self.log_p, self.value = mean, a, log_p, value
+
+    def climb(self, tol: float, max_iter: int) -> tuple[AbstractState, int, float, bool]:
+        """The State at the mode, steps taken, the gain another promises, and whether W there is the true Hessian."""
+        for steps in range(1, max_iter + 1):
+            true, state = self._state_at(self.f)
+            full, a = state.mean(), state.alpha.reshape(self.f.shape)
+            slope = state.sites.slope - self.a
+            gain = 0.5 * float(np.sum(slope * (full - self.f)))
+            if gain <= max(tol, 1e-15 * abs(self.value)) or steps == max_iter:
+                break
+            if not self._move(full, a, gain):
+                break
+        return state, steps, gain, true
+
+    def _state_at(self, f: np.ndarray) -> tuple[bool, Any]:
+        """Sites at f: with the true Hessian where that leaves the posterior proper, else with a positive stand-in."""
+        _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
+        indefinite = bool((W < 0).any()) and "indefinite" not in self.solver.offers
+        if not indefinite:
+            try:
+                return True, self.solver.factor(self.model.priors, self.X, Sites(f, W, g, P), self.workspace)
+            except NotPositiveDefinite:
+                if self.likelihood.log_concave:
+                    raise
+        W, P = pointwise.fisher(self.likelihood, f, self.y)
+        return False, self.solver.factor(self.model.priors, self.X, Sites(f, W, g, P), self.workspace)
+
+    def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
+        log_p = pointwise.log_prob(self.likelihood, f, self.y)
+        value = float(np.sum(log_p) - 0.5 * np.sum(a * (f - self.m)))
+        return log_p, value if np.isfinite(value) else -np.inf
+
+    def _move(self, full: np.ndarray, a: np.ndarray, gain: float) -> bool:
+        step = 1.0
+        while step > 1e-10:
+            f_new, a_new = self.f + step * (full - self.f), self.a + step * (a - self.a)
+            log_p, value = self._density(f_new, a_new)
+            if value >= self.value + 1e-4 * step * gain - 1e-14 * abs(self.value):
+                self.f, self.a, self.log_p, self.value = f_new, a_new, log_p, value
+                return True
+            step *= 0.5
+        return False

@@ -1,0 +1,169 @@
+"""What the rules ask of a likelihood, for all data at once. Compiled once for each kind of likelihood, whatever n is: rows are padded.
+
+Arrays are (n, L) outside; a likelihood of one latent function sees (n,).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.params import named_leaves, strip
+
+
+def log_prob(likelihood, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log p(y | f): (n,)."""
+    return _rowwise(_log_prob, likelihood, f, y)
+
+
+def slopes(likelihood, f, y):
+    """log p (n,), its gradient in f (n, L), and minus its Hessian as D (n, L) and P (n, L, r) or None."""
+    value, g, D, P = _rowwise(_slopes, likelihood, f, y)
+    return value, g, D, P
+
+
+def fisher(likelihood, f, y):
+    """A positive semi-definite stand-in for the Hessian: D (n, L) and P."""
+    return _rowwise(_fisher, likelihood, f, y)
+
+
+def tilted(likelihood, y, mean, variance):
+    """log Z of p(y | f) N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n, 1)."""
+    return tuple(x[:, None] for x in _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0]))
+
+
+def expected(likelihood, y, mean, variance):
+    """E[log p], E[its gradient] and minus E[its second derivative] under N(mean, variance), each (n, 1)."""
+    return tuple(x[:, None] for x in _rowwise(_expected, likelihood, y, mean[:, 0], variance[:, 0]))
+
+
+def pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
+    """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian): by name of the likelihood's
+    hyperparameters, and with respect to f (n, L). `precision_bar` is (n, 1), or (n, L, L).
+    """
+    return _pull(_pull_slopes, likelihood, f, y, log_prob_bar, slope_bar, precision_bar)
+
+
+def pull_partition(likelihood, y, mean, variance) -> dict[str, np.ndarray]:
+    """Derivatives of sum log Z with respect to the likelihood's hyperparameters, the cavities held."""
+    return _pull(_sum_partition, likelihood, y, mean[:, 0], variance[:, 0])[0]
+
+
+def pull_expectation(likelihood, y, mean, variance) -> dict[str, np.ndarray]:
+    """Derivatives of sum E[log p] with respect to the likelihood's hyperparameters, the marginals held."""
+    return _pull(_sum_expectation, likelihood, y, mean[:, 0], variance[:, 0])[0]
+
+
+# ------------------------------------------------------------------------------------------------- inside
+
+
+def _one(f):
+    return f[:, 0] if f.shape[1] == 1 else f
+
+
+def _log_prob(likelihood, f, y):
+    return likelihood.log_prob(_one(f), y)
+
+
+def _gradient(likelihood, f, y):
+    _, pull = jax.vjp(lambda f: _log_prob(likelihood, f, y), f)
+    return pull(jnp.ones(f.shape[0]))[0]
+
+
+def _columns(D, P):
+    return (D[:, None] if D.ndim == 1 else D), P
+
+
+def _slopes(likelihood, f, y):
+    return _log_prob(likelihood, f, y), _gradient(likelihood, f, y), *_columns(*likelihood.curvature(_one(f), y))
+
+
+def _fisher(likelihood, f, y):
+    return _columns(*likelihood.fisher(_one(f), y))
+
+
+def _tilted(likelihood, y, mean, variance):
+    def log_Z(mean):
+        return likelihood.log_partition(y, mean, variance)
+
+    def slope(mean):
+        value, tangent = jax.jvp(log_Z, (mean,), (jnp.ones_like(mean),))
+        return tangent, value
+
+    d, D, value = jax.jvp(slope, (mean,), (jnp.ones_like(mean),), has_aux=True)
+    return value, d, -D
+
+
+def _expected(likelihood, y, mean, variance):
+    value, pull = jax.vjp(lambda m, v: likelihood.expectation(y, m, v), mean, variance)
+    by_mean, by_variance = pull(jnp.ones_like(value))
+    return value, by_mean, -2.0 * by_variance  # Bonnet and Price: d/dm E = E', d/dv E = E'' / 2
+
+
+def _pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
+    value, g, D, P = _slopes(likelihood, f, y)
+    total = jnp.sum(log_prob_bar * value) + jnp.sum(slope_bar * g)
+    if precision_bar.ndim == 2:
+        return total + jnp.sum(precision_bar * D)
+    total += jnp.sum(jnp.einsum("nll->nl", precision_bar) * D)
+    return total if P is None else total - jnp.einsum("nlk,nlr,nkr->", precision_bar, P, P)
+
+
+def _sum_partition(likelihood, y, mean, variance, weight):
+    return jnp.sum(weight * likelihood.log_partition(y, mean, variance))
+
+
+def _sum_expectation(likelihood, y, mean, variance, weight):
+    return jnp.sum(weight * likelihood.expectation(y, mean, variance))
+
+
+def _padding(likelihood, n: int) -> int:
+    if likelihood.per_datum:
+        return 0
+    size = next((s for s in (64, 256, 1024) if n <= s), -(-n // 2048) * 2048)
+    return size - n
+
+
+def _pad(a: np.ndarray, pad: int, mode: str) -> np.ndarray:
+    return np.pad(a, [(0, pad)] + [(0, 0)] * (a.ndim - 1), mode=mode) if pad else a
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(function, treedef):
+    return jax.jit(lambda leaves, *arrays: function(jax.tree.unflatten(treedef, leaves), *arrays))
+
+
+def _rowwise(function, likelihood, *arrays) -> Any:
+    n = arrays[0].shape[0]
+    pad = _padding(likelihood, n)
+    leaves, treedef = jax.tree.flatten(strip(likelihood))
+    out = _compiled(function, treedef)(leaves, *(_pad(np.asarray(a, float), pad, "edge") for a in arrays))
+    return jax.tree.map(lambda a: np.array(np.asarray(a)[:n]), out)
+
+
+@functools.lru_cache(maxsize=256)
+def _differentiated(function, treedef):
+    def total(leaves, *arrays):
+        return function(jax.tree.unflatten(treedef, leaves), *arrays)
+
+    return jax.jit(jax.grad(total, argnums=(0, 1)))
+
+
+def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Gradient of a sum over rows with respect to the likelihood's leaves, by name, and to the first array; bars come last and are
+    padded with zeros."""
+    n = arrays[0].shape[0]
+    pad = _padding(likelihood, n)
+    if function in (_sum_partition, _sum_expectation):
+        arrays = (*arrays, np.ones(n))
+    data = 2 if function is _pull_slopes else 3
+    padded = [_pad(np.asarray(a, float), pad, "edge" if i < data else "constant") for i, a in enumerate(arrays)]
+    bare = strip(likelihood)
+    leaves, treedef = jax.tree.flatten(bare)
+    by_leaf, by_first = _differentiated(function, treedef)(leaves, *padded)
+    names = [name for name, _ in named_leaves(bare)]
+    return {f"likelihood.{k}": np.asarray(v) for k, v in zip(names, by_leaf, strict=True)}, np.asarray(by_first)[:n]

@@ -1,0 +1,120 @@
+"""A likelihood of the user's own: one function, everything else by automatic differentiation and quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.params import Hyper, ParameterError, Parametrised, hyper, positive, real
+
+_LOG_SCALES = np.linspace(-18.0, 18.0, 577)  # y - f = sinh of these: from a tiny fraction of a unit to ten million
+
+
+class Positive(Parametrised):
+    """A positive hyperparameter of a `Custom` likelihood."""
+
+    value: Hyper = hyper(1.0, positive)
+
+
+class Real(Parametrised):
+    """A hyperparameter of a `Custom` likelihood that may be any real number."""
+
+    value: Hyper = hyper(0.0, real)
+
+
+class Custom(AbstractLikelihood):
+    """p(y | f) from a function of yours, log_prob(f, y, **hyperparameters), written in `jax.numpy` and acting elementwise.
+
+    name: what a saved model calls the function; by default its own name. hyperparameters: numbers by name, positive and learned;
+    `fixed(...)` and `param(...)` as elsewhere, `Real(...)` for one that may be negative. values: all that y can be, where that is a
+    finite set; otherwise y is a real number, distributed around f or not too far from it in units of its own spread. concave:
+    log_prob is concave in f. step: (location, width) in f of a change of p(y | f) that is much sharper than the spread of f.
+
+    >>> def log_prob(f, y, scale):
+    ...     return -jnp.log(jnp.cosh((y - f) / scale)) - jnp.log(jnp.pi * scale)
+    >>> Custom(log_prob, hyperparameters={"scale": 0.5}, concave=True)
+    """
+
+    function: Callable = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="")
+    hyperparameters: Mapping[str, Any] = eqx.field(default_factory=dict, metadata={"transparent": True})
+    values: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    concave: bool = eqx.field(static=True, default=False)
+    step: tuple[float, float] | None = eqx.field(static=True, default=None)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not callable(self.function):
+            raise ParameterError(f"Custom needs a function log_prob(f, y, ...), got {self.function!r}.")
+        self.name = self.name or getattr(self.function, "__name__", "")
+        self.hyperparameters = {k: v if isinstance(v, Positive | Real) else Positive(v) for k, v in self.hyperparameters.items()}
+        if self.values is not None:
+            self.values = tuple(sorted(float(v) for v in self.values))
+        if self.step is not None:
+            self.step = (float(self.step[0]), float(self.step[1]))
+            if not self.step[1] > 0:
+                raise ParameterError(f"Custom.step is (location, width) with a positive width, got {self.step}.")
+
+    @property
+    def log_concave(self) -> bool:
+        return self.concave
+
+    def targets(self, y):
+        y = vector(y)
+        if self.values is not None:
+            refuse(~np.isin(y, self.values), y, f"one of {', '.join(f'{v:g}' for v in self.values)}")
+        return y
+
+    def log_prob(self, f, y):
+        return self.function(f, y, **{k: v.value for k, v in self.hyperparameters.items()})
+
+    def bend(self, y):
+        return (None, None) if self.step is None else self.step
+
+    # -- predictions, from the density of y on a grid ---------------------------------------------------------------
+
+    def predict(self, mean, variance):
+        y, density, step = self._grid(mean, variance)
+        weight = density * step
+        weight = weight / weight.sum(0)
+        average = np.sum(weight * y, 0)
+        return average, np.sum(weight * (y - average) ** 2, 0)
+
+    def quantile(self, q, mean, variance):
+        return self._invert(np.full(np.broadcast(mean, variance).shape, float(q)), mean, variance)
+
+    def sample(self, rng, f):
+        f = np.asarray(f, float)
+        return self._invert(rng.random(f.size), f.ravel(), np.zeros(f.size)).reshape(f.shape)
+
+    def _grid(self, mean, variance):
+        """Possible values of y, their density where f ~ N(mean, variance), each (k, m), and the step from one to the next."""
+        mean, variance = (np.atleast_1d(a) for a in np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float)))
+        if self.values is not None:
+            y, step = np.repeat(np.array(self.values)[:, None], mean.size, 1), 1.0
+        else:
+            y, step = mean + np.sinh(_LOG_SCALES)[:, None], (np.cosh(_LOG_SCALES) * (_LOG_SCALES[1] - _LOG_SCALES[0]))[:, None]
+        rows = (y.ravel(), *(np.broadcast_to(a, y.shape).ravel() for a in (mean, variance)))
+        log_density = self.log_density(*rows) if variance.any() else self.compute(_given, *rows[:2])
+        return y, np.exp(log_density).reshape(y.shape), step
+
+    def _invert(self, q, mean, variance):
+        y, density, _ = self._grid(mean, variance)
+        if self.values is not None:
+            reached = np.cumsum(density / density.sum(0), 0)[:-1] < q
+            return np.array(self.values)[reached.sum(0)]
+        from scipy.interpolate import CubicSpline
+
+        out = np.empty(y.shape[1])
+        for i in range(y.shape[1]):
+            below = CubicSpline(_LOG_SCALES, density[:, i] * np.cosh(_LOG_SCALES)).antiderivative()
+            out[i] = below.solve(q[i] * below(_LOG_SCALES[-1]), extrapolate=False)[0]
+        return np.broadcast_to(mean, out.shape) + np.sinh(out)
+
+
+def _given(likelihood, y, f):
+    return likelihood.log_prob(f, y)

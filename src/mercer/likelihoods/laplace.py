@@ -1,0 +1,142 @@
+"""Laplace noise (least absolute deviations) and the noise that belongs to the epsilon-insensitive loss; both log-concave."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.likelihoods.noise import AbstractNoise
+from mercer.likelihoods.special import LOG_2PI, inverse_mills, log_ndtr, log_sub
+from mercer.params import Hyper, hyper, positive
+
+
+class Laplace(AbstractNoise):
+    """p(y | f) = exp(-|y - f| / scale) / (2 scale): the posterior mode is a least-absolute-deviations fit (Kuss 5.48).
+
+    scale: in units of y; the noise variance is 2 scale^2. The second derivative is zero wherever it exists, so Laplace's
+    approximation cannot be used; `fisher` is the expected information 1 / scale^2.
+    """
+
+    scale: Hyper = hyper(1.0, positive)
+
+    @property
+    def log_concave(self) -> bool:
+        return True
+
+    def log_prob(self, f, y):
+        return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
+
+    def fisher(self, f, y):
+        return jnp.full(jnp.shape(f), 1.0 / self.scale**2), None
+
+    def log_partition(self, y, mean, variance):
+        right, left = _log_tails(mean - y, variance, self.scale)
+        return jnp.logaddexp(right, left) - jnp.log(2.0 * self.scale)
+
+    def expectation(self, y, mean, variance):
+        sd = jnp.sqrt(jnp.maximum(variance, 1e-300))
+        z = (mean - y) / sd
+        absolute = sd * np.sqrt(2 / np.pi) * jnp.exp(-0.5 * z**2) + (mean - y) * (1.0 - 2.0 * jnp.exp(log_ndtr(-z)))
+        return -absolute / self.scale - jnp.log(2.0 * self.scale)
+
+    @property
+    def width(self):
+        return self.scale
+
+    @property
+    def noise_variance(self):
+        return 2.0 * self.scale**2
+
+    @property
+    def kurtosis(self):
+        return 3.0
+
+    def noise_cdf(self, e):
+        tail = 0.5 * np.exp(-np.abs(e) / float(self.scale))
+        return np.where(e < 0, tail, 1.0 - tail)
+
+    def cdf(self, y, mean, variance):
+        right, left = _log_tails(np.asarray(mean - y, float), variance, self.scale)
+        sd = np.sqrt(np.maximum(variance, 1e-300))
+        return np.asarray(jnp.exp(log_ndtr((y - mean) / sd)) + 0.5 * (jnp.exp(right) - jnp.exp(left)))
+
+    def sample(self, rng, f):
+        return f + rng.laplace(0.0, float(self.scale), np.shape(f))
+
+
+class EpsilonInsensitive(AbstractNoise):
+    """p(y | f) proportional to exp(-max(|y - f| - epsilon, 0) / scale): residuals below epsilon cost nothing (Kuss 5.53).
+
+    The negative logarithm is the loss of support vector regression. `Laplace` is the limit epsilon -> 0.
+    """
+
+    scale: Hyper = hyper(1.0, positive)
+    epsilon: Hyper = hyper(0.1, positive)
+
+    @property
+    def log_concave(self) -> bool:
+        return True
+
+    def _log_total(self):
+        return jnp.log(2.0 * (self.scale + self.epsilon))
+
+    def log_prob(self, f, y):
+        return -jnp.maximum(jnp.abs(y - f) - self.epsilon, 0.0) / self.scale - self._log_total()
+
+    def fisher(self, f, y):
+        """The expected information 1 / (scale (scale + epsilon))."""
+        return jnp.full(jnp.shape(f), 1.0 / (self.scale * (self.scale + self.epsilon))), None
+
+    def log_partition(self, y, mean, variance):
+        sd = jnp.sqrt(_floor(variance, self.scale))
+        d = jnp.where(mean < y, y - mean, mean - y)  # by symmetry; so the tube is a difference of lower tails
+        right = _log_tails(d - self.epsilon, variance, self.scale)[0]
+        left = _log_tails(d + self.epsilon, variance, self.scale)[1]
+        tube = log_sub(log_ndtr((self.epsilon - d) / sd), log_ndtr((-self.epsilon - d) / sd))
+        return jnp.logaddexp(jnp.logaddexp(right, left), tube) - self._log_total()
+
+    @property
+    def width(self):
+        return jnp.minimum(self.scale, self.epsilon)
+
+    @property
+    def noise_variance(self):
+        s, e = self.scale, self.epsilon
+        return (e**3 / 3.0 + s * (e**2 + 2.0 * e * s + 2.0 * s**2)) / (s + e)
+
+    @property
+    def kurtosis(self):
+        s, e = float(self.scale), float(self.epsilon)
+        fourth = (e**5 / 5 + s * (e**4 + 4 * e**3 * s + 12 * e**2 * s**2 + 24 * e * s**3 + 24 * s**4)) / (s + e)
+        return fourth / float(self.noise_variance) ** 2 - 3.0
+
+    def noise_cdf(self, e):
+        s, eps = float(self.scale), float(self.epsilon)
+        a = np.abs(e)
+        upper = np.where(a > eps, s * np.exp(-np.maximum(a - eps, 0.0) / s), s + eps - a) / (2.0 * (s + eps))
+        return np.where(e < 0, upper, 1.0 - upper)
+
+    def sample(self, rng, f):
+        s, eps = float(self.scale), float(self.epsilon)
+        shape = np.shape(f)
+        size = np.where(rng.random(shape) < eps / (s + eps), eps * rng.random(shape), eps + rng.exponential(s, shape))
+        return f + np.where(rng.random(shape) < 0.5, -size, size)
+
+
+def _floor(variance, scale):
+    return jnp.maximum(variance, 1e-16 * scale**2)
+
+
+def _log_tails(d, variance, scale):
+    """log E[exp(-(d + e) / s); d + e > 0] and log E[exp((d + e) / s); d + e < 0], e ~ N(0, variance), without overflow."""
+    variance = _floor(variance, scale)
+    sd = jnp.sqrt(variance)
+
+    def tail(d):
+        z = d / sd - sd / scale
+        inside, safe = z > 0, jnp.minimum(z, 0.0)
+        near = 0.5 * variance / scale**2 - d / scale + log_ndtr(jnp.where(inside, z, 0.0))
+        far = -0.5 * d**2 / variance - 0.5 * LOG_2PI - jnp.log(inverse_mills(safe))
+        return jnp.where(inside, near, far)
+
+    return tail(d), tail(-d)

@@ -1,0 +1,79 @@
+"""Counts with a log-Gaussian rate."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.likelihoods import quadrature
+from mercer.likelihoods.base import AbstractLikelihood, count_quantile, refuse, vector
+from mercer.params import Hyper, ParameterError, hyper, positive
+
+
+class Poisson(AbstractLikelihood):
+    """y ~ Poisson(exposure exp(f)): counts whose log rate is the latent function.
+
+    exposure: how much was observed (time, area, population): one number, or one for each datum; 1 by default and never learned
+    unless given as `param(...)`. Given per datum it belongs to the training data; at other inputs predictions need their own.
+    """
+
+    exposure: Hyper = hyper(None, positive, free=False)
+
+    def __check_init__(self):
+        if self.exposure is not None and jnp.ndim(self.exposure) > 1:
+            raise ParameterError("Poisson.exposure must be one number or one for each datum.")
+
+    @property
+    def log_concave(self) -> bool:
+        return True
+
+    @property
+    def per_datum(self) -> bool:
+        return self.exposure is not None and jnp.ndim(self.exposure) == 1
+
+    @property
+    def _log_exposure(self):
+        return 0.0 if self.exposure is None else jnp.log(self.exposure)
+
+    def targets(self, y):
+        y = vector(y)
+        refuse((y < 0) | (y != np.round(y)), y, "counts (0, 1, 2, ...)")
+        return y
+
+    def guess(self, y):
+        return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)
+
+    def log_prob(self, f, y):
+        eta = f + self._log_exposure
+        return y * eta - jnp.exp(eta) - jax.scipy.special.gammaln(y + 1.0)
+
+    def expectation(self, y, mean, variance):
+        eta = mean + self._log_exposure
+        return y * eta - jnp.exp(eta + 0.5 * variance) - jax.scipy.special.gammaln(y + 1.0)
+
+    def bend(self, y):
+        return jnp.log(y + 0.5) - self._log_exposure, 1.0 / jnp.sqrt(y + 1.0)
+
+    def predict(self, mean, variance):
+        rate = np.exp(np.asarray(mean) + 0.5 * np.asarray(variance) + np.asarray(self._log_exposure))
+        return rate, rate + rate**2 * np.expm1(variance)
+
+    def cdf(self, y, mean, variance) -> np.ndarray:
+        """P(Y <= y) where f ~ N(mean, variance)."""
+        y = np.floor(np.asarray(y, float))
+        inside = self.compute(Poisson._cdf, np.maximum(y, 0.0), mean, variance)
+        return np.where(y < 0, 0.0, inside)
+
+    def _cdf(self, y, mean, variance):
+        def cdf(f):
+            return jax.scipy.special.gammaincc(y + 1.0, jnp.exp(jnp.minimum(f + self._log_exposure, 700.0)))
+
+        return quadrature.average(cdf, mean, variance, *self.bend(y))
+
+    def quantile(self, q, mean, variance):
+        mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
+        return count_quantile(lambda y: self.cdf(y, mean, variance), q, np.exp(mean + np.asarray(self._log_exposure)))
+
+    def sample(self, rng, f):
+        return rng.poisson(np.exp(np.asarray(f) + np.asarray(self._log_exposure))).astype(float)

@@ -1,0 +1,53 @@
+"""Student-t noise: a few observations may be far off without pulling the function along."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.likelihoods.noise import AbstractNoise
+from mercer.params import Hyper, hyper, positive
+
+
+class StudentT(AbstractNoise):
+    """y = f + scale * t, t Student's with `dof` degrees of freedom (GPML 9.2, Kuss 5.19).
+
+    scale: in units of y; dof: small for heavy tails (1: Cauchy), Gaussian noise of variance scale^2 as it grows. As a scale mixture
+    the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not log-concave: the posterior may have several modes.
+    """
+
+    scale: Hyper = hyper(1.0, positive)
+    dof: Hyper = hyper(4.0, positive)
+
+    def log_prob(self, f, y):
+        nu, gammaln = self.dof, jax.scipy.special.gammaln
+        constant = gammaln(0.5 * (nu + 1)) - gammaln(0.5 * nu) - 0.5 * jnp.log(nu * np.pi) - jnp.log(self.scale)
+        return constant - 0.5 * (nu + 1) * jnp.log1p(((y - f) / self.scale) ** 2 / nu)
+
+    def fisher(self, f, y):
+        """The weight of expectation maximisation, (dof + 1) / (dof scale^2 + r^2): E[1 / noise variance] given the residual r."""
+        return (self.dof + 1) / (self.dof * self.scale**2 + (y - f) ** 2), None
+
+    @property
+    def width(self):
+        return self.scale * jnp.sqrt(jnp.minimum(self.dof, 1.0))
+
+    @property
+    def noise_variance(self):
+        """scale^2 dof / (dof - 2), infinite for dof <= 2."""
+        nu = np.asarray(self.dof)
+        return np.where(nu > 2, self.scale**2 * nu / np.where(nu > 2, nu - 2, 1.0), np.inf)
+
+    @property
+    def kurtosis(self):
+        nu = float(self.dof)
+        return 6.0 / (nu - 4.0) if nu > 4 else np.inf if nu > 2 else np.nan
+
+    def noise_cdf(self, e):
+        from scipy.special import stdtr
+
+        return stdtr(float(self.dof), e / float(self.scale))
+
+    def sample(self, rng, f):
+        return f + float(self.scale) * rng.standard_t(float(self.dof), np.shape(f))

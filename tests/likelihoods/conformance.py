@@ -1,0 +1,105 @@
+"""What every likelihood is checked on, and integrals by many Gauss-Legendre panels to check against."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from mercer import param
+from mercer.likelihoods import (
+    AbstractLikelihood,
+    Bernoulli,
+    Custom,
+    EpsilonInsensitive,
+    Gaussian,
+    GaussianMixtureNoise,
+    Laplace,
+    Ordinal,
+    Poisson,
+    Real,
+    StudentT,
+)
+
+LOG_2PI = np.log(2 * np.pi)
+
+
+def sech(f, y, scale, shift):
+    """Hyperbolic-secant noise, moved by `shift`."""
+    u = jnp.abs(y - f - shift) / scale
+    return -u - jnp.log1p(jnp.exp(-2 * u)) + jnp.log(2 / (jnp.pi * scale))
+
+
+def cloglog(f, y):
+    """Labels 0 and 1, P(y = 0) = exp(-exp(f))."""
+    rate = jnp.exp(f)
+    return jnp.where(y > 0.5, jnp.log(-jnp.expm1(-rate)), -rate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    likelihood: AbstractLikelihood
+    y: tuple  # values to try
+    values: tuple | None = None  # all of them, where finitely many matter
+    kinks: tuple = ()  # of log_prob, as y - f
+    steps: tuple = ()  # further places in f where it changes quickly
+
+
+CASES = {
+    "gaussian": Case(Gaussian(0.3), (-1.2, 2.0)),
+    "probit": Case(Bernoulli(), (-1.0, 1.0), (-1.0, 1.0), steps=(0.0,)),
+    "logit": Case(Bernoulli("logit"), (-1.0, 1.0), (-1.0, 1.0), steps=(0.0,)),
+    "probit, wrong labels": Case(Bernoulli(flip=param(0.1)), (-1.0, 1.0), (-1.0, 1.0), steps=(0.0,)),
+    "logit, wrong labels": Case(Bernoulli("logit", flip=param(0.03)), (-1.0, 1.0), (-1.0, 1.0), steps=(0.0,)),
+    "poisson": Case(Poisson(), (0.0, 1.0, 7.0, 300.0), tuple(range(400)), steps=(0.0,)),
+    "poisson with exposure": Case(Poisson(param(2.5)), (0.0, 4.0), tuple(range(400)), steps=(-1.0,)),
+    "student": Case(StudentT(0.4, 3.0), (-1.2, 2.0)),
+    "cauchy": Case(StudentT(0.5, 1.0), (0.3, 4.0)),
+    "laplace": Case(Laplace(0.5), (-1.2, 2.0), kinks=(0.0,)),
+    "epsilon-insensitive": Case(EpsilonInsensitive(0.5, 0.2), (-1.2, 2.0), kinks=(-0.2, 0.2)),
+    "mixture": Case(GaussianMixtureNoise(0.2, 0.1, 30.0), (-1.2, 2.0)),
+    "ordinal": Case(Ordinal([-1.0, 0.2, 1.5], scale=param(0.7)), (0.0, 1.0, 3.0), (0, 1, 2, 3), steps=(-1.0, 0.2, 1.5)),
+    "custom noise": Case(Custom(sech, "sech", {"scale": 0.6, "shift": Real(0.2)}, concave=True), (-1.2, 2.0), kinks=(0.2,)),
+    "custom labels": Case(Custom(cloglog, values=(0, 1), concave=True, step=(0.0, 1.0)), (0.0, 1.0), (0, 1), steps=(0.0,)),
+}
+CAVITIES = ((0.0, 1.0), (1.5, 0.04), (-2.0, 25.0), (3.0, 1e4), (-8.0, 0.5), (0.3, 1e-4))
+
+
+def panels(breaks) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights on every interval between sorted breaks."""
+    x, w = np.polynomial.legendre.leggauss(16)
+    breaks = np.unique(breaks)
+    half = 0.5 * np.diff(breaks)[:, None]
+    return (half * x + 0.5 * (breaks[1:] + breaks[:-1])[:, None]).ravel(), (half * w).ravel()
+
+
+def spread(centre, scale, reach) -> np.ndarray:
+    """Break points around a centre, from a hundredth of the scale out to `reach`."""
+    steps = np.geomspace(0.01 * min(scale, reach), reach, 60)
+    return np.concatenate([[centre], centre + steps, centre - steps])
+
+
+def nodes_in_f(case: Case, y: float, mean: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """A fine rule in f for integrals of p(y | f) and its logarithm against N(mean, variance)."""
+    sd = np.sqrt(variance)
+    low, high = mean - 14 * sd, mean + 14 * sd
+    breaks = [spread(mean, sd, 14 * sd)]
+    breaks += [spread(c, 0.3, 14 * sd + abs(c - mean)) for c in (*(y - k for k in case.kinks), y, np.log(y + 0.5) if y > -0.4 else y, *case.steps)]
+    b = np.concatenate(breaks)
+    return panels(np.concatenate([[low, high], b[(b > low) & (b < high)]]))
+
+
+def log_normal(f, mean, variance):
+    return -0.5 * ((f - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+
+
+def tilted(case: Case, y: float, mean: float, variance: float) -> tuple[float, float, float]:
+    """log of the integral of p(y | f) N(f | mean, variance), and mean and variance of f under that density."""
+    f, w = nodes_in_f(case, y, mean, variance)
+    log_q = np.asarray(case.likelihood.log_prob(f, y)) + log_normal(f, mean, variance)
+    top = log_q.max()
+    q = np.exp(log_q - top) * w
+    Z = q.sum()
+    m = np.sum(q * f) / Z
+    return top + np.log(Z), m, np.sum(q * (f - m) ** 2) / Z

@@ -1,4 +1,4 @@
-"""What is measured: five tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
+"""What is measured: six tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import classify as classification
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -225,6 +226,15 @@ def predict(run: Run) -> Outcome:
     return outcome
 
 
+def classify(run: Run) -> Outcome:
+    """Classification: a Laplace fit beside scikit-learn, EP beside GPy, softmax beside its own count of LAPACK calls."""
+    outcome = Outcome("Classification")
+    classification.laplace(run, outcome, Check)
+    classification.ep(run, outcome, Check)
+    classification.softmax(run, outcome, Check)
+    return outcome
+
+
 def interleaved(run: Run, repeats: int, *codes: str) -> list[list[float]]:
     """Seconds of each code in fresh processes, taken in turn: A B A B ..."""
     turns = [[fresh(code) for code in codes] for _ in range(repeats)]
@@ -237,4 +247,5 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "small": small,
     "import": imports,
     "predict": predict,
+    "classify": classify,
 }

@@ -39,6 +39,7 @@ _LAZY = {
     "Fit": "mercer.learning",
     "load": "mercer.estimators",
     "save": "mercer.estimators",
+    "GPClassifier": "mercer.estimators",
     "GPRegressor": "mercer.estimators",
 }
 _ROOMS = (

@@ -91,6 +91,60 @@ def test_quality_is_that_of_leaving_one_out(saved):
     assert float(rows[0][1]) == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-3)
 
 
+def flowers(n=30) -> dict:
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0, 3, n), rng.uniform(0, 3, n)
+    kind = np.where(a + 0.3 * rng.standard_normal(n) > 1.5, "rose", "aster").astype(object)
+    return {"a": a, "b": b, "kind": kind, "code": (kind == "rose").astype(float)}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_classes_fit_predict_info_round_trip(tmp_path, ending):
+    data, model, out = (tmp_path / name for name in (f"d.{ending}", "m.mercer", f"p.{ending}"))
+    write_table(data, flowers())
+    options = ("--features", "a,b", "--kernel", "SE(1)", "--out", model, "--plot", tmp_path / "fit.png")
+    fit = run("fit", data, "--target", "kind", *options)
+    assert fit.exit_code == 0, fit.output
+    for word in ("classes: aster (", "log evidence", "error", "of 30; always guessing", "information", "NLP", "bits on kind"):
+        assert word in fit.stdout
+    assert (tmp_path / "fit.png").read_bytes().startswith(PNG)
+
+    predict = run("predict", model, data, "--out", out)
+    assert predict.exit_code == 0, predict.output
+    before, after = flowers(), read_table(out)
+    assert list(after) == [*before, "class", "p_aster", "p_rose"]
+    loaded = mc.load(model)
+    table = {name: before[name] for name in "ab"}
+    np.testing.assert_allclose(after["p_rose"], loaded.predict_proba(table)[:, 1], rtol=1e-12)
+    np.testing.assert_array_equal(after["class"], loaded.predict(table))
+    assert np.mean(after["class"] == before["kind"]) > 0.8
+
+    info = run("info", model)
+    assert info.exit_code == 0, info.output
+    for word in ("GPClassifier", "classes", "aster, rose", "30 rows", "SE", "kernel.variance"):
+        assert word in info.stdout
+    latent = run("predict", model, data, "--out", out, "--latent")
+    assert latent.exit_code == 1 and "--latent is for models of numeric targets" in latent.stderr
+
+
+def test_numbers_are_classes_where_asked(tmp_path):
+    data, model = tmp_path / "d.csv", tmp_path / "m.mercer"
+    write_table(data, flowers())
+    options = ("--features", "a", "--kernel", "SE(1)", "--out", model)
+    fit = run("fit", data, "--target", "code", "--classify", *options, "--plot", tmp_path / "f.png", "--quiet")
+    assert (fit.exit_code, fit.output) == (0, "")
+    assert (tmp_path / "f.png").read_bytes().startswith(PNG)
+    assert mc.load(model).classes_.tolist() == [0, 1]
+    assert run("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
+    assert list(read_table(tmp_path / "p.csv"))[-3:] == ["class", "p_0", "p_1"]
+    for arguments, message in (
+        (("--target", "a", "--features", "b", "--classify", "--out", model), "Unknown label type: continuous"),
+        (("--target", "kind", "--noise", 0.1, *options), "--noise is for numeric targets"),
+    ):
+        result = run("fit", data, *arguments)
+        assert result.exit_code == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
 def test_one_feature_is_drawn_as_a_ribbon_and_quiet_is_quiet(data, tmp_path):
     options = ("--features", "a", "--kernel", "SE(1)", "--out", tmp_path / "m.mercer", "--plot", tmp_path / "f.png", "--quiet")
     result = run("fit", data, "--target", "y", *options)

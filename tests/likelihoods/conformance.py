@@ -83,10 +83,9 @@ def spread(centre, scale, reach) -> np.ndarray:
 def nodes_in_f(case: Case, y: float, mean: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
     """A fine rule in f for integrals of p(y | f) and its logarithm against N(mean, variance)."""
     sd = np.sqrt(variance)
-    low, high = mean - 14 * sd, mean + 14 * sd
-    breaks = [spread(mean, sd, 14 * sd)]
-    breaks += [spread(c, 0.3, 14 * sd + abs(c - mean)) for c in (*(y - k for k in case.kinks), y, np.log(y + 0.5) if y > -0.4 else y, *case.steps)]
-    b = np.concatenate(breaks)
+    centres = (*(y - k for k in case.kinks), y if case.values is None else np.log(max(y, 0) + 0.5), *case.steps)
+    low, high = min(mean - 14 * sd, *(c - 3 for c in centres)), max(mean + 14 * sd, *(c + 3 for c in centres))
+    b = np.concatenate([spread(mean, sd, 14 * sd), *(spread(c, 0.3, 3 + 14 * sd + abs(c - mean)) for c in centres)])
     return panels(np.concatenate([[low, high], b[(b > low) & (b < high)]]))
 
 

@@ -75,13 +75,16 @@ def fit(
     noise: Annotated[
         float | None, typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise).")
     ] = None,
+    classify: Annotated[
+        bool, typer.Option("--classify", help="The target holds classes, though it is numeric (text is taken as classes anyway).")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Fit a Gaussian process to a table and save it.
 
-    Says what was learned and how well each datum is predicted by the others.
+    Says what was learned and how well each datum is predicted by the others. A target of text is classified.
 
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot weather.png
     """
@@ -90,9 +93,9 @@ def fit(
     for path in (out, plot):
         if path is not None:
             _writable(path)
-    X, y, notes = work.training_data(data, target, features)
+    X, y, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
-        model = work.fit_model(X, y, kernel, restarts, noise, seed, progress=not quiet)
+        model = work.fit_model(X, y, kernel, restarts, noise, seed, progress=not quiet, classify=classify)
     model.save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)
@@ -117,7 +120,7 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model.
 
-    Writes the table with the further columns mean, std, lower and upper.
+    Writes the table with the further columns mean, std, lower and upper; or, for classes, class and the probability of each.
 
     Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
     """

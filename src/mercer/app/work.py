@@ -13,24 +13,34 @@ import numpy as np
 
 import mercer as mc
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
+from mercer.estimators import GPClassifier, GPRegressor
 from mercer.params import element_names, parameters
 
 COLUMNS = ("mean", "std", "lower", "upper")
 Rows = list[tuple[str, ...]]
+Estimator = GPRegressor | GPClassifier
 
 
-def training_data(path: Path, target: str, features: str | None) -> tuple[Table, np.ndarray, list[str]]:
-    """Columns to learn from, the target, and notes on what was left out."""
+def training_data(path: Path, target: str, features: str | None, classify: bool = False) -> tuple[Table, np.ndarray, list[str]]:
+    """Columns to learn from, the target (text or whole numbers where it holds classes), and notes on what was left out.
+
+    A target holds classes if `classify` says so, or if it is text with at most half as many different values as rows.
+    """
     source = str(path)
     everything = read_table(path)
     table, rows = drop_missing(everything, target, source)
-    y = numeric(table, [target], source, rows)[target]
+    text = table[target].dtype.kind not in "fiub"
+    if text and (classify or 2 * len(set(table[target])) <= len(rows)):
+        y = np.array([str(label) for label in table[target]], dtype=object)
+    else:
+        y = numeric(table, [target], source, rows)[target]
+        y = y.astype(int) if classify and np.all(y == np.round(y)) else y
     dropped = len(everything[target]) - len(y)
     notes = [f"left out {dropped} row{'s' if dropped > 1 else ''} without a value of {target!r}"] if dropped else []
     if features is None:
         names = [name for name in _numeric_names(table) if name != target]
-        text = [name for name in table if name not in names and name != target]
-        notes += [f"left out columns of text: {', '.join(text)}"] if text else []
+        others = [name for name in table if name not in names and name != target]
+        notes += [f"left out columns of text: {', '.join(others)}"] if others else []
         if not names:
             raise TableError(f"{source} has no numeric column besides {target!r} to predict from.")
     else:
@@ -43,35 +53,64 @@ def training_data(path: Path, target: str, features: str | None) -> tuple[Table,
 
 
 def fit_model(
-    X: Table, y: np.ndarray, kernel: str | None, restarts: int, noise: float | None, seed: int, progress: bool
-) -> mc.GPRegressor:
-    """A fitted estimator."""
-    verbose = progress and sys.stderr.isatty()
-    model = mc.GPRegressor(kernel=kernel, noise_variance=noise, restarts=restarts, random_state=seed, verbose=verbose)
-    return model.fit(X, y)
+    X: Table,
+    y: np.ndarray,
+    kernel: str | None,
+    restarts: int,
+    noise: float | None,
+    seed: int,
+    progress: bool,
+    classify: bool = False,
+) -> Estimator:
+    """A fitted estimator: a classifier if `classify`, or if y is text."""
+    common: dict[str, Any] = dict(kernel=kernel, restarts=restarts, random_state=seed, verbose=progress and sys.stderr.isatty())
+    if not classify and y.dtype != object:
+        return GPRegressor(noise_variance=noise, **common).fit(X, y)
+    if noise is not None:
+        raise ValueError("--noise is for numeric targets; classes have no noise variance.")
+    return GPClassifier(**common).fit(X, y)
 
 
-def quality(model: mc.GPRegressor, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows]:
+def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows]:
     """Columns and rows of the table of leave-one-out measures, each beside what ignoring the inputs would score."""
+    columns = ("measure", "value", "meaning")
+    if isinstance(model, GPClassifier):
+        return columns, _class_quality(model, y, target)
     loo = model.loo()
     half = _half_width(0.95) * np.sqrt(loo.variance)
     inside, n, spread = int(np.sum(np.abs(y - loo.mean) <= half)), len(y), float(np.std(y))
     blind = f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
-    return ("measure", "value", "meaning"), [
+    return columns, [
         ("RMSE", f"{mc.metrics.rmse(y, loo.mean):.4g}", f"in units of {target}; always guessing the mean: {spread:.4g}"),
         ("NLPD", f"{-np.mean(loo.log_density):.4g}", f"nats, lower is better{blind}"),
         ("coverage", f"{100 * inside / n:.1f} %", f"{inside} of {n} data lie in their 95 % interval"),
     ]
 
 
-def draw_fit(model: mc.GPRegressor, y: np.ndarray, target: str, path: Path) -> None:
-    """One input: the ribbon. Several: left-out data against their predictions, and how well calibrated these are."""
+def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
+    p = model.loo()
+    wrong, n = int(np.sum(model.classes_[p.argmax(1)] != y)), len(y)
+    names, counts = np.unique(y, return_counts=True)
+    blind = 100 - 100 * counts.max() / n
+    bits, most = mc.metrics.information(y, p, y), mc.metrics.information_baseline(y, y)
+    return [
+        ("error", f"{100 * wrong / n:.1f} %", f"{wrong} of {n}; always guessing {names[counts.argmax()]}: {blind:.1f} %"),
+        ("information", f"{bits:.3g}", f"bits on {target} gained from the inputs, of {most:.3g} that are missing"),
+        ("NLP", f"{mc.metrics.log_loss(y, p):.4g}", f"nats, lower is better; guessing the frequencies: {most * np.log(2):.4g}"),
+    ]
+
+
+def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
+    """One input: the ribbon, or the probability of each class. Several: left-out data against predictions."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    if model.n_features_in_ == 1:
+    if isinstance(model, GPClassifier):
+        figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+        _draw_classes(model, y, target, ax)
+    elif model.n_features_in_ == 1:
         figure = mc.viz.posterior(model, ylabel=target).figure
     else:
         loo = model.loo()
@@ -83,34 +122,66 @@ def draw_fit(model: mc.GPRegressor, y: np.ndarray, target: str, path: Path) -> N
     plt.close(figure)
 
 
+def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> None:
+    if model.n_features_in_ > 1:
+        curve = mc.metrics.error_reject_curve(y, model.loo(), model.classes_)
+        ax.step(100 * curve.rejected, 100 * curve.error, where="post")
+        ax.set(xlabel="% left undecided, the most doubtful first", ylabel=f"% errors in {target}", ylim=(0, None))
+        ax.set_title("each datum predicted from the others", fontsize="medium")
+        return
+    name, x = model.feature_names_in_[0], model._training[0].values[:, 0]
+    margin = 0.05 * float(np.ptp(x)) or 1.0
+    grid = np.linspace(x.min() - margin, x.max() + margin, 300)
+    for c, (label, p) in enumerate(zip(model.classes_, model.predict_proba({name: grid}).T, strict=True)):
+        ax.plot(grid, p, color=f"C{c}", label=str(label))
+        ax.plot(x[y == label], np.full(int(np.sum(y == label)), -0.03), "|", color=f"C{c}")
+    ax.set(xlabel=name, ylabel=f"probability of {target}", ylim=(-0.06, 1.03))
+    ax.legend()
+
+
 def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) -> int:
     """Write the table with predictions beside its columns; returns the number of rows."""
     half_width = _half_width(level)
     model, table = mc.load(model_path), read_table(new)
-    mean, std = model.predict(_inputs(model, table, new), return_std=True, latent=latent)
-    prefix = "predicted_" if any(name in table for name in COLUMNS) else ""
-    values = (mean, std, mean - half_width * std, mean + half_width * std)
-    write_table(out, table | {prefix + name: value for name, value in zip(COLUMNS, values, strict=True)})
-    return len(mean)
+    X = _inputs(model, table, new)
+    if isinstance(model, GPClassifier):
+        predicted = _predicted_classes(model, X, latent)
+    else:
+        mean, std = model.predict(X, return_std=True, latent=latent)
+        predicted = dict(zip(COLUMNS, (mean, std, mean - half_width * std, mean + half_width * std), strict=True))
+    prefix = "predicted_" if any(name in table for name in predicted) else ""
+    write_table(out, table | {prefix + name: value for name, value in predicted.items()})
+    return len(next(iter(predicted.values())))
+
+
+def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, np.ndarray]:
+    """The likeliest class and the probability of each."""
+    if latent:
+        raise ValueError("--latent is for models of numeric targets.")
+    p = model.predict_proba(X)
+    return {"class": model.classes_[p.argmax(1)]} | {f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())}
 
 
 def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     """Tables (title, columns, rows) on a saved model."""
     model = mc.load(path)
+    several = isinstance(model.fit_, list)
+    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     with zipfile.ZipFile(path) as archive:
         manifest = json.loads(archive.read("manifest.json"))
-    n, d = model.posterior_.inputs.values.shape
+    n, d = manifest["data"]["rows"], manifest["data"]["columns"]
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
     facts: Rows = [
         ("estimator", manifest["class"]),
         ("columns", ", ".join(map(str, names))),
         ("data", f"{n} rows, {d} column{'s' if d > 1 else ''}"),
-        ("kernel", str(model.kernel_)),
+        *([("classes", ", ".join(map(str, model.classes_)))] if isinstance(model, GPClassifier) else []),
+        *[("kernel", str(kernel)) for kernel in kernels],
         ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
         ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
     ]
     values: Rows = []
-    for p in parameters(model.model_):
+    for p in parameters(tuple(model.model_) if several else model.model_):
         flat = np.ravel(p.value)
         if flat.size > 50:
             values.append((p.name, f"{flat.size} values", p.status))
@@ -119,7 +190,7 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     return [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
 
 
-def _inputs(model: mc.GPRegressor, table: Table, source: Path) -> Any:
+def _inputs(model: Estimator, table: Table, source: Path) -> Any:
     """The columns the model needs, by name; in their order where it was fitted without names."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None:

@@ -19,13 +19,15 @@ from mercer.params import Info, Param, Parametrised, Static, param
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
+LATENT_PRIOR = LogNormal(math.log(4.0), 2.0)  # of the variance of a latent function behind classes, which has no units
 NOISE_START = 0.1
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)
 
 
-def default_kernel(X: np.ndarray, scale: float) -> Matern:
-    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`.
+def default_kernel(X: np.ndarray, scale: float, prior: LogNormal | None = None) -> Matern:
+    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`; `prior` is of its variance, else weak about
+    that of the targets.
 
     In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2, sqrt 3): distances
     between random points grow as sqrt(d), and so do the length-scales thought likely. They start at d^1/4, where the data-driven
@@ -34,7 +36,7 @@ def default_kernel(X: np.ndarray, scale: float) -> Matern:
     spread, d = column_scales(X), X.shape[1]
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    return Matern(lengthscale, param(scale**2, prior=VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
+    return Matern(lengthscale, param(scale**2, prior=prior or VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
 
 
 def default_noise(scale: float, start: float | None = None) -> Param:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.classifier import GPClassifier
 from mercer.estimators.regressor import GPRegressor
 from mercer.gp import Model
 from mercer.inputs import Inputs
@@ -32,7 +33,7 @@ from mercer.serialise import SerialiseError, from_json, to_json
 SCHEMA = 1
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
 MANIFEST_BYTES = 64 * 2**20
-_CLASSES: dict[str, Any] = {"GPRegressor": GPRegressor}
+_CLASSES: dict[str, Any] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor}
 
 
 class ModelFileError(ValueError):
@@ -53,8 +54,8 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     if _CLASSES.get(name) is not type(estimator):
         raise TypeError(f"save takes one of {sorted(_CLASSES)}, got {name}.")
     check_is_fitted(estimator)
-    posterior, found = estimator.posterior_, estimator.fit_
-    X, y = posterior.inputs.values, posterior.y
+    inputs, y = estimator._training
+    X, fits = inputs.values, estimator._fits
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
     data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}
     if X.dtype == object:
@@ -62,21 +63,20 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     settings = estimator.get_params(deep=False)
     if isinstance(settings.get("random_state"), np.random.RandomState):
         raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
-    rest = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("model", "posterior")}
-    history = {f.name: [getattr(e, f.name) for e in found.history] for f in dataclasses.fields(Evaluation)}
-    rest |= {"status": dataclasses.asdict(found.status), "history": history}
     manifest = {
         "format": "mercer",
         "schema": SCHEMA,
         "class": name,
         "versions": _versions(),
         "settings": {k: to_json(v, arrays, functions, f"settings.{k}") for k, v in settings.items()},
-        "columns": None if posterior.inputs.names is None else list(posterior.inputs.names),
+        "columns": None if inputs.names is None else list(inputs.names),
         "data": data,
-        "log_evidence": float(posterior.log_evidence),
-        "model": to_json(estimator.model_, arrays, functions, "model"),
-        "fit": {k: to_json(v, None, None, f"fit.{k}") for k, v in rest.items()},
+        "log_evidence": float(estimator.log_marginal_likelihood_),
+        "model": to_json(tuple(f.model for f in fits) if len(fits) > 1 else fits[0].model, arrays, functions, "model"),
+        "fit": _course(fits[0]) if len(fits) == 1 else {"each": [_course(f) for f in fits]},
     }
+    if (labels := estimator._labels()) is not None:
+        manifest["labels"] = to_json(labels, None, None, "labels")
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MANIFEST_BYTES:
         raise SerialiseError(f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model.")
@@ -164,23 +164,30 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
     if cls is None:
         raise ModelFileError(f"there is no estimator {manifest['class']!r}.")
     inputs, y = _training_data(manifest, arrays)
-    tree = {key: {"kind": "dict", "items": manifest[key]} for key in ("settings", "fit")} | {"model": manifest["model"]}
+    one = "each" not in manifest["fit"]
+    courses = [manifest["fit"]] if one else manifest["fit"]["each"]
+    if not isinstance(courses, list) or not all(isinstance(c, dict) for c in courses):
+        raise ModelFileError(f"{MANIFEST} has no valid 'fit'.")
+    tree = {"settings": {"kind": "dict", "items": manifest["settings"]}, "model": manifest["model"]}
+    tree |= {"labels": manifest.get("labels"), "fit": [{"kind": "dict", "items": c} for c in courses]}
     read = from_json({"kind": "dict", "items": tree}, arrays, functions)
     try:
         estimator = cls(**read["settings"])
-        rest = read["fit"]
-        history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
-        rest |= {"status": Status(**rest["status"]), "history": history}
-        if not isinstance(read["model"], Model):
+        estimator._restore(inputs, y, read["labels"])
+        models = (read["model"],) if one else read["model"]
+        problems = estimator._problems(inputs, y)
+        if not isinstance(models, tuple) or not all(isinstance(m, Model) for m in models):
             raise TypeError("the model is not a Model")
-        posterior = read["model"].condition(inputs, y, estimator.inference, estimator.solver)
-        estimator.n_features_in_ = inputs.values.shape[1]
-        if inputs.names is not None:
-            estimator.feature_names_in_ = np.array(inputs.names, dtype=object)
-        estimator._take(Fit(model=posterior.model, posterior=posterior, **rest))
+        fits = []
+        for model, problem, rest in zip(models, problems, read["fit"], strict=True):
+            posterior = model.condition(*problem, estimator._rule, estimator.solver)
+            history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
+            rest |= {"status": Status(**rest["status"]), "history": history}
+            fits.append(Fit(model=posterior.model, posterior=posterior, **rest))
+        estimator._take(fits)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
         raise ModelFileError(f"the model cannot be built: {error}") from error
-    _compare(manifest["log_evidence"], posterior.log_evidence)
+    _compare(manifest["log_evidence"], estimator.log_marginal_likelihood_)
     return estimator
 
 
@@ -218,6 +225,14 @@ def _compare(saved: float, now: float) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- to the file
+
+
+def _course(found: Fit) -> dict[str, Any]:
+    """How a fit went: everything but the model and its posterior."""
+    rest = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("model", "posterior")}
+    history = {f.name: [getattr(e, f.name) for e in found.history] for f in dataclasses.fields(Evaluation)}
+    rest |= {"status": dataclasses.asdict(found.status), "history": history}
+    return {k: to_json(v, None, None, f"fit.{k}") for k, v in rest.items()}
 
 
 def _hash(X: np.ndarray, y: np.ndarray) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from narwhals.stable.v2.dependencies import is_into_dataframe
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
+from mercer.estimators.base import AbstractEstimator, read_kernel, relevance, relevance_lines
 from mercer.gp import GP, Model
-from mercer.inputs import InputError, Inputs, as_inputs, as_targets
-from mercer.kernels import AbstractKernel, AbstractStationary, Scale
+from mercer.inputs import InputError, Inputs, as_targets
+from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.likelihoods import Gaussian
 from mercer.means import AbstractMean, Constant, as_mean
@@ -23,7 +21,7 @@ from mercer.params import Param, ParameterError, fixed
 from mercer.posterior import Component, Posterior
 
 
-class GPRegressor(RegressorMixin, BaseEstimator):
+class GPRegressor(RegressorMixin, AbstractEstimator):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not matter. With a kernel, its
@@ -79,6 +77,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     >>> print(model.summary())
     """
 
+    numeric_targets: ClassVar[bool] = True
+
     def __init__(
         self, kernel=None, mean="empirical", basis=None, noise_variance=None, objective="evidence", solver=None, inference=None,
         restarts=0, random_state=0, max_evaluations=500, verbose=False,
@@ -99,20 +99,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y) -> GPRegressor:
         """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
-        kernel = self._kernel()
+        kernel = read_kernel(self.kernel)
         inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
         model = self._model(kernel, inputs, y)
         common: dict[str, Any] = dict(inference=self.inference, solver=self.solver, progress=bool(self.verbose))
         if defaults.constant(y):
-            return self._take(fit(defaults.hold(model), inputs, y, **common))
-        seed = self.random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = int(check_random_state(seed).randint(2**31 - 1))
+            return self._take([fit(defaults.hold(model), inputs, y, **common)])
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations)
-        return self._take(fit(model, inputs, y, restarts=self.restarts, seed=seed, **common))
+        return self._take([fit(model, inputs, y, restarts=self.restarts, seed=self._seed(), **common)])
 
-    def _take(self, found: Fit) -> GPRegressor:
-        """Set the learned attributes; also how a saved model is restored."""
+    def _take(self, fits: list[Fit]) -> GPRegressor:
+        (found,) = fits
         posterior: Posterior = found.posterior
         if defaults.constant(posterior.y):
             note = "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
@@ -124,17 +121,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         noise = np.asarray(likelihood.noise_variance)
         self.noise_variance_ = float(noise) if noise.ndim == 0 else noise
         self.log_marginal_likelihood_ = float(posterior.log_evidence)
-        self.relevance_ = _relevance(self.kernel_, posterior.inputs)
+        self.relevance_ = relevance(self.kernel_, posterior.inputs)
         return self
-
-    def _kernel(self) -> AbstractKernel | None:
-        if isinstance(self.kernel, str):
-            from mercer.kernels.reader import parse
-
-            return parse(self.kernel)
-        if self.kernel is not None and not isinstance(self.kernel, AbstractKernel):
-            raise TypeError(f"kernel must be a kernel, its formula or None, got {type(self.kernel).__name__}.")
-        return self.kernel
 
     def _model(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
         """The model before learning."""
@@ -222,93 +210,23 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
         check_is_fitted(self)
-        lines = [self.fit_.summary()]
-        if self.relevance_ is not None:
-            pairs = self.relevance_.items() if isinstance(self.relevance_, dict) else enumerate(self.relevance_)
-            lines.append("relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1])))
-        return "\n".join(lines)
+        return "\n".join([self.fit_.summary(), *relevance_lines(self.relevance_)])
 
-    def save(self, path, functions=None) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`. `functions`: names for your own functions, by name."""
-        from mercer.estimators.persist import save
+    # -- what the shared parts ask ----------------------------------------------------------------------------------------
 
-        save(self, path, functions)
+    @property
+    def _training(self) -> tuple[Inputs, np.ndarray]:
+        return self.posterior_.inputs, self.posterior_.y
 
-    # -- what comes in --------------------------------------------------------------------------------------------------
+    @property
+    def _rule(self) -> Any:
+        return self.inference
 
-    def _training_data(self, X, y, objects: bool) -> tuple[Inputs, np.ndarray]:
-        if objects:
-            return self._objects(X, y)
-        if _is_frame(X):
-            values = self._frame(X, reset=True)
-            if y is None:
-                raise ValueError("GPRegressor requires y to be passed, but the target y is None.")
-            y = as_targets(y, values.shape[0])
-        else:
-            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
-            values, y = as_inputs(values).values, as_targets(y, values.shape[0])
-        names = getattr(self, "feature_names_in_", None)
-        return Inputs(values, None if names is None else tuple(names)), y
+    def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
+        return [(inputs, y)]
 
-    def _inputs(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        if self.kernel_.reads_objects():
-            return as_inputs(X, "X", self.posterior_.inputs.names, objects=True).values
-        if _is_frame(X):
-            return self._frame(X)
-        return as_inputs(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)).values
-
-    def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
-        """Text, categories and other objects, which scikit-learn's checks do not know: the kernel reads them."""
-        inputs = as_inputs(X, objects=True)
-        if inputs.values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        y = as_targets(y, inputs.values.shape[0])
-        self.n_features_in_ = inputs.values.shape[1]
-        if inputs.names is not None:
-            self.feature_names_in_ = np.array(inputs.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return inputs, y
-
-    def _frame(self, X, reset: bool = False) -> np.ndarray:
-        """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
-        if isinstance(X, dict):
-            return self._dict(X, reset)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        values = as_inputs(X).values
-        if values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        return values
-
-    def _dict(self, X: dict, reset: bool) -> np.ndarray:
-        """Columns by name, which scikit-learn does not know; they are brought into the order of `fit`."""
-        if reset:
-            self.n_features_in_, self.feature_names_in_ = len(X), np.array(list(map(str, X)), dtype=object)
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            raise InputError("the model was fitted without column names: predict from an array, not from named columns.")
-        values = as_inputs(X, columns=tuple(names)).values
-        if values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        return values
-
-
-def _is_frame(X) -> bool:
-    return type(X) is dict or is_into_dataframe(X)
-
-
-def _relevance(kernel: AbstractKernel, inputs: Inputs) -> dict[str, float] | np.ndarray | None:
-    while isinstance(kernel, Scale):
-        kernel = kernel.kernel
-    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1 or inputs.values.dtype == object:
-        return None
-    spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
-    moved = spread / np.asarray(kernel.lengthscale)
-    if not moved.sum() > 0:
-        return None
-    shares = moved / moved.sum()
-    return shares if inputs.names is None else dict(zip(inputs.names, map(float, shares), strict=True))
+    def _targets(self, y, n: int) -> np.ndarray:
+        return as_targets(y, n)
 
 
 def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:

@@ -52,14 +52,14 @@ class EP(AbstractInference):
         if self.schedule == "parallel":
             end = problem.parallel(sites, self.damping, self.tol, self.max_sweeps)
             if not end.converged and "full" in solver.offers:
-                again = problem.sequential(end.state.sites, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
+                again = problem.sequential(end.state.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
                 notes.append(
                     f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited one "
                     f"after the other: {'converged' if again.converged else 'not converged'} after {again.sweeps - end.sweeps} more"
                 )
                 end = again
         else:
-            end = problem.sequential(sites, self.tol, self.max_sweeps)
+            end = problem.sequential(sites, self.damping, self.tol, self.max_sweeps)
         if not end.converged:
             notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
         else:
@@ -141,9 +141,9 @@ class _Problem:
                         return _End(self.factor(Sites(mean, old_W, old_g)), evidence, False, sweep, change)
         return _End(state, evidence, False, sweep, change)
 
-    def sequential(self, sites: Sites, tol: float, max_sweeps: int, before: int = 0) -> _End:
+    def sequential(self, sites: Sites, longest: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
         """One site after the other, with a rank-one update of the covariance each; factored afresh after every sweep."""
-        likelihood, n = self.model.likelihood, self.y.shape[0]
+        n = self.y.shape[0]
         state, evidence, change, sweep = self.factor(sites), -np.inf, np.inf, 0
         for sweep in range(1, max_sweeps + 1):
             mean, A = state.predict(self.X, full=True)
@@ -158,12 +158,12 @@ class _Problem:
                     continue
                 v = s / share
                 mu = mean[i] - v * gamma[i]
-                _, d, D = (float(x[0, 0]) for x in pointwise.tilted(likelihood, self.y[[i]], np.array([[mu]]), np.array([[v]])))
+                d, D = self._tilted(i, mu, v)
                 if not (np.isfinite(d) and np.isfinite(D) and 1.0 - v * D > 0):
                     continue
                 new_W, new_g = D / (1.0 - v * D), d / (1.0 - v * D)
                 dW, dg = new_W - W[i], new_g + new_W * (mu - mean[i]) - gamma[i]
-                step = 1.0
+                step = longest
                 while 1.0 + step * dW * s <= 1e-8:  # stay proper: the largest feasible part of the step
                     step *= 0.5
                 dW, dg = step * dW, step * dg
@@ -186,9 +186,17 @@ class _Problem:
                 break
         c = cavity(state)
         ok = c.share > 0
-        log_Z, _, _ = pointwise.tilted(likelihood, self.y, np.where(ok, c.mean, 0.0), np.where(ok, c.variance, 1.0))
+        log_Z, _, _ = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, 0.0), np.where(ok, c.variance, 1.0))
         evidence = _evidence(state, c, log_Z)
         return _End(state, evidence, change <= tol and bool(ok.all()), before + sweep, change)
+
+    def _tilted(self, i: int, mean: float, variance: float) -> tuple[float, float]:
+        """d and D of datum i. A likelihood with a parameter for each datum needs all of them in their places."""
+        likelihood, n = self.model.likelihood, self.y.shape[0]
+        rows, at = (np.arange(n), i) if likelihood.per_datum else (np.array([i]), 0)
+        shape = (rows.size, 1)
+        _, d, D = pointwise.tilted(likelihood, self.y[rows], np.full(shape, mean), np.full(shape, variance))
+        return float(d[at, 0]), float(D[at, 0])
 
 
 def _site(d, D, v):

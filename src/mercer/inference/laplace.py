@@ -95,15 +95,24 @@ class _Newton:
             self.f, self.a, self.log_p, self.value = mean, a, log_p, value
 
     def climb(self, tol: float, max_iter: int) -> tuple[AbstractState, int, float, bool]:
-        """The State at the mode, steps taken, the gain another promises, and whether W there is the true Hessian."""
+        """The State at the mode, steps taken, the gain another promises, and whether W there is the true Hessian.
+
+        The error of the evidence is of the order of the last step, the gain that of its square: below `tol` one more step is taken.
+        """
+        last = False
         for steps in range(1, max_iter + 1):
             true, state = self._state_at(self.f)
             full, a = state.mean(), state.alpha.reshape(self.f.shape)
             slope = state.sites.slope - self.a
             gain = 0.5 * float(np.sum(slope * (full - self.f)))
-            if gain <= max(tol, 1e-15 * abs(self.value)) or steps == max_iter:
+            small = gain <= max(tol, 1e-15 * abs(self.value))
+            if (small and (last or gain <= 1e-5 * tol)) or steps == max_iter:
                 break
-            if not self._move(full, a, gain):
+            if small:
+                last = True
+                self.f, self.a = full, a
+                self.log_p, self.value = self._density(full, a)
+            elif not self._move(full, a, gain):
                 break
         return state, steps, gain, true
 

@@ -46,7 +46,7 @@ class KL(AbstractInference):
         factor = lambda sites: solver.factor(model.priors, X, sites, workspace)  # noqa: E731
         state = factor(sites)
         bound, g, W = _bound(model, y, state)
-        step, change, iteration = 1.0, np.inf, 0
+        step, change, last, iteration = 1.0, np.inf, np.inf, 0
         for iteration in range(1, self.max_iter + 1):
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
@@ -54,6 +54,8 @@ class KL(AbstractInference):
             change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.maximum(variance, 0.0)))))
             if change <= self.tol:
                 break
+            step = max(0.5 * step, 0.02) if change > 0.9 * last else min(1.3 * step, 1.0) if change < 0.5 * last else step
+            last = change
             while True:
                 try:
                     new = factor(Sites(mean, old_W + step * dW, old_g + step * dg))
@@ -67,7 +69,6 @@ class KL(AbstractInference):
                 state = factor(Sites(mean, old_W, old_g))
                 break
             state, bound, g, W = new, new_bound, new_g, new_W
-            step = min(1.0, 1.5 * step)
         converged = change <= self.tol
         notes = () if converged else (f"the variational sites still change by {change:.1e} after {iteration} steps",)
         if converged:

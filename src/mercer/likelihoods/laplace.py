@@ -34,10 +34,8 @@ class Laplace(AbstractNoise):
         return jnp.logaddexp(right, left) - jnp.log(2.0 * self.scale)
 
     def expectation(self, y, mean, variance):
-        sd = jnp.sqrt(jnp.maximum(variance, 1e-300))
-        z = (mean - y) / sd
-        absolute = sd * np.sqrt(2 / np.pi) * jnp.exp(-0.5 * z**2) + (mean - y) * (1.0 - 2.0 * jnp.exp(log_ndtr(-z)))
-        return -absolute / self.scale - jnp.log(2.0 * self.scale)
+        d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))
+        return -(_mean_above(d, sd) + _mean_above(-d, sd)) / self.scale - jnp.log(2.0 * self.scale)
 
     @property
     def width(self):
@@ -95,6 +93,11 @@ class EpsilonInsensitive(AbstractNoise):
         tube = log_sub(log_ndtr((self.epsilon - d) / sd), log_ndtr((-self.epsilon - d) / sd))
         return jnp.logaddexp(jnp.logaddexp(right, left), tube) - self._log_total()
 
+    def expectation(self, y, mean, variance):
+        d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))
+        beyond = _mean_above(d - self.epsilon, sd) + _mean_above(-d - self.epsilon, sd)
+        return -beyond / self.scale - self._log_total()
+
     @property
     def width(self):
         return jnp.minimum(self.scale, self.epsilon)
@@ -127,6 +130,12 @@ def _floor(variance, scale):
     return jnp.maximum(variance, 1e-16 * scale**2)
 
 
+def _mean_above(d, sd):
+    """E[max(x, 0)], x ~ N(d, sd^2)."""
+    z = d / sd
+    return sd * jnp.exp(-0.5 * z**2 - 0.5 * LOG_2PI) + d * jnp.exp(log_ndtr(z))
+
+
 def _log_tails(d, variance, scale):
     """log E[exp(-(d + e) / s); d + e > 0] and log E[exp((d + e) / s); d + e < 0], e ~ N(0, variance), without overflow."""
     variance = _floor(variance, scale)
@@ -134,9 +143,9 @@ def _log_tails(d, variance, scale):
 
     def tail(d):
         z = d / sd - sd / scale
-        inside, safe = z > 0, jnp.minimum(z, 0.0)
+        inside = z > 0
         near = 0.5 * variance / scale**2 - d / scale + log_ndtr(jnp.where(inside, z, 0.0))
-        far = -0.5 * d**2 / variance - 0.5 * LOG_2PI - jnp.log(inverse_mills(safe))
+        far = -0.5 * d**2 / variance - 0.5 * LOG_2PI - jnp.log(inverse_mills(jnp.where(inside, 0.0, z)))
         return jnp.where(inside, near, far)
 
     return tail(d), tail(-d)

@@ -20,7 +20,7 @@ NODES = 101  # around each centre
 _REACH = 10.0  # standard deviations
 _TINY = 0.03
 _STEPS = 20
-_HALVINGS = 0.5 ** np.arange(6)
+_SHARES = 0.25 ** np.arange(12)  # of a Newton step, tried together
 
 
 def log_normal(f, mean, variance):
@@ -41,11 +41,11 @@ def _slope(function):
     return lambda f: jax.jvp(function, (f,), (jnp.ones_like(f),))[1]
 
 
-def log_integral(log_p, mean, variance, centre=None, width=None, nodes: int = NODES):
+def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = True, nodes: int = NODES):
     """log of the integral of exp(log_p(f)) N(f | mean, variance) df.
 
     One set of nodes stands around the mode of the integrand, the other around `centre` over lengths of `width` (by default the
-    Gaussian's own).
+    Gaussian's own). follow: nodes of a very narrow Gaussian move with it; this needs finite derivatives of log_p everywhere.
     """
     mean, variance, m, sd = _gaussian(mean, variance, centre)
     centre, width = (m, sd) if centre is None else (centre, width)
@@ -54,6 +54,10 @@ def log_integral(log_p, mean, variance, centre=None, width=None, nodes: int = NO
     low = jnp.minimum(m - _REACH * sd, mode - _REACH * narrow)
     high = jnp.maximum(m + _REACH * sd, mode + _REACH * narrow)
     offset, log_w = _shared((mode, narrow), (jnp.clip(centre, low, high), jnp.minimum(width, sd)), m, low, high, nodes)
+    bad = ~jnp.isfinite(jax.lax.stop_gradient(log_p(m + offset)))  # an overflow far out, where nothing is lost
+    offset, log_w = jnp.where(bad, mode - m, offset), jnp.where(bad, -jnp.inf, log_w)
+    if not follow:
+        return jax.nn.logsumexp(log_p(m + offset) + log_normal(offset, mean - m, variance) + log_w, axis=0)
     moves = sd < _TINY * width
     f = jnp.where(moves, mean + offset * jnp.sqrt(variance) / sd, m + offset)
     gaussian = log_normal(offset, jnp.where(moves, 0.0, mean - m), jnp.where(moves, sd**2, variance))
@@ -119,7 +123,7 @@ def _mode(log_p, mean, variance, start):
     def step(_, f):
         direction = derivatives(target, f, 1)[1] / curvature(f)
         direction = jnp.where(jnp.isfinite(direction), direction, 0.0)
-        return best(jnp.concatenate([f[None], f + _HALVINGS.reshape((-1,) + (1,) * f.ndim) * direction]))
+        return best(jnp.concatenate([f[None], f + _SHARES.reshape((-1,) + (1,) * f.ndim) * direction]))
 
     mode = jax.lax.stop_gradient(jax.lax.fori_loop(0, _STEPS, step, best(jnp.stack([mean, start]))))
     return mode, jax.lax.stop_gradient(1.0 / jnp.sqrt(curvature(mode)))

@@ -1,5 +1,6 @@
 """Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage; eigenfunctions of kernels."""
 
+from mercer.theory.divergence import GaussianFits, gaussian_fits
 from mercer.theory.eigen import (
     AbstractExpansion,
     Nystrom,
@@ -17,6 +18,7 @@ __all__ = [
     "AbstractExpansion",
     "Decay",
     "Degeneracy",
+    "GaussianFits",
     "GaussianSE",
     "Nystrom",
     "Shrinkage",
@@ -24,6 +26,7 @@ __all__ = [
     "degeneracy",
     "eigenfunctions",
     "equivalent_kernel",
+    "gaussian_fits",
     "normal_nodes",
     "ou_on_interval",
     "product_nodes",

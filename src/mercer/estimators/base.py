@@ -1,0 +1,173 @@
+"""What the estimators share: kernels as people give them, tables, frames and objects as inputs, relevance, saving."""
+
+from __future__ import annotations
+
+import abc
+import numbers
+from typing import Any, ClassVar
+
+import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.estimators import defaults
+from mercer.inputs import InputError, Inputs, as_inputs
+from mercer.kernels import AbstractKernel, AbstractStationary, Scale
+from mercer.learning import Fit
+
+Relevance = dict[str, float] | np.ndarray | None
+
+
+class AbstractEstimator(BaseEstimator):
+    """An estimator of scikit-learn's kind around one fitted model, or several of one kind."""
+
+    numeric_targets: ClassVar[bool]
+
+    # -- what `mercer.save` asks ----------------------------------------------------------------------------------------
+
+    @property
+    def _fits(self) -> list[Fit]:
+        return self.fit_ if isinstance(self.fit_, list) else [self.fit_]
+
+    @property
+    @abc.abstractmethod
+    def _training(self) -> tuple[Inputs, np.ndarray]:
+        """Inputs and targets (n,), numbers."""
+
+    @property
+    @abc.abstractmethod
+    def _rule(self) -> Any:
+        """The inference rule that conditions the models."""
+
+    @abc.abstractmethod
+    def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
+        """What each model is conditioned on."""
+
+    @abc.abstractmethod
+    def _take(self, found: list[Fit]) -> Any:
+        """Set the learned attributes."""
+
+    def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
+        """Set what `fit` knows before it learns, from a saved model; `labels` is what `_labels` gave."""
+        self.n_features_in_ = inputs.values.shape[1]
+        self._name_features(inputs)
+
+    def _labels(self) -> Any:
+        """What a file must say of the targets besides their numbers."""
+        return None
+
+    def save(self, path, functions=None) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`. `functions`: names for your own functions, by name."""
+        from mercer.estimators.persist import save
+
+        save(self, path, functions)
+
+    # -- settings -------------------------------------------------------------------------------------------------------
+
+    def _seed(self) -> int:
+        seed = self.random_state
+        return int(seed) if isinstance(seed, numbers.Integral) else int(check_random_state(seed).randint(2**31 - 1))
+
+    # -- what comes in --------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _targets(self, y, n: int) -> np.ndarray:
+        """y checked: n entries."""
+
+    def _training_data(self, X, y, objects: bool) -> tuple[Inputs, np.ndarray]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if objects:
+            return self._objects(X, y)
+        if _is_frame(X):
+            values = self._frame(X, reset=True)
+        else:
+            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.numeric_targets, ensure_all_finite=False)
+            values = as_inputs(values).values
+        names = getattr(self, "feature_names_in_", None)
+        return Inputs(values, None if names is None else tuple(names)), self._targets(y, values.shape[0])
+
+    def _inputs(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        if any(found.model.reads_objects() for found in self._fits):
+            return as_inputs(X, "X", self._training[0].names, objects=True).values
+        if _is_frame(X):
+            return self._frame(X)
+        return as_inputs(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)).values
+
+    def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
+        """Text, categories and other objects, which scikit-learn's checks do not know: the kernel reads them."""
+        inputs = as_inputs(X, objects=True)
+        if inputs.values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        y = self._targets(y, inputs.values.shape[0])
+        self.n_features_in_ = inputs.values.shape[1]
+        self._name_features(inputs)
+        return inputs, y
+
+    def _name_features(self, inputs: Inputs) -> None:
+        if inputs.names is not None:
+            self.feature_names_in_ = np.array(inputs.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _frame(self, X, reset: bool = False) -> np.ndarray:
+        """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
+        if isinstance(X, dict):
+            return self._dict(X, reset)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        values = as_inputs(X).values
+        if values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        return values
+
+    def _dict(self, X: dict, reset: bool) -> np.ndarray:
+        """Columns by name, which scikit-learn does not know; they are brought into the order of `fit`."""
+        if reset:
+            self.n_features_in_, self.feature_names_in_ = len(X), np.array(list(map(str, X)), dtype=object)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise InputError("the model was fitted without column names: predict from an array, not from named columns.")
+        values = as_inputs(X, columns=tuple(names)).values
+        if values.shape[0] == 0:
+            raise InputError("X has no rows.")
+        return values
+
+
+def read_kernel(given: Any) -> AbstractKernel | None:
+    """A kernel, its formula as text, or None."""
+    if isinstance(given, str):
+        from mercer.kernels.reader import parse
+
+        return parse(given)
+    if given is not None and not isinstance(given, AbstractKernel):
+        raise TypeError(f"kernel must be a kernel, its formula or None, got {type(given).__name__}.")
+    return given
+
+
+def relevance(kernel: AbstractKernel, inputs: Inputs) -> Relevance:
+    """Share of each input in the distance: inverse length-scale times standard deviation; None without length-scales per column."""
+    while isinstance(kernel, Scale):
+        kernel = kernel.kernel
+    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1 or inputs.values.dtype == object:
+        return None
+    spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
+    moved = spread / np.asarray(kernel.lengthscale)
+    if not moved.sum() > 0:
+        return None
+    shares = moved / moved.sum()
+    return shares if inputs.names is None else dict(zip(inputs.names, map(float, shares), strict=True))
+
+
+def relevance_lines(shares: Relevance) -> list[str]:
+    """A line of text, the most relevant input first; none where there is nothing to say."""
+    if shares is None:
+        return []
+    pairs = shares.items() if isinstance(shares, dict) else enumerate(shares)
+    return ["relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1]))]
+
+
+def _is_frame(X) -> bool:
+    return type(X) is dict or is_into_dataframe(X)

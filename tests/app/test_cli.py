@@ -108,6 +108,9 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
     for word in ("classes: aster (", "log evidence", "error", "of 30; always guessing", "information", "NLP", "bits on kind"):
         assert word in fit.stdout
     assert (tmp_path / "fit.png").read_bytes().startswith(PNG)
+    left = mc.load(model).loo()
+    wrong = np.sum(np.array(["aster", "rose"])[left.argmax(1)] != flowers()["kind"])
+    assert f"{100 * wrong / 30:.1f} %   {wrong} of 30" in fit.stdout
 
     predict = run("predict", model, data, "--out", out)
     assert predict.exit_code == 0, predict.output

@@ -174,6 +174,14 @@ def test_softmax_shares_one_kernel_or_has_one_for_each_class():
     assert len(own.kernel_) == 3
 
 
+def test_classes_with_kernels_of_their_own_learn_a_bias_each():
+    y = np.where(np.arange(N) < 3, 2, (np.arange(N) < 9).astype(int))  # 21 of class 0, 6 of class 1, 3 of class 2
+    model = GPClassifier([k.SE(mc.fixed(0.2), mc.fixed(1.0))] * 3, mean="learned").fit(X, y)
+    far = model.predict_proba([[1e3, 1e3]])[0]
+    assert far[0] > 0.5 > far[1] > far[2]
+    assert sorted(p for p in model.fit_.gradient) == [f"gp.{c}.mean.constant" for c in range(3)]
+
+
 @pytest.fixture(scope="module")
 def rest():
     return held(multi_class="one_vs_rest").fit(X, NAMES[THREE])

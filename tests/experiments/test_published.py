@@ -73,3 +73,46 @@ def test_sarcos(data_dir):
     from experiments import sarcos
 
     assert "linear regression | 0.075 | -1.29 | 0.0754 | -1.29" in sarcos.run(subset=512)
+
+
+def test_usps_threes_and_fives(data_dir):
+    """A.P6, A.P7: Laplace -99 and EP -90 with 21 errors, linear probit -105 (theta dividing), on the book's own split."""
+    from experiments.usps_binary import Digits
+    from mercer.inference import EP, Laplace
+
+    data = Digits()
+    post, _ = data.posterior(Laplace(), k.SE(np.exp(2.85), np.exp(4.7)))
+    assert post.log_evidence == pytest.approx(-99, abs=0.5)
+    errors, bits, _ = data.scores(post)
+    assert abs(errors - 21) <= 1 and 0.82 < bits < 0.85
+    post, _ = data.posterior(EP(tol=1e-4), k.SE(np.exp(2.6), np.exp(8.2)))
+    assert post.status.converged and post.log_evidence == pytest.approx(-90, abs=0.5)
+    errors, bits, sure = data.scores(post)
+    assert errors == 21 and 0.87 < bits < 0.90 and abs(sure - 4) <= 1
+    post, _ = data.posterior(Laplace(), k.Linear(0.25))
+    assert post.log_evidence == pytest.approx(-105, abs=0.5)
+
+
+def test_toy_classification_in_one_dimension():
+    """A.P4: at x = -6 Laplace is less sure than EP, its 95 % band includes negative values and EP's does not."""
+    line = datasets.toy_classification_1d(0)
+    model = mc.Model(mc.GP(k.SE(2.6, 49.0)), mc.likelihoods.Bernoulli())
+    found = {}
+    for rule in ("laplace", "ep"):
+        post = model.condition(line.X, line.y, rule)
+        mean, std = post.mean_and_std([[-6.0]], latent=True)
+        found[rule] = float(post.probability([[-6.0]])[0]), float(mean[0] - 1.96 * std[0])
+        p = post.probability([[3.0], [4.0]])
+        f = post.mean([[3.0], [4.0]], latent=True)
+        assert f[1] > f[0] and p[1] < p[0]  # the latent mean rises where the probability falls
+    assert found["laplace"][0] < found["ep"][0] - 0.05 and found["laplace"][1] < 0 < found["ep"][1]
+
+
+def test_crabs_of_the_benchmark_table(data_dir):
+    """C.CLS10 on one set and two folds: few errors by every method, and EP's information well above Laplace's."""
+    from experiments.kuss_benchmarks import cross_validate, standardised
+
+    X, y = standardised("crabs")
+    found = {method: cross_validate(X, y, method, 2, 0) for method in ("laplace", "ep")}
+    assert max(error.mean() for error, _, _ in found.values()) <= 0.04
+    assert found["ep"][1].mean() > found["laplace"][1].mean() + 0.03

@@ -231,7 +231,7 @@ def test_three_points_of_robust_noise():
     np.testing.assert_allclose(mean, [0.49310, 1.62609, 0.01996], atol=1e-5)
     np.testing.assert_allclose(variance, [0.15459, 0.36246, 0.16661], atol=1e-5)
     student = lk.StudentT(np.sqrt(0.2 / 1.5), 3.0)
-    exact, means, variances = integrate(lambda i, f: np.asarray(student.log_prob(f, np.full(f.shape, y[i]))), se(X3, X3, 1.0, 1.0))
+    exact, means, variances = integrate(lambda i, f: np.asarray(student.log_prob(f, np.full(f.shape, y[i]))), se(X3, X3, 1.0, 1.0), nodes=161)
     assert exact == pytest.approx(-6.401138, abs=1e-6)
     np.testing.assert_allclose(means, [0.48111, 1.28611, 0.03593], atol=1e-5)
     np.testing.assert_allclose(variances, [0.20606, 0.61093, 0.22591], atol=1e-5)

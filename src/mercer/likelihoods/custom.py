@@ -75,7 +75,8 @@ class Custom(AbstractLikelihood):
         return self.function(f, y, **{k: v.value for k, v in self.hyperparameters.items()})
 
     def log_partition(self, y, mean, variance):
-        return log_integral(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y), follow=False)
+        centre, width = self.bend(y)
+        return log_integral(lambda f: self.log_prob(f, y), mean, variance, centre, width, follow=False)
 
     def bend(self, y):
         return (None, None) if self.step is None else self.step

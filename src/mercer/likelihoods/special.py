@@ -19,9 +19,7 @@ _TERMS = 30
 def _inverse_mills(z):
     """r, r (z + r) and 1 - r (z + r) - (z + r)^2."""
     x = jnp.maximum(-z, _FAR)
-    c = jnp.zeros_like(x)
-    for k in range(_TERMS, 3, -1):
-        c = k / (x + c)
+    c = jax.lax.fori_loop(0, _TERMS - 3, lambda i, c: (_TERMS - i) / (x + c), jnp.zeros_like(x))
     c3 = 3 / (x + c)
     c2 = 2 / (x + c3)
     c1 = 1 / (x + c2)

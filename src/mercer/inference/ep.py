@@ -46,12 +46,16 @@ class EP(AbstractInference):
         self.check(solver)
         self.check_single(model)
         workspace = begin(model, X, solver, workspace)
-        sites = self._start(model, X, y, workspace)
+        sites = self._warm(y, workspace) or self._cold(model, X, y)
         problem = _Problem(model, X, y, solver, workspace)
         notes: list[str] = []
-        if self.schedule == "parallel":
-            end = problem.parallel(sites, self.damping, self.tol, self.max_sweeps)
+        schedule = self.schedule
+        if schedule == "parallel":
+            end = problem.parallel(sites, self.damping, self.tol, max(1, self.max_sweeps // 2))
+            if not end.converged:  # afresh, with shorter steps
+                end = problem.parallel(self._cold(model, X, y), 0.5 * self.damping, self.tol, self.max_sweeps, end.sweeps)
             if not end.converged and "full" in solver.offers:
+                schedule = "parallel, then sequential"
                 again = problem.sequential(end.state.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
                 notes.append(
                     f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited one "
@@ -64,7 +68,7 @@ class EP(AbstractInference):
             notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
         else:
             workspace.memory["ep"] = end.state.sites
-        status = InferenceStatus(end.converged, end.sweeps, f"{self.schedule}, last change {end.change:.1e}")
+        status = InferenceStatus(end.converged, end.sweeps, f"{schedule}, last change {end.change:.1e}")
         return Result(end.state, end.log_evidence, (*jitter_notes(end.state), *notes), status)
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
@@ -75,11 +79,13 @@ class EP(AbstractInference):
         by_name = pointwise.pull_partition(model.likelihood, y, c.mean, c.variance)
         return gradient | {name: log_evidence_bar * value for name, value in by_name.items()}
 
-    def _start(self, model, X, y, workspace) -> Sites:
-        """The last sites found in this workspace; else none, or Gaussian ones where the prior needs data to be proper."""
+    def _warm(self, y, workspace) -> Sites | None:
+        """The last sites found in this workspace."""
         old = workspace.memory.get("ep")
-        if old is not None and old.centre.shape[0] == y.shape[0]:
-            return old
+        return old if old is not None and old.centre.shape[0] == y.shape[0] else None
+
+    def _cold(self, model, X, y) -> Sites:
+        """No sites, or Gaussian ones where the prior needs data to be proper."""
         m = prior_mean(model, X)
         if model.gp.basis is None:
             return Sites(m, np.zeros_like(m), np.zeros_like(m))
@@ -108,11 +114,11 @@ class _Problem:
     def factor(self, sites: Sites) -> AbstractState:
         return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
 
-    def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int) -> _End:
+    def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
         """All sites at once. The step is shortened when changes grow, and lengthened again slowly while they shrink."""
         state, last, longest = self.factor(sites), np.inf, step
-        evidence, change, sweep = -np.inf, np.inf, 0
-        for sweep in range(1, max_sweeps + 1):
+        evidence, change, sweep = -np.inf, np.inf, before
+        for sweep in range(before + 1, max(before + 1, max_sweeps) + 1):
             mean, variance = state.marginals()
             c = cavity(state)
             ok = (c.share > 0) & (variance > 0)
@@ -126,10 +132,10 @@ class _Problem:
             change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.abs(variance)))))
             if change <= tol:
                 return _End(state, evidence, bool(ok.all()), sweep, change)
-            if change > 0.9 * last:
-                step = max(0.5 * step, 0.02)
-            elif change < 0.5 * last:
-                step = min(1.3 * step, longest)
+            if change > (1.0 - 0.1 * step) * last:
+                step = max(0.5 * step, 0.05)
+            elif change < (1.0 - 0.4 * step) * last:
+                step = min(1.2 * step, longest)
             last = change
             while True:
                 try:

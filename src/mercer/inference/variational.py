@@ -54,7 +54,10 @@ class KL(AbstractInference):
             change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.maximum(variance, 0.0)))))
             if change <= self.tol:
                 break
-            step = max(0.5 * step, 0.02) if change > 0.9 * last else min(1.3 * step, 1.0) if change < 0.5 * last else step
+            if change > (1.0 - 0.1 * step) * last:
+                step = max(0.5 * step, 0.05)
+            elif change < (1.0 - 0.4 * step) * last:
+                step = min(1.2 * step, 1.0)
             last = change
             while True:
                 try:

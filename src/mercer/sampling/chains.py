@@ -1,0 +1,227 @@
+"""Several chains side by side, in chunks: step size and variances are tuned on all of them together, then held.
+
+Ctrl-C ends a run early and keeps the draws made so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.sampling.diagnostics import FEW, Diagnostics, diagnose
+from mercer.sampling.elliptical import EllipticalSlice
+from mercer.sampling.hmc import HMC, NUTS
+from mercer.sampling.metropolis import RandomWalk
+from mercer.sampling.progress import Progress
+from mercer.sampling.step import AbstractStep, guarded
+
+CHUNK = 25  # transitions between two looks at the keyboard
+
+SAMPLERS: dict[str, type[AbstractStep]] = {"nuts": NUTS, "hmc": HMC, "elliptical": EllipticalSlice, "metropolis": RandomWalk}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chains:
+    """Draws (chains, draws, d) and what each transition said; `interrupted` where Ctrl-C ended the run early."""
+
+    draws: np.ndarray
+    log_density: np.ndarray
+    acceptance: np.ndarray
+    divergent: np.ndarray
+    energy: np.ndarray
+    evaluations: np.ndarray
+    step_size: float
+    variance: np.ndarray
+    interrupted: bool
+    seconds: float
+
+    def diagnostics(self, names: tuple[str, ...] | None = None, values: np.ndarray | None = None) -> Diagnostics:
+        """R-hat, effective sample sizes and the rest, of the coordinates or of `values` (chains, draws, q)."""
+        values = self.draws if values is None else values
+        names = tuple(f"x[{i}]" for i in range(values.shape[2])) if names is None else names
+        return diagnose(values, names, self)
+
+
+def by_name(sampler) -> AbstractStep:
+    """A step from its name or an instance."""
+    if isinstance(sampler, AbstractStep):
+        return sampler
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return SAMPLERS[sampler]()
+    raise ValueError(f"unknown sampler {sampler!r}; there are {sorted(SAMPLERS)}, or an instance from mercer.sampling.")
+
+
+def check_lengths(draws: int, tune: int, chains: int, thin: int) -> None:
+    if chains < 1:
+        raise ValueError(f"at least one chain is needed, got chains={chains}.")
+    if draws < FEW:
+        raise ValueError(f"draws={draws} is too few to say anything: ask for at least {FEW}, better several hundred.")
+    if tune < 0 or thin < 1:
+        raise ValueError(f"tune must be 0 or more and thin 1 or more, got tune={tune} and thin={thin}.")
+
+
+def sample(
+    log_density: Callable, start, *, sampler="nuts", draws: int = 1000, tune: int = 1000, chains: int = 4, thin: int = 1,
+    seed: int = 0, data: Any = None, step_size: float | None = None, progress: Any = None,
+) -> Chains:  # fmt: skip
+    """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
+
+    start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d). sampler: "nuts", "hmc",
+    "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second argument and does not cause a
+    recompilation. tune=0 takes `step_size` as it is. `progress`: True, False, None (a line on long runs in a terminal) or a
+    function (done, total, text).
+
+    >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
+    """
+    check_lengths(draws, tune, chains, thin)
+    step = by_name(sampler)
+    density = _without_data(log_density) if data is None else log_density
+    rng = np.random.default_rng(seed)
+    start = np.asarray(start, float)
+    if start.ndim == 1:
+        start = start + rng.standard_normal((chains, start.shape[0]))
+    if start.shape[0] != chains:
+        raise ValueError(f"start has {start.shape[0]} rows but there are {chains} chains.")
+    begin, advance = _compiled(density, step)
+    points = begin(data, start)
+    if not np.isfinite(np.asarray(points.log_density)).all():
+        raise ValueError("the log density is not finite where the chains start: give another start.")
+    d = start.shape[1]
+    tuning = _fresh(step.first_step_size(d) if step_size is None else step_size, np.ones(d), d)
+    key = jax.random.key(int(rng.integers(2**32)))
+    total = tune + draws * thin
+    kept: list[Any] = []
+    interrupted, done = False, 0
+
+    def chunk(points, tuning, adapt: bool):
+        points, tuning, out = advance(data, jax.random.fold_in(key, done), points, tuning, adapt)
+        jax.block_until_ready(out)
+        return points, tuning, out
+
+    with Progress(progress, "sampling") as bar:
+        try:
+            for length, relearn in _phases(tune):
+                for _ in range(length):
+                    points, tuning, _ = chunk(points, tuning, True)
+                    done += CHUNK
+                    bar.update(min(done, tune), total, "(tuning)")
+                tuning = _relearn(tuning, relearn)
+            tuning = tuning._replace(log_step=tuning.log_average)
+            before = done
+            while done - before < draws * thin:
+                points, tuning, out = chunk(points, tuning, False)
+                kept.append(jax.tree.map(np.asarray, out))
+                done += CHUNK
+                bar.update(min(tune + done - before, total), total)
+        except KeyboardInterrupt:
+            if sum(out[1].shape[0] for out in kept) < FEW * thin:
+                raise
+            interrupted = True
+        seconds = bar.seconds
+    position, log_p, info = jax.tree.map(lambda *a: np.concatenate(a)[: draws * thin], *kept)
+    position, log_p = position[thin - 1 :: thin], log_p[thin - 1 :: thin]
+    ends = jax.tree.map(lambda a: np.swapaxes(a, 0, 1), (position, log_p, info))
+    info = ends[2]
+    return Chains(
+        ends[0], ends[1], info.acceptance, info.divergent, info.energy, info.evaluations, float(np.exp(tuning.log_step)),
+        np.asarray(tuning.variance), interrupted, seconds,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- inside
+
+
+class _Tuning(NamedTuple):
+    """Dual averaging of the step size (Hoffman and Gelman) and running moments of the positions."""
+
+    log_step: Any
+    log_average: Any
+    error: Any
+    steps: Any
+    target: Any  # the step size it is drawn to, in logarithms
+    variance: Any
+    count: Any
+    mean: Any
+    squares: Any
+
+
+def _fresh(step_size: float, variance, d: int) -> _Tuning:
+    log_step, zero = jnp.log(step_size), jnp.zeros(())
+    target = log_step + jnp.log(2.0)
+    return _Tuning(log_step, log_step, zero, zero, target, jnp.asarray(variance), zero, jnp.zeros(d), jnp.zeros(d))
+
+
+def _phases(tune: int) -> list[tuple[int, bool]]:
+    """Chunks of tuning and whether variances are learned at their end: settle, two windows for the variances, settle again."""
+    chunks = -(-tune // CHUNK)
+    if chunks < 6:
+        return [(chunks, False)]
+    ends = [round(chunks * share) for share in (0.15, 0.4, 0.85, 1.0)]
+    lengths = np.diff([0, *ends])
+    return list(zip(lengths.tolist(), (False, True, True, False), strict=True))
+
+
+def _relearn(tuning: _Tuning, learn: bool) -> _Tuning:
+    """Start the moments again; where asked, take the variances found, drawn a little towards the old ones."""
+    count = tuning.count
+    variance = tuning.variance
+    if learn:
+        variance = (tuning.squares + 5.0 * variance) / (count + 5.0)
+        return _fresh(float(jnp.exp(tuning.log_average)), variance, variance.shape[0])
+    zero = jnp.zeros_like(tuning.mean)
+    return tuning._replace(count=jnp.zeros(()), mean=zero, squares=zero)
+
+
+def _learn(tuning: _Tuning, goal: float, acceptance, positions) -> _Tuning:
+    """One step of dual averaging with the mean acceptance of all chains, and their positions added to the moments."""
+    steps = tuning.steps + 1.0
+    share = 1.0 / (steps + 10.0)
+    error = (1.0 - share) * tuning.error + share * (goal - jnp.mean(acceptance))
+    log_step = tuning.target - jnp.sqrt(steps) / 0.05 * error
+    weight = steps**-0.75
+    average = weight * log_step + (1.0 - weight) * tuning.log_average
+    count = tuning.count + positions.shape[0]
+    delta = positions - tuning.mean
+    mean = tuning.mean + jnp.sum(delta, 0) / count
+    squares = tuning.squares + jnp.sum(delta * (positions - mean), 0)
+    return tuning._replace(
+        log_step=log_step, log_average=average, error=error, steps=steps, count=count, mean=mean, squares=squares
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _without_data(log_density: Callable) -> Callable:
+    return lambda x, data: log_density(x)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(log_density: Callable, step: AbstractStep):
+    """begin(data, start) and advance(data, key, points, tuning, adapt): CHUNK transitions of every chain."""
+
+    def begin(data, start):
+        return jax.vmap(lambda x: step.begin(guarded(lambda z: log_density(z, data)), x))(start)
+
+    def advance(data, key, points, tuning, adapt):
+        density = guarded(lambda z: log_density(z, data))
+        chains = points.log_density.shape[0]
+
+        def move(key, point, tuning):
+            return step(key, point, density, jnp.exp(tuning.log_step), tuning.variance)
+
+        def one(carry, key):
+            points, tuning = carry
+            points, info = jax.vmap(move, (0, 0, None))(jax.random.split(key, chains), points, tuning)
+            learned = _learn(tuning, step.acceptance, info.acceptance, points.position)
+            tuning = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), learned, tuning)
+            return (points, tuning), (points.position, points.log_density, info)
+
+        (points, tuning), out = jax.lax.scan(one, (points, tuning), jax.random.split(key, CHUNK))
+        return points, tuning, out
+
+    return jax.jit(begin), jax.jit(advance)

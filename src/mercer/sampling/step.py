@@ -1,0 +1,57 @@
+"""What one transition of a chain is: a hashable value that is called inside compiled code."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Point(NamedTuple):
+    """Where a chain is: position (d,), log density and its gradient (None for steps that need none)."""
+
+    position: Any
+    log_density: Any
+    gradient: Any = None
+
+
+class Info(NamedTuple):
+    """What a transition says of itself: acceptance probability, whether it diverged, energy, evaluations of the density."""
+
+    acceptance: Any
+    divergent: Any
+    energy: Any
+    evaluations: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractStep(abc.ABC):
+    """A transition that leaves a density invariant. `variance` (d,) is a guess of the variances of the coordinates."""
+
+    acceptance: ClassVar[float]  # what tuning of the step size aims at
+    needs_gradient: ClassVar[bool] = True
+
+    def begin(self, log_density: Callable, position) -> Point:
+        if not self.needs_gradient:
+            return Point(position, log_density(position))
+        return Point(position, *jax.value_and_grad(log_density)(position))
+
+    def first_step_size(self, d: int) -> float:
+        return 1.0 / max(d, 1) ** 0.25
+
+    @abc.abstractmethod
+    def __call__(self, key, point: Point, log_density: Callable, step_size, variance) -> tuple[Point, Info]: ...
+
+
+def guarded(log_density: Callable) -> Callable:
+    """The same density with -inf wherever it is not a number: such proposals are rejected."""
+
+    def inner(z):
+        value = log_density(z)
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    return inner

@@ -35,6 +35,7 @@ _LAZY = {
     "Model": "mercer.gp",
     "log_evidence": "mercer.gp",
     "log_evidence_and_gradient": "mercer.gp",
+    "compare": "mercer.learning",
     "fit": "mercer.learning",
     "Fit": "mercer.learning",
     "load": "mercer.estimators",
@@ -44,7 +45,7 @@ _LAZY = {
 }
 _ROOMS = (
     "datasets", "decide", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
-    "relatives", "solvers", "theory", "viz",
+    "relatives", "sampling", "solvers", "theory", "viz",
 )  # fmt: skip
 
 __all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]

@@ -130,6 +130,8 @@ def choose_solver(model: Model, solver):
 
 def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
     """Run a rule on prepared data."""
+    if hasattr(rule, "posterior"):  # a rule whose posterior is not a Gaussian one
+        return rule.posterior(model, inputs, y, solver)
     result = rule.run(model, inputs.values, y, solver, workspace)
     return Posterior(model, inputs, y, result.state, result.log_evidence, result.notes, leave_one_out, result.status)
 
@@ -144,8 +146,16 @@ def as_model(model, noise_variance=None) -> Model:
 
 
 def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) -> float:
-    """Log marginal likelihood of y (2.30), without priors on hyperparameters."""
-    return as_model(model, noise_variance).condition(X, y, inference, solver).log_evidence
+    """Log marginal likelihood of y (2.30), without priors on hyperparameters.
+
+    `inference=AIS(...)` gives an `Estimate`: a float that carries its standard error, and a forward and a reverse estimate.
+    """
+    model = as_model(model, noise_variance)
+    rule = inference_by_name(inference, model.likelihood)
+    if hasattr(rule, "estimate"):
+        inputs, y = prepare(model, X, y)
+        return rule.estimate(model.bind(inputs), inputs, y)
+    return model.condition(X, y, rule, solver).log_evidence
 
 
 def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, solver=None):

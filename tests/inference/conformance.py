@@ -143,4 +143,4 @@ def along(model, X, y, rule, solver, direction, step=1e-4):
         return run(replace_leaves(model, {n: v + t * direction[n] for n, v in at.items()}), X, y, rule, solver)[2].log_evidence
 
     near, far = value(step) - value(-step), value(2 * step) - value(-2 * step)
-    return (8 * near - far) / (12 * step)
+    return float(8 * near - far) / (12 * step)

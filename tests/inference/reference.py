@@ -95,7 +95,7 @@ def ep_probit(K, y, sweeps=60):
     return log_Z, m, S, tau, nu, mu, var
 
 
-def integrate(log_prob, K, mean=0.0, reach=7.0, nodes=81):
+def integrate(log_prob, K, mean=0.0, reach=6.5, nodes=61):
     """log evidence, posterior means and variances for n <= 3 by the trapezoidal rule on whitened f.
 
     f = mean + L z, so datum i depends on z_1 ... z_i only. `log_prob(i, f)` is elementwise.

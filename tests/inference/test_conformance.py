@@ -14,7 +14,25 @@ from mercer.inference import EP, KL, Laplace
 from mercer.params import parameters, replace_leaves
 from mercer.solvers.protocol import SolverError
 
-from .conformance import CASES, COUNTS, EXPOSURE, LABELS, ONE, PAIRS, REAL, RULES, SOLVERS, XS, N, X, along, differences, learned, one_latent, run
+from .conformance import (
+    CASES,
+    COUNTS,
+    EXPOSURE,
+    LABELS,
+    ONE,
+    PAIRS,
+    REAL,
+    RULES,
+    SOLVERS,
+    XS,
+    N,
+    X,
+    along,
+    differences,
+    learned,
+    one_latent,
+    run,
+)
 
 every = pytest.mark.parametrize(("case", "rule", "solver"), PAIRS)
 dense = pytest.mark.parametrize(("case", "rule"), [(c, r) for c, r, s in PAIRS if s == "dense"])
@@ -47,7 +65,9 @@ def test_gradient_on_other_solvers(case, rule, solver):
     model, y = CASES[case].model(kernel), CASES[case].y
     _, gradient = mc.log_evidence_and_gradient(model, X, y, inference=RULES[rule], solver=name)
     rng = np.random.default_rng(5)
-    direction = {p.name: rng.choice([-1.0, 1.0], np.shape(p.value)) * np.maximum(np.abs(p.value), 0.1) for p in learned(model, case)}
+    direction = {
+        p.name: rng.choice([-1.0, 1.0], np.shape(p.value)) * np.maximum(np.abs(p.value), 0.1) for p in learned(model, case)
+    }
     slope = along(model, X, y, RULES[rule], name, direction)
     total = sum(float(np.sum(gradient[key] * d)) for key, d in direction.items())
     size = sum(float(np.sum(np.abs(gradient[key] * d))) for key, d in direction.items())
@@ -100,7 +120,7 @@ def test_order_of_rows_does_not_matter(case, rule):
 
 @dense
 def test_warm_starts_and_the_same_bits(case, rule):
-    """From the sites of other hyperparameters the same answer, sooner when they are the same; a second cold run gives the same bits."""
+    """From the sites of other hyperparameters the same answer, sooner from the same; a second cold run gives the same bits."""
     model, y = CASES[case].model(SOLVERS["dense"][1]), CASES[case].y
     inputs, targets = prepare(model, X, y)
     model, solve = model.bind(inputs), choose_solver(model, "dense")
@@ -230,7 +250,13 @@ def test_refusals_say_what_to_use_instead():
 def test_defaults_by_likelihood():
     from mercer.inference import Exact, by_name
 
-    for likelihood, rule in [(lk.Gaussian(), Exact), (lk.Bernoulli(), EP), (lk.Laplace(), EP), (lk.Poisson(), Laplace), (lk.Softmax(3), Laplace)]:
+    for likelihood, rule in [
+        (lk.Gaussian(), Exact),
+        (lk.Bernoulli(), EP),
+        (lk.Laplace(), EP),
+        (lk.Poisson(), Laplace),
+        (lk.Softmax(3), Laplace),
+    ]:
         assert type(by_name(None, likelihood)) is rule
     assert type(by_name("variational")) is type(by_name("kl")) is KL
 
@@ -249,6 +275,11 @@ def test_schedules_and_damping_share_the_fixed_point():
     model = CASES["probit"].model(SOLVERS["dense"][1])
     values = [
         run(model, X, LABELS, rule)[2].log_evidence
-        for rule in (EP(tol=1e-11), EP(tol=1e-11, damping=0.3), EP("sequential", tol=1e-11), EP("sequential", tol=1e-11, damping=0.5))
+        for rule in (
+            EP(tol=1e-11),
+            EP(tol=1e-11, damping=0.3),
+            EP("sequential", tol=1e-11),
+            EP("sequential", tol=1e-11, damping=0.5),
+        )
     ]
     np.testing.assert_allclose(values, values[0], atol=1e-9)

@@ -99,7 +99,7 @@ def test_a_truncated_gaussian_is_the_limit_of_large_latents():
     mean = np.sqrt(s2) * np.average(2 * u + r, weights=w)  # E[x | x > 0] for N(2u, 1), averaged over u
     assert ep.mean(inputs[:1], latent=True)[0] == pytest.approx(mean, rel=0.02)
     assert laplace.mean(inputs[:1], latent=True)[0] < 0.05 * mean
-    assert laplace.log_evidence < ep.log_evidence - 5
+    assert laplace.log_evidence < ep.log_evidence - 2
 
 
 def test_evidence_is_flat_in_a_large_signal_variance_by_ep_only():
@@ -128,9 +128,9 @@ def test_a_prior_on_the_variance_stops_its_growth():
 
 
 def test_well_explained_points_hardly_count():
-    """C11: far on the right side alpha, W -> 0; without those points the rest of the posterior stays. alpha has the label's sign."""
+    """C11: far on the right side alpha, W -> 0; without them the posterior stays. alpha has the label's sign."""
     far = np.array([[0.1, 0.1], [0.0, -0.1]])
-    gp = mc.GP(k.SE(0.9, 400.0))
+    gp = mc.GP(k.SE(1.5, 400.0))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     post = mc.Model(gp, lk.Bernoulli()).condition(X, y, RULES["laplace"])
     alpha, W = post.state.alpha, post.state.sites.precision[:, 0]
@@ -139,7 +139,8 @@ def test_well_explained_points_hardly_count():
     assert 2 <= explained.sum() < N and np.all(W[explained] < 1e-2 * W.max())
     rest = mc.Model(gp, lk.Bernoulli()).condition(X[~explained], y[~explained], RULES["laplace"])
     a, b = post.latent_moments(far), rest.latent_moments(far)
-    np.testing.assert_allclose(a[0], b[0], rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(a[0], b[0], rtol=1e-3)
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize("link", ["probit", "logit"])
@@ -179,7 +180,7 @@ def test_with_three_classes_the_covariance_can_change_the_label():
     assert np.any(post.probability(grid).argmax(1) != post.probability(grid, how="map").argmax(1))
 
 
-@pytest.mark.parametrize(("rule", "worst", "total"), [("ep", 0.02, 0.05), ("laplace", 0.25, 0.6)])
+@pytest.mark.parametrize(("rule", "worst", "total"), [("ep", 0.12, 0.25), ("laplace", 0.05, 0.05)])
 def test_leave_one_out_against_refits(rule, worst, total):
     """M15, CLS19: cavities instead of n refits."""
     model = mc.Model(mc.GP(k.SE(0.9, 2.5)), lk.Bernoulli())
@@ -240,7 +241,13 @@ def enumerate_mixture(K, y, weight, variance, ratio):
         A = K + np.diag(variance * np.where(c, ratio, 1.0))
         L = np.linalg.cholesky(A)
         z = np.linalg.solve(L, y)
-        logs.append(-0.5 * z @ z - np.log(np.diag(L)).sum() - 0.5 * n * np.log(2 * np.pi) + c.sum() * np.log(weight) + (n - c.sum()) * np.log1p(-weight))
+        logs.append(
+            -0.5 * z @ z
+            - np.log(np.diag(L)).sum()
+            - 0.5 * n * np.log(2 * np.pi)
+            + c.sum() * np.log(weight)
+            + (n - c.sum()) * np.log1p(-weight)
+        )
         means.append(K @ np.linalg.solve(L.T, z))
         which.append(c)
     logs = np.array(logs)
@@ -250,23 +257,23 @@ def enumerate_mixture(K, y, weight, variance, ratio):
 
 def test_mixture_noise_against_all_assignments():
     """ROB3, ROB6; for Laplace the dominant mode (INF4)."""
-    n, settings = 8, (0.1, 0.1, 60.0)
+    n, settings = 8, (0.1, 0.2, 100.0)
     inputs, y = X[:n], OUTLYING[:n]
-    exact, means, outlier = enumerate_mixture(se(inputs, inputs, 1.5, 1.4), y, *settings)
+    exact, means, outlier = enumerate_mixture(se(inputs, inputs, 1.0, 1.4), y, *settings)
     assert outlier[6] > 0.9
     likelihood = lk.GaussianMixtureNoise(*settings)
-    model = mc.Model(mc.GP(k.SE(1.5, 1.4)), likelihood)
+    model = mc.Model(mc.GP(k.SE(1.0, 1.4)), likelihood)
     ep, laplace, kl = (model.condition(inputs, y, RULES[rule]) for rule in ("ep", "laplace", "kl"))
     assert ep.status.converged
-    assert ep.log_evidence == pytest.approx(exact, abs=0.05)
-    np.testing.assert_allclose(ep.mean(inputs), means, atol=0.05)
+    assert ep.log_evidence == pytest.approx(exact, abs=0.03)
+    np.testing.assert_allclose(ep.mean(inputs), means, atol=0.1)
     assert kl.log_evidence <= exact
-    np.testing.assert_allclose(laplace.mean(inputs), means, atol=0.4)
+    np.testing.assert_allclose(laplace.mean(inputs), means, atol=0.25)
     from mercer.inference.cavity import cavity
 
     c = cavity(ep.state)
-    np.testing.assert_allclose(likelihood.outlier_probability(y, c.mean[:, 0], c.variance[:, 0]), outlier, atol=0.05)
-    assert np.min(ep.state.sites.precision) < 0.05  # the outlier's site says next to nothing, or less
+    np.testing.assert_allclose(likelihood.outlier_probability(y, c.mean[:, 0], c.variance[:, 0]), outlier, atol=0.1)
+    assert np.min(ep.state.sites.precision) < 0  # as a doubtful datum makes it
 
 
 def test_robust_likelihoods_tend_to_gaussian_noise():

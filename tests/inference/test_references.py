@@ -76,7 +76,7 @@ def test_softmax_is_dense_newton(lengths):
     gps = GP if shared else tuple(mc.GP(k.SE(ell, VARIANCE)) for ell in lengths)
     post = mc.Model(gps, lk.Softmax(3)).condition(X, CLASSES, RULES["laplace"])
     Ks = [se(X, X, ell, VARIANCE) for ell in lengths]
-    f, a, W, big, value = laplace_softmax(Ks, CLASSES)
+    _, a, W, big, value = laplace_softmax(Ks, CLASSES)
     assert post.log_evidence == pytest.approx(value, abs=1e-9)
     mean, covariance = post.latent_moments(XS)
     Q = [se(X, XS, ell, VARIANCE) for ell in lengths]
@@ -140,7 +140,11 @@ def test_ep_gradient_is_algorithm_5_2():
         assert gradient[f"kernel.{name}"] == pytest.approx(0.5 * np.sum((np.outer(b, b) - A) * dK), rel=1e-6)
 
 
-@pytest.mark.parametrize("likelihood", [lk.Bernoulli("logit"), lk.StudentT(0.3, 3.0), lk.Custom(sech, "sech", {"scale": 0.4}, concave=True)], ids=str)
+@pytest.mark.parametrize(
+    "likelihood",
+    [lk.Bernoulli("logit"), lk.StudentT(0.3, 3.0), lk.Custom(sech, "sech", {"scale": 0.4}, concave=True)],
+    ids=["logit", "student-t", "custom"],
+)
 def test_at_the_fixed_point_marginals_have_the_tilted_moments(likelihood):
     """Moments of cavity times likelihood by a fine grid (INF9)."""
     from mercer.inference.cavity import cavity
@@ -189,15 +193,16 @@ BRUTE = {
     "mixture": (lk.GaussianMixtureNoise(0.2, 0.2, 20.0), [0.3, 2.5, -0.2]),
     "custom": (lk.Custom(sech, "sech", {"scale": 0.4}, concave=True), [0.3, 2.5, -0.2]),
 }
-# largest error of the log evidence and, in standard deviations, of a posterior mean
+# largest error of the log evidence, of a posterior mean in standard deviations, and of the logarithm of a variance: a little above
+# what was measured when this was written, so that a rule that gets worse is noticed
 BOUNDS = {
-    "probit": {"laplace": (0.08, 0.20), "ep": (0.004, 0.02), "kl": (0.02, 0.06)},
-    "logit": {"laplace": (0.08, 0.15), "ep": (0.004, 0.02), "kl": (0.02, 0.06)},
-    "poisson": {"laplace": (0.08, 0.25), "ep": (0.01, 0.02), "kl": (0.05, 0.10)},
-    "ordinal": {"laplace": (0.08, 0.20), "ep": (0.004, 0.02), "kl": (0.02, 0.06)},
-    "student-t": {"laplace": (0.30, 0.40), "ep": (0.02, 0.05), "kl": (0.15, 0.20)},
-    "mixture": {"laplace": (0.60, 0.60), "ep": (0.05, 0.10), "kl": (0.30, 0.40)},
-    "custom": {"laplace": (0.30, 0.30), "ep": (0.01, 0.03), "kl": (0.10, 0.10)},
+    "probit": {"laplace": (0.06, 0.25, 0.1), "ep": (7e-4, 6e-4, 0.006), "kl": (0.017, 0.004, 0.05)},
+    "logit": {"laplace": (0.06, 0.09, 0.1), "ep": (2e-4, 4e-4, 0.001), "kl": (0.002, 0.002, 0.006)},
+    "poisson": {"laplace": (0.03, 0.40, 0.13), "ep": (1e-3, 8e-4, 0.006), "kl": (0.06, 0.004, 0.14)},
+    "ordinal": {"laplace": (0.03, 0.08, 0.08), "ep": (3e-4, 3e-4, 0.002), "kl": (0.005, 0.002, 0.02)},
+    "student-t": {"laplace": (0.5, 0.5, 0.8), "ep": (0.002, 0.003, 0.01), "kl": (0.11, 0.05, 0.3)},
+    "mixture": {"laplace": (1.2, 1.1, 1.1), "ep": (0.013, 0.03, 0.1), "kl": (0.35, 0.2, 0.7)},
+    "custom": {"laplace": (0.5, 0.5, 0.8), "ep": (8e-4, 0.001, 0.004), "kl": (0.09, 0.04, 0.2)},
 }
 
 
@@ -206,13 +211,13 @@ def test_errors_against_integration(name):
     likelihood, y = BRUTE[name]
     exact, means, variances = integrate(lambda i, f: np.asarray(likelihood.log_prob(f, np.full(f.shape, y[i]))), K3)
     error = {}
-    for rule, (by_evidence, by_mean) in BOUNDS[name].items():
+    for rule, (by_evidence, by_mean, by_variance) in BOUNDS[name].items():
         post = mc.Model(mc.GP(k.SE(1.0, 2.0)), likelihood).condition(X3, y, RULES[rule])
         error[rule] = abs(post.log_evidence - exact)
         mean, variance = post.latent_moments(X3)
         assert error[rule] < by_evidence, (rule, error[rule])
         assert np.max(np.abs(mean - means) / np.sqrt(variances)) < by_mean, (rule, mean, means)
-        assert np.max(np.abs(np.log(variance / variances))) < {"ep": 0.25}.get(rule, 1.2), (rule, variance, variances)
+        assert np.max(np.abs(np.log(variance / variances))) < by_variance, (rule, variance, variances)
         if rule == "kl":
             assert post.log_evidence <= exact + 1e-9
     assert error["ep"] < error["laplace"]
@@ -231,7 +236,9 @@ def test_three_points_of_robust_noise():
     np.testing.assert_allclose(mean, [0.49310, 1.62609, 0.01996], atol=1e-5)
     np.testing.assert_allclose(variance, [0.15459, 0.36246, 0.16661], atol=1e-5)
     student = lk.StudentT(np.sqrt(0.2 / 1.5), 3.0)
-    exact, means, variances = integrate(lambda i, f: np.asarray(student.log_prob(f, np.full(f.shape, y[i]))), se(X3, X3, 1.0, 1.0), nodes=161)
+    exact, means, variances = integrate(
+        lambda i, f: np.asarray(student.log_prob(f, np.full(f.shape, y[i]))), se(X3, X3, 1.0, 1.0), nodes=161
+    )
     assert exact == pytest.approx(-6.401138, abs=1e-6)
     np.testing.assert_allclose(means, [0.48111, 1.28611, 0.03593], atol=1e-5)
     np.testing.assert_allclose(variances, [0.20606, 0.61093, 0.22591], atol=1e-5)

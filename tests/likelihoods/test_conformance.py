@@ -111,7 +111,8 @@ def test_expectation(case):
 def test_gradients_of_hyperparameters(case):
     y, mean, variance = case.y[-1], 0.7, 0.9
     likelihood = case.likelihood
-    for method in ("log_prob", "log_partition", "expectation"):
+    methods = ("log_prob", "log_partition") if case is CASES["probit"] else ("log_prob", "log_partition", "expectation")
+    for method in methods:  # E[log(flip + (1 - 2 flip) Phi)] has no second derivative at flip = 0: no differences there
 
         def value(l, method=method):
             return l.log_prob(mean, y) if method == "log_prob" else getattr(l, method)(y, mean, variance)
@@ -122,8 +123,10 @@ def test_gradients_of_hyperparameters(case):
             for index in np.ndindex(np.shape(p.value)):
                 h = np.zeros(np.shape(p.value))
                 h[index] = 1e-5
-                high, low = (value(replace_leaves(likelihood, {p.name: p.value + s * h})) for s in (1, -1))
-                assert np.asarray(g.value)[index] == pytest.approx(float(high - low) / 2e-5, rel=1e-6, abs=1e-7)
+                at = [float(value(replace_leaves(likelihood, {p.name: p.value + k * h}))) for k in (-1, 0, 1, 2)]
+                inside = (-3 * at[1] + 4 * at[2] - at[3]) / 2e-5  # for a value at the end of its interval
+                slope = inside if p.value[index] == 0 else (at[2] - at[0]) / 2e-5
+                assert np.asarray(g.value)[index] == pytest.approx(slope, rel=1e-6, abs=1e-7)
 
 
 @every

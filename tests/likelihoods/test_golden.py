@@ -361,7 +361,7 @@ def test_ordinal_levels():
     ordinal = Ordinal([-1.0, 0.0, 2.5])
     np.testing.assert_allclose(ordinal.thresholds, [-1.0, 0.0, 2.5])
     np.testing.assert_allclose(
-        ordinal.probabilities(np.array([-40.0, 0.3, 60.0]), np.array([0.5, 3.0, 1e4])).sum(-1), 1.0, rtol=1e-13
+        ordinal.probability(np.array([-40.0, 0.3, 60.0]), np.array([0.5, 3.0, 1e4])).sum(-1), 1.0, rtol=1e-13
     )
     assert stats.norm.cdf(40.0) - stats.norm.cdf(39.0) == 0.0  # what plain differences give
     assert ordinal.log_prob(-40.0, 1.0) == pytest.approx(stats.norm.logsf(39.0), rel=1e-12)

@@ -33,8 +33,9 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the columns;
     the variance of the latent function, which the evidence alone lets grow without bound where the classes can be separated, has
-    the prior LogNormal(log 4, 2): median 4, two units of its logarithm wide. With a kernel, its numbers are in your units and it is
-    learned by the evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
+    a log-normal prior whose most probable value is 4, one and a half units of its logarithm wide. With a kernel, its numbers are in
+    your units and it is learned by the evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are
+    not learned.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from mercer.params import Info, Param, Parametrised, Static, param
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
-LATENT_PRIOR = LogNormal(math.log(4.0), 2.0)  # of the variance of a latent function behind classes, which has no units
+LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)  # of the variance of a latent function behind classes; most probable: 4
 NOISE_START = 0.1
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)

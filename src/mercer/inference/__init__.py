@@ -5,14 +5,15 @@ from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
 from mercer.inference.laplace import Laplace
 from mercer.inference.loo import LeaveOneOut, leave_one_out
+from mercer.inference.mcmc import MCMC
 from mercer.inference.variational import KL, LocalBound
 
 __all__ = [
-    "EP", "KL", "AbstractInference", "Exact", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
+    "EP", "KL", "MCMC", "AbstractInference", "Exact", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
     "leave_one_out",
 ]  # fmt: skip
 
-_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound}
+_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC}
 
 
 def by_name(inference, likelihood=None) -> AbstractInference:

@@ -1,12 +1,16 @@
 """Learning hyperparameters: objectives, starts, optimisation."""
 
+from mercer.average import AveragedPosterior
 from mercer.learning.alignment import Aligned, align, alignment, alignment_weights
-from mercer.learning.compare import ModelEvidence, model_evidence, model_posterior, overall_scale
+from mercer.learning.compare import Comparison, ModelEvidence, compare, model_evidence, model_posterior, overall_scale
 from mercer.learning.fit import Fit, FitWarning, Status, fit
+from mercer.learning.integrate import integrate
 from mercer.learning.objectives import Objective
 
 __all__ = [
     "Aligned",
+    "AveragedPosterior",
+    "Comparison",
     "Fit",
     "FitWarning",
     "ModelEvidence",
@@ -15,7 +19,9 @@ __all__ = [
     "align",
     "alignment",
     "alignment_weights",
+    "compare",
     "fit",
+    "integrate",
     "model_evidence",
     "model_posterior",
     "overall_scale",

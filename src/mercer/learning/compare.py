@@ -1,15 +1,86 @@
-"""Model comparison at the second and third level of inference (5.3-5.7): Laplace around the learned hyperparameters."""
+"""Model comparison at the second and third level of inference (5.3-5.7): evidences, Bayes factors, probabilities of models."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.gp import Model, choose_solver
+from mercer.gp import Model, choose_solver, log_evidence
 from mercer.inference import by_name as inference_by_name
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Models side by side: `log_evidence` with its `standard_error` (0 for a deterministic rule, whose own error is not known),
+    posterior `probability`, and `log_bayes_factor` of each against the best.
+    """
+
+    names: tuple[str, ...]
+    methods: tuple[str, ...]
+    log_evidence: np.ndarray
+    standard_error: np.ndarray
+    probability: np.ndarray
+    notes: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def log_bayes_factor(self) -> np.ndarray:
+        """log p(y | M) - log p(y | best): zero for the best, negative for the others (2.9)."""
+        return self.log_evidence - self.log_evidence.max()
+
+    @property
+    def best(self) -> str:
+        return self.names[int(np.argmax(self.probability))]
+
+    def __str__(self) -> str:
+        rows = [("model", "method", "log evidence", "ln Bayes factor", "log10", "probability")]
+        for i in np.argsort(-self.probability, kind="stable"):
+            error = f" +- {self.standard_error[i]:.2g}" if self.standard_error[i] > 0 else ""
+            factor = self.log_bayes_factor[i]
+            rows.append((
+                self.names[i], self.methods[i], f"{self.log_evidence[i]:.3f}{error}", f"{factor:.2f}", f"{factor / np.log(10):.2f}",
+                f"{self.probability[i]:.4f}",
+            ))  # fmt: skip
+        widths = [max(len(row[j]) for row in rows) for j in range(6)]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines.insert(1, "-" * len(lines[0]))
+        close = np.sum(self.log_bayes_factor > -1.0) > 1
+        lines.append("" if not close else "the best differ by less than one nat: these data do not decide between them.")
+        lines += [f"note on {name}: {note}" for name, some in zip(self.names, self.notes, strict=False) for note in some]
+        return "\n".join(line for line in lines if line)
+
+
+def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Comparison:
+    """Evidences and posterior probabilities of models on the same data, at the hyperparameters they have (2.8-2.9).
+
+    models: a dict of names to Models (or GPs), or a list. inference: one rule for all, or a dict of names to rules, by name or
+    instance; `AIS` gives each evidence a standard error. prior: probabilities of the models, equal unless given. Evidences of
+    fitted hyperparameters flatter models with many of them: `model_evidence` integrates over those.
+
+    >>> print(compare({"SE": Model(GP(kernels.SE()), ...), "Matern": ...}, X, y, inference="ep"))
+    """
+    named = dict(models) if isinstance(models, Mapping) else {f"model {i + 1}": m for i, m in enumerate(models)}
+    if not named:
+        raise ValueError("there is no model to compare.")
+    values, errors, methods, notes = [], [], [], []
+    for name, model in named.items():
+        rule = inference.get(name) if isinstance(inference, Mapping) else inference
+        value = log_evidence(model, X, y, inference=rule, solver=solver)
+        values.append(float(value))
+        errors.append(float(getattr(value, "standard_error", 0.0)))
+        methods.append(_method(rule, model))
+        notes.append(("its evidence is a lower bound",) if methods[-1] in ("KL", "LocalBound") else ())
+    probability = model_posterior(values, prior)
+    return Comparison(tuple(named), tuple(methods), np.array(values), np.array(errors), probability, tuple(notes))
+
+
+def _method(rule, model) -> str:
+    likelihood = getattr(model, "likelihood", None)
+    return type(inference_by_name(rule, likelihood)).__name__
 
 
 class ModelEvidence(NamedTuple):
@@ -27,7 +98,7 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     """
     posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
     model: Model = fit.model
-    rule, chosen = inference_by_name(inference), choose_solver(model, solver)
+    rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
     data = [(p.inputs, p.y) for p in posteriors]
     problem = Problem(model, data, rule, chosen, objective_by_name("evidence"), jacobian=True)
     without = [p.name for p, _ in problem.flat.slots if p.info.prior is None or not p.info.prior.proper]
@@ -61,6 +132,10 @@ def model_posterior(log_evidences, prior=None) -> np.ndarray:
     """Probabilities of models from their log evidences (2.8), with equal prior probabilities unless given."""
     logs = np.asarray(log_evidences, float)
     if prior is not None:
-        logs = logs + np.log(np.asarray(prior, float))
+        prior = np.asarray(prior, float)
+        if prior.shape != logs.shape or np.any(prior < 0) or not prior.sum() > 0:
+            raise ValueError(f"prior must give each of the {logs.size} models a probability, got {prior}.")
+        with np.errstate(divide="ignore"):
+            logs = logs + np.log(prior / prior.sum())
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 import warnings
 from typing import Any
 
@@ -53,8 +54,8 @@ class Fit:
     gradient: dict[str, float]
 
     def summary(self) -> str:
-        """Values, gradients, bounds, conditioning and jitter, as a text table."""
-        return summary(self)
+        """Values, gradients, bounds, conditioning and jitter, as a text table; for draws, their intervals and diagnostics."""
+        return self.posterior.summary() if hasattr(self.posterior, "diagnostics") else summary(self)
 
 
 class FitWarning(UserWarning):
@@ -73,6 +74,7 @@ def fit(
     several data
     sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
     `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
+    `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model` holds their medians.
 
     >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
     >>> f.model, f.posterior, f.status.converged
@@ -88,6 +90,8 @@ def fit(
     for inputs, _ in data[1:]:
         model.bind(inputs)
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
+    if hasattr(rule, "learn"):
+        return _sample(bound, data, rule, chosen, objective)
     goal = objective_by_name(objective, n_folds, seed)
     problem = Problem(bound, data, rule, chosen, goal, jacobian)
     if goal.scale_free:
@@ -127,6 +131,35 @@ def fit(
         fitted, posteriors if pooled else posteriors[0], recorder.history, status, goal.name, best.objective,
         best.value - best.objective, dict(zip(problem.flat.names, gradient, strict=True)),
     )  # fmt: skip
+
+
+def _sample(model: Model, data, rule, solver, objective) -> Fit:
+    """Draws of the hyperparameters, from chains that start near their mode."""
+    if len(data) > 1 or objective != "evidence":
+        raise ValueError("sampling takes one data set and no objective: it draws from the posterior of the hyperparameters.")
+    inputs, y = data[0]
+    guess = starts.data_driven(model, inputs.values, y)
+    began = time.perf_counter()
+    post = rule.learn(guess, inputs, y, solver, _mode(guess, inputs, y))
+    seconds = time.perf_counter() - began
+    d = post.diagnostics
+    status = Status(
+        post.status.converged, post.status.message, post.chains.interrupted, 0.0, 0.0, int(d.evaluations * d.draws * d.chains), seconds, {}
+    )
+    if not status.converged:
+        warnings.warn(f"the draws should not be trusted yet ({status.message}): see posterior.notes.", FitWarning, stacklevel=3)
+    value, log_prior = float(np.mean(post.chains.log_density)), flatten(post.model).log_prior(flatten(post.model).vector)[0]
+    return Fit(post.model, post, [], status, "draws (mean log density)", value, log_prior, {})
+
+
+def _mode(model: Model, inputs, y) -> Model:
+    """Hyperparameters that a quick search with a deterministic rule finds; the given ones where it fails."""
+    rule = inference_by_name(None, model.likelihood)
+    problem = Problem(model, [(inputs, y)], rule, choose_solver(model, None), objective_by_name("evidence"), jacobian=True)
+    best = Optimum(problem.flat.vector)
+    if best.vector.size:
+        maximise(problem, best.vector, "mode", Recorder(Progress(False, problem.size)), max_evaluations=60, best=best)
+    return problem.flat.unflatten(best.vector) if np.isfinite(best.value) else model
 
 
 def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_evaluations: int):

@@ -16,6 +16,7 @@ from mercer.likelihoods.heteroscedastic import Heteroscedastic
 from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
 from mercer.likelihoods.mixture import GaussianMixtureNoise
 from mercer.likelihoods.noise import AbstractNoise
+from mercer.likelihoods.null_category import NullCategory
 from mercer.likelihoods.ordinal import Ordinal
 from mercer.likelihoods.poisson import Poisson
 from mercer.likelihoods.softmax import Softmax
@@ -31,6 +32,7 @@ __all__ = [
     "GaussianMixtureNoise",
     "Heteroscedastic",
     "Laplace",
+    "NullCategory",
     "Ordinal",
     "Poisson",
     "Positive",
@@ -49,6 +51,7 @@ _NAMES: dict[str, Callable[..., AbstractLikelihood]] = {
     "laplace": Laplace,
     "epsilon-insensitive": EpsilonInsensitive,
     "mixture": GaussianMixtureNoise,
+    "null-category": NullCategory,
     "ordinal": Ordinal,
     "heteroscedastic": Heteroscedastic,
     "softmax": Softmax,

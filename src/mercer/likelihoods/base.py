@@ -158,7 +158,7 @@ def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
             break
         width = high - low
         low, high = np.where(short_low, low - width, low), np.where(short_high, high + width, high)
-    for _ in range(100):
+    for _ in range(54):
         middle = 0.5 * (low + high)
         below = cdf(middle) < q
         low, high = np.where(below, middle, low), np.where(below, high, middle)

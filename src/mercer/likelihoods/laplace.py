@@ -54,9 +54,12 @@ class Laplace(AbstractNoise):
         return np.where(e < 0, tail, 1.0 - tail)
 
     def cdf(self, y, mean, variance):
-        right, left = _log_tails(np.asarray(mean - y, float), variance, self.scale)
-        sd = np.sqrt(np.maximum(variance, 1e-300))
-        return np.asarray(jnp.exp(log_ndtr((y - mean) / sd)) + 0.5 * (jnp.exp(right) - jnp.exp(left)))
+        return self.compute(Laplace._cdf, y, mean, variance)
+
+    def _cdf(self, y, mean, variance):
+        right, left = _log_tails(mean - y, variance, self.scale)
+        sd = jnp.sqrt(jnp.maximum(variance, 1e-300))
+        return jnp.exp(log_ndtr((y - mean) / sd)) + 0.5 * (jnp.exp(right) - jnp.exp(left))
 
     def sample(self, rng, f):
         return f + rng.laplace(0.0, float(self.scale), np.shape(f))

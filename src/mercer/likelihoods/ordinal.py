@@ -82,18 +82,20 @@ class Ordinal(AbstractLikelihood):
         j = jnp.asarray(y, int)
         return 0.5 * (b[jnp.maximum(j - 1, 0)] + b[jnp.minimum(j, self.levels - 2)]), self.scale
 
-    def probabilities(self, mean, variance) -> np.ndarray:
-        """P(y = j) for every level: (m, J)."""
-        mean = np.asarray(mean, float)
+    def probability(self, mean, variance, how: str = "average") -> np.ndarray:
+        """P(y = j) for every level: (m, J); how="map" takes f at its mean."""
+        if how not in ("average", "map"):
+            raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
+        mean, variance = np.asarray(mean, float), np.asarray(variance, float) * (how == "average")
         return np.stack([np.exp(self.log_density(float(j), mean, variance)) for j in range(self.levels)], -1)
 
     def predict(self, mean, variance):
-        p, j = self.probabilities(mean, variance), np.arange(self.levels)
+        p, j = self.probability(mean, variance), np.arange(self.levels)
         average = p @ j
         return average, np.sum(p * (j - average[..., None]) ** 2, -1)
 
     def quantile(self, q, mean, variance):
-        reached = np.cumsum(self.probabilities(mean, variance), -1)[..., :-1] < q
+        reached = np.cumsum(self.probability(mean, variance), -1)[..., :-1] < q
         return reached.sum(-1).astype(float)
 
     def sample(self, rng, f):

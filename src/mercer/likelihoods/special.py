@@ -16,6 +16,7 @@ _FAR = 5.0  # beyond this many standard deviations the continued fraction takes 
 _TERMS = 30
 
 
+@jax.jit
 def _inverse_mills(z):
     """r, r (z + r) and 1 - r (z + r) - (z + r)^2."""
     x = jnp.maximum(-z, _FAR)

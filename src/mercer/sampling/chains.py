@@ -212,7 +212,8 @@ def _compiled(log_density: Callable, step: AbstractStep):
         chains = points.log_density.shape[0]
 
         def move(key, point, tuning):
-            return step(key, point, density, jnp.exp(tuning.log_step), tuning.variance)
+            extra = {"data": data} if getattr(step, "needs_data", False) else {}
+            return step(key, point, density, jnp.exp(tuning.log_step), tuning.variance, **extra)
 
         def one(carry, key):
             points, tuning = carry

@@ -14,10 +14,13 @@ from mercer.sampling.step import AbstractStep, Info, Point
 
 @dataclasses.dataclass(frozen=True)
 class EllipticalSlice(AbstractStep):
-    """Moves on an ellipse through the position and a draw of N(0, variance); the rest of the density decides how far.
+    """Moves on an ellipse through the position and a draw of a Gaussian; the rest of the density decides how far.
 
-    With `variance` that of the prior it is the sampler of Murray, Adams and MacKay; any other Gaussian is as valid.
+    prior=True: the density is a standard normal prior times a likelihood, and the Gaussian is that prior (Murray, Adams and MacKay).
+    prior=False: the Gaussian is N(0, 2 variance) with the variances found in tuning; any is valid, a wide one reaches the tails.
     """
+
+    prior: bool = False
 
     acceptance: ClassVar[float] = 1.0
     needs_gradient: ClassVar[bool] = False
@@ -26,6 +29,7 @@ class EllipticalSlice(AbstractStep):
         return 1.0
 
     def __call__(self, key, point, log_density, step_size, variance):
+        variance = jnp.ones_like(variance) if self.prior else 2.0 * variance
         by_nu, by_height, by_angle, by_loop = jax.random.split(key, 4)
         x = point.position
         nu = jax.random.normal(by_nu, x.shape) * jnp.sqrt(variance)
@@ -42,7 +46,7 @@ class EllipticalSlice(AbstractStep):
 
         def outside(carry):
             (new, value), _, _, _, _, tries = carry
-            return ~(factor(new, value) > height) & (tries < 200)
+            return ~(factor(new, value) >= height) & (tries < 200)
 
         def shrink(carry):
             _, angle, low, high, key, tries = carry
@@ -53,6 +57,6 @@ class EllipticalSlice(AbstractStep):
 
         first = (propose(angle), angle, angle - 2 * np.pi, angle, by_loop, jnp.asarray(1))
         (new, value), _, _, _, _, tries = jax.lax.while_loop(outside, shrink, first)
-        found = factor(new, value) > height
+        found = factor(new, value) >= height
         new, value = jnp.where(found, new, x), jnp.where(found, value, point.log_density)
-        return Point(new, value), Info(1.0 / tries, ~found, -value, tries)
+        return Point(new, value), Info(1.0 / tries, jnp.zeros((), bool), jnp.nan, tries)

@@ -1,0 +1,207 @@
+"""Markov chain Monte Carlo: draws of the exact posterior, for any likelihood, at fixed or at free hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.draws import DrawsPosterior
+from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.inference.ep import EP
+from mercer.inference.exact import gaussian_sites
+from mercer.inference.laplace import Laplace
+from mercer.likelihoods.gaussian import Gaussian
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.sampling import chains as runs
+from mercer.sampling.chains import Chains
+from mercer.sampling.elliptical import EllipticalSlice
+from mercer.sampling.hyper import Hyperparameters
+from mercer.sampling.target import Whitening, evidence_target, joint_target, latent_target, whiten
+from mercer.solvers.dense import Dense
+from mercer.solvers.protocol import SolverError
+
+LATENT_DRAWS = 1000  # predictions at fixed hyperparameters average over at most this many draws
+HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each of which is factored again
+
+
+@dataclasses.dataclass(frozen=True)
+class MCMC(AbstractInference):
+    """Draws of the posterior by Markov chains (Kuss 4.3, A.4).
+
+    `model.condition(X, y, MCMC())` samples the latent values f at the hyperparameters as they are; `mercer.fit(model, X, y,
+    inference=MCMC())` samples the free hyperparameters too (for Gaussian noise alone, with f integrated out).
+
+    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`. draws: kept in each chain, of which
+    every `thin`-th is; tune: steps before, in which step size and variances are tuned and which are thrown away.
+    whiten: "posterior" (chains run in coordinates in which a Gaussian approximation is standard normal) or "prior".
+    updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or "interleaved" (then also while
+    f itself stands, which helps where data are strong). progress: True, False, None, or a function (done, total, text).
+
+    >>> post = model.condition(X, y, MCMC(draws=500, chains=4)); print(post.diagnostics)
+    """
+
+    draws: int = 1000
+    tune: int = 1000
+    chains: int = 4
+    seed: int = 0
+    sampler: Any = "nuts"
+    thin: int = 1
+    progress: Any = None
+    whiten: str = "posterior"
+    updates: str = "ancillary"
+
+    needs: ClassVar[frozenset[str]] = frozenset({"full"})
+
+    def __post_init__(self):
+        runs.check_lengths(self.draws, self.tune, self.chains, self.thin)
+        runs.by_name(self.sampler)
+        if self.whiten not in ("posterior", "prior"):
+            raise ValueError(f"MCMC.whiten must be 'posterior' or 'prior', got {self.whiten!r}.")
+        if self.updates not in ("ancillary", "interleaved"):
+            raise ValueError(f"MCMC.updates must be 'ancillary' or 'interleaved', got {self.updates!r}.")
+
+    def run(self, model, X, y, solver, workspace=None):
+        raise SolverError("MCMC returns draws, not a Gaussian posterior; use model.condition(..., inference=MCMC()) or mercer.fit.")
+
+    def gradient(self, model, y, result, consume=False, **bars):
+        raise SolverError("draws have no log evidence to differentiate; learn hyperparameters with mercer.fit(..., inference=MCMC()).")
+
+    # -- latent values at fixed hyperparameters ---------------------------------------------------------------------
+
+    def posterior(self, model, inputs, y, solver) -> DrawsPosterior:
+        """Draws of f (chains, draws, n), or (chains, draws, n, L), at the model's hyperparameters."""
+        elliptical = self.sampler == "elliptical"
+        white, notes = whitening(model, inputs.values, y, self.whiten)
+        target = latent_target(model.likelihood, y, white)
+        chains = self._run(target, np.zeros(target.size), EllipticalSlice(prior=True) if elliptical else self.sampler)
+        kept = chains.draws[..., target.data["where"]]
+        n, L = white.shape
+        u = white.prior_whitened(kept.reshape(-1, n * L))
+        f = white.latents(u).reshape(*kept.shape[:2], n, L)
+        names = tuple(f"f[{i}]" if L == 1 else f"f[{i},{j}]" for i in range(n) for j in range(L))
+        diagnostics = chains.diagnostics(names, f.reshape(*kept.shape[:2], -1))
+        used = _spread(kept.shape[:2], LATENT_DRAWS)
+        if white.jitter:
+            notes = (*notes, f"jitter of {white.jitter:.3g} was added to the diagonal")
+        return DrawsPosterior(
+            model, inputs, y, {"f": f[..., 0] if L == 1 else f}, chains, diagnostics, [model], u[used], solver,
+            (*notes, *self._notes(chains, diagnostics, len(used))), _status(diagnostics, chains),
+        )  # fmt: skip
+
+    # -- hyperparameters --------------------------------------------------------------------------------------------
+
+    def learn(self, model, inputs, y, solver, near: Any = None) -> DrawsPosterior:
+        """Draws of the free hyperparameters, with f integrated out for Gaussian noise and jointly with f otherwise.
+
+        The model's own values are the centre of the wide prior of hyperparameters without one; chains start around those of `near`.
+        """
+        near = model if near is None else near
+        guess = np.asarray(model.likelihood.guess(y), float)
+        hyper = Hyperparameters(model, float(np.std(guess)) or 1.0)
+        if hyper.size == 0:
+            return self.posterior(model, inputs, y, solver)
+        gaussian = isinstance(model.likelihood, Gaussian)
+        if gaussian and np.any(np.asarray(model.likelihood.noise_variance) == 0):
+            raise SolverError("sampling hyperparameters needs noise: give the likelihood a noise_variance above zero.")
+        rng = np.random.default_rng(self.seed)
+        theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
+        white, notes = None, ()
+        if gaussian:
+            target = evidence_target(model, inputs.values, y, hyper)
+            start, sampler = theta, self.sampler
+        else:
+            white, notes = whitening(near, inputs.values, y, self.whiten)
+            target = joint_target(model, inputs.values, y, hyper, white)
+            latent = rng.standard_normal((self.chains, target.size - hyper.size))
+            start, sampler = np.concatenate([latent, theta], 1), self._interleaved(hyper, white)
+        chains = self._run(target, start, sampler)
+        return self._collect(model, inputs, y, solver, hyper, white, target, chains, notes)
+
+    def _interleaved(self, hyper, white):
+        if self.updates == "ancillary":
+            return self.sampler
+        from mercer.sampling.interleave import Interleaved
+
+        return Interleaved(runs.by_name(self.sampler), hyper.spec, white.shape[1])
+
+    def _collect(self, model, inputs, y, solver, hyper, white, target, chains, notes) -> DrawsPosterior:
+        shape = chains.draws.shape[:2]
+        values = hyper.values(chains.draws[..., target.size - hyper.size :])
+        draws = {name: values[..., i] for i, name in enumerate(hyper.names)}
+        used = _spread(shape, HYPER_DRAWS)
+        flat = values.reshape(-1, hyper.size)
+        models = [hyper.model_at(v) for v in flat[used]]
+        quantities, names, u = values, hyper.names, None
+        if white is not None:
+            n, L = white.shape
+            whitened = white.prior_whitened(chains.draws[..., target.data["where"]].reshape(-1, n * L))
+            u = whitened[used]
+            quantities = np.concatenate([values, whitened.reshape(*shape, -1)], -1)
+            names = (*names, *(f"u[{j},{i}]" for j in range(L) for i in range(n)))
+        diagnostics = chains.diagnostics(names, quantities)
+        wide = [s.start for s in hyper.spec.slots if s.prior is None]
+        if wide:
+            listed = ", ".join(hyper.names[i] for i in wide)
+            notes = (*notes, f"no prior was given for {listed}: a wide one around the start was used (LogNormal(log start, 3) if positive)")
+        median = hyper.model_at(np.median(flat, 0))
+        return DrawsPosterior(
+            median, inputs, y, draws, chains, diagnostics, models, u, solver,
+            (*notes, *self._notes(chains, diagnostics, len(used))), _status(diagnostics, chains),
+        )  # fmt: skip
+
+    def _run(self, target, start, sampler) -> Chains:
+        return runs.sample(
+            target.log_density, start, sampler=sampler, draws=self.draws, tune=self.tune, chains=self.chains, thin=self.thin,
+            seed=self.seed, data=target.data, progress=self.progress,
+        )  # fmt: skip
+
+    def _notes(self, chains, diagnostics, used: int) -> tuple[str, ...]:
+        out = list(diagnostics.problems())
+        total = diagnostics.chains * diagnostics.draws
+        if chains.interrupted:
+            out.append(f"interrupted: {diagnostics.draws} of {self.draws} draws were made in each chain")
+        if used < total:
+            out.append(f"predictions average over {used} of {total} draws")
+        return tuple(out)
+
+
+def whitening(model: Any, X: np.ndarray, y: np.ndarray, how: str = "posterior") -> tuple[Whitening, tuple[str, ...]]:
+    """By the best Gaussian approximation there is: the exact one for Gaussian noise, EP for two classes, else Laplace's; by the
+    prior where none is proper."""
+    if how == "posterior":
+        try:
+            return whiten(model, X, approximate_sites(model, X, y)), ()
+        except (NotPositiveDefinite, SolverError) as error:
+            return whiten(model, X), (f"whitened by the prior, because there is no Gaussian approximation: {error}",)
+    return whiten(model, X), ()
+
+
+def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """Gaussian sites for the likelihood."""
+    from mercer.inference import default_for
+    from mercer.solvers.basis import WithBasis
+
+    name = default_for(model.likelihood)
+    if name == "exact":
+        return gaussian_sites(model, X, y)[0]
+    basis = None if isinstance(model.gp, tuple) else model.gp.basis
+    solver: Any = Dense("lapack") if basis is None else WithBasis(Dense("lapack"))
+    rule: Any = EP(tol=1e-3, max_sweeps=30) if name == "ep" else Laplace(tol=1e-6)
+    return rule.run(model, X, y, solver).state.sites
+
+
+def _spread(shape: tuple[int, int], most: int) -> np.ndarray:
+    """Indices of at most so many draws of all chains, evenly spread, every chain with its share."""
+    total = shape[0] * shape[1]
+    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
+
+
+def _status(diagnostics, chains) -> InferenceStatus:
+    message = f"R-hat at most {diagnostics.worst_r_hat:.3f}, at least {diagnostics.least_ess:.0f} effective draws"
+    if diagnostics.divergences:
+        message += f", {diagnostics.divergences} divergences"
+    if chains.interrupted:
+        message = "interrupted; " + message
+    return InferenceStatus(diagnostics.trusted and not chains.interrupted, diagnostics.draws, message)

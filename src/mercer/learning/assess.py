@@ -1,0 +1,334 @@
+"""`assess`: how far may I trust an approximation on my own data? The question of Kuss' thesis, as a tool.
+
+The deterministic rules are run beside a sampled reference (MCMC for marginals and predictions, annealed importance sampling for the
+evidence), which is checked before it is believed. Everything is at the hyperparameters the model has, within a time budget.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from typing import Any
+
+import numpy as np
+
+from mercer.gp import Model, as_model, prepare
+from mercer.inference import EP, KL, Exact, Laplace
+from mercer.inputs import as_inputs
+from mercer.likelihoods import Gaussian
+
+LIMITS = dict(evidence=1.0, prediction=0.05, mean=0.25, scale=0.2)
+"""Largest errors a trusted rule makes: evidence in nats; probabilities (or means in standard deviations of the prediction); latent
+means in posterior standard deviations, and the relative error of those, each at all but one in twenty of the inputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One rule beside the reference. Errors are None where the reference could not say; `trusted` is None without a reference."""
+
+    name: str
+    log_evidence: float | None
+    seconds: float
+    evidence_error: float | None = None  # rule minus reference, nats
+    mean_error: float | None = None  # 95 % quantile over inputs, in posterior standard deviations
+    scale_error: float | None = None  # 95 % quantile of |sd / reference - 1|
+    prediction_error: float | None = None  # 95 % quantile over inputs
+    trusted: bool | None = None
+    why: str = ""
+    predictions: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What `assess` found: `methods`, the reference and how good it is, the `recommended` rule, and what was left out."""
+
+    methods: tuple[Method, ...]
+    recommended: str | None
+    sure: str
+    reference: str
+    reference_ok: bool
+    log_evidence: float | None
+    log_evidence_error: float | None
+    monte_carlo_error: float
+    left_out: tuple[str, ...]
+    seconds: float
+    classes: bool
+    predictions: Any = None
+
+    def __getitem__(self, name: str) -> Method:
+        for method in self.methods:
+            if method.name.lower() == name.lower():
+                return method
+        raise KeyError(f"no rule named {name!r} was run; there are {[m.name for m in self.methods]}.")
+
+    def paragraph(self) -> str:
+        """The answer in words."""
+        if not self.reference_ok:
+            return f"No verdict: {self.sure} Raise budget= and ask again."
+        good = [m.name for m in self.methods if m.trusted]
+        bad = [m for m in self.methods if m.trusted is False]
+        parts = [f"Use {self.recommended}." if self.recommended else "None of the deterministic rules is close enough here: use inference.MCMC."]
+        if good:
+            parts.append(f"{_listed(good)} {'is' if len(good) == 1 else 'are'} close to the sampled reference on these data.")
+        parts += [f"{m.name} is not: {m.why}." for m in bad]
+        return " ".join([*parts, self.sure])
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows, as text."""
+        what = "probability" if self.classes else "prediction / sd"
+        header = ["method", "log evidence", "error, nats", "latent mean / sd", "latent sd", what, "trusted", "seconds"]
+        rows = []
+        for m in self.methods:
+            rows.append([
+                m.name, _number(m.log_evidence, ".2f"), _number(m.evidence_error, "+.2f"), _number(m.mean_error, ".2f"),
+                _number(m.scale_error, ".0%"), _number(m.prediction_error, ".3f"),
+                {True: "yes", False: "no", None: "?"}[m.trusted], f"{m.seconds:.2f}",
+            ])  # fmt: skip
+        error = "" if self.log_evidence_error is None else f" +- {self.log_evidence_error:.2f}"
+        rows.append(["reference", "-" if self.log_evidence is None else f"{self.log_evidence:.2f}{error}", "", "", "", "", "", ""])
+        return header, rows
+
+    def report_section(self) -> dict[str, Any]:
+        """For a report: title, paragraphs, and a table."""
+        header, rows = self.table()
+        notes = [f"Reference: {self.reference}.", *(f"Left out: {what}." for what in self.left_out)]
+        return dict(title="How far to trust the approximation", paragraphs=[self.paragraph(), *notes], header=header, rows=rows)
+
+    def __str__(self) -> str:
+        header, rows = self.table()
+        widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
+        lines.insert(1, "-" * len(lines[0]))
+        lines += ["", self.paragraph(), f"reference: {self.reference}", *(f"left out: {what}" for what in self.left_out)]
+        return "\n".join(lines)
+
+
+def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progress: bool | None = None) -> Verdict:
+    """Are Laplace, EP and the variational bound close to the truth for this model on these data?
+
+    model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was fitted on). Xs: inputs
+    at which predictions are compared (default: the data and points between them). budget: about how long this may take, as seconds,
+    "60s" or "5min"; what did not fit is said.
+
+    >>> verdict = assess(clf, X, y, budget="60s")
+    >>> print(verdict); verdict["EP"].prediction_error
+    """
+    began = time.perf_counter()
+    seconds = _seconds(budget)
+    model, X, y = _unpack(model, X, y)
+    inputs, y = prepare(model, X, y)
+    bound = model.bind(inputs)
+    Xs = _between(inputs.values, seed) if Xs is None else as_inputs(Xs, "Xs", inputs.names, model.reads_objects()).values
+    left_out: list[str] = []
+    rules = _rules(bound, left_out)
+    found = {}
+    for name, rule in rules.items():
+        start = time.perf_counter()
+        try:
+            post = bound.condition(inputs.values, y, rule)
+            found[name] = (post, time.perf_counter() - start)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            left_out.append(f"{name}: {error}")
+    remaining = lambda: seconds - (time.perf_counter() - began)  # noqa: E731
+    reference = _Reference(bound, inputs.values, y, seed, progress)
+    reference.sample(0.5 * max(remaining(), 1.0))
+    reference.anneal(max(remaining(), 1.0))
+    left_out += reference.left_out
+    classes = hasattr(bound.likelihood, "probability")
+    truth, noise = reference.views(Xs, classes)
+    methods = tuple(_judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items())
+    trusted = sorted((m for m in methods if m.trusted), key=lambda m: m.seconds)
+    exact = [m for m in trusted if m.name == "exact"]
+    recommended = (exact or trusted)[0].name if trusted else None
+    evidence = reference.evidence
+    return Verdict(
+        methods, recommended, reference.confidence(noise), reference.described(), reference.ok,
+        None if evidence is None else float(evidence), None if evidence is None else float(evidence.standard_error),
+        noise, tuple(left_out), time.perf_counter() - began, classes, None if truth is None else truth[2],
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- the reference
+
+
+class _Reference:
+    """Draws of the latent function and an annealed estimate of the evidence, both checked."""
+
+    def __init__(self, model: Model, X, y, seed: int, progress):
+        self.model, self.X, self.y, self.seed, self.progress = model, X, y, seed, progress
+        self.posterior: Any = None
+        self.evidence: Any = None
+        self.left_out: list[str] = []
+        self.problems: list[str] = []
+
+    def sample(self, seconds: float) -> None:
+        from mercer.inference import MCMC
+
+        start = time.perf_counter()
+        draws = 200
+        self.posterior = self.model.condition(self.X, self.y, MCMC(draws=draws, tune=300, chains=4, seed=self.seed, progress=self.progress))
+        took = time.perf_counter() - start
+        if not self._draws_ok() and took < 0.3 * seconds:
+            more = int(min(5000, draws * 0.6 * seconds / max(took, 1e-3)))
+            rule = MCMC(draws=more, tune=max(500, more // 2), chains=4, seed=self.seed, progress=self.progress)
+            self.posterior = self.model.condition(self.X, self.y, rule)
+        if not self._draws_ok():
+            self.problems.append("the chains had not mixed within the budget")
+
+    def _draws_ok(self) -> bool:
+        d = self.posterior.diagnostics
+        return bool(d.worst_r_hat < 1.05 and d.least_ess > 100 and d.divergences == 0)
+
+    def anneal(self, seconds: float) -> None:
+        from mercer import log_evidence
+        from mercer.inference import AIS
+
+        best, steps, spent = None, 500, 0.0
+        while True:
+            start = time.perf_counter()
+            best = log_evidence(self.model, self.X, self.y, inference=AIS(steps=steps, runs=4, seed=self.seed, progress=self.progress))
+            took = time.perf_counter() - start
+            spent += took
+            good = best.standard_error < 0.25
+            if good or steps >= 16000 or spent + 4.5 * took > seconds:
+                break
+            steps *= 4
+        self.evidence, self.steps = best, steps
+        if not best.standard_error < 1.0:
+            self.evidence = None
+            self.left_out.append(f"the evidence: {steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget allowed no more")
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def views(self, Xs, classes: bool):
+        """Latent mean and sd, predictions and their sd at Xs; and the Monte-Carlo error of the predictions."""
+        if not self.ok:
+            return None, np.nan
+        post = self.posterior
+        mean, std = post.mean_and_std(Xs, latent=True)
+        error = 1.0 / np.sqrt(max(post.diagnostics.least_ess, 1.0))
+        if classes:
+            p = post.probability(Xs)
+            return (mean, std, p, None), float(0.5 * error)
+        m, s = post.mean_and_std(Xs)
+        return (mean, std, m, s), float(error)
+
+    def confidence(self, noise: float) -> str:
+        if self.problems:
+            return f"The reference itself cannot be trusted: {'; '.join(self.problems)}."
+        d = self.posterior.diagnostics
+        text = f"The reference is good to about {noise:.3f} (R-hat {d.worst_r_hat:.3f}, at least {d.least_ess:.0f} effective draws, no divergences)"
+        if self.evidence is None:
+            return text + "; the evidence was not judged."
+        return text + f", its evidence to {self.evidence.standard_error:.2f} nats."
+
+    def described(self) -> str:
+        d = self.posterior.diagnostics
+        text = f"MCMC, R-hat {d.worst_r_hat:.3f}, effective draws {d.least_ess:.0f}, divergences {d.divergences}"
+        return text + (f"; AIS with {self.steps} steps and 4 runs" if self.evidence is not None else "")
+
+
+# ------------------------------------------------------------------------------------------------- inside
+
+
+def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
+    likelihood = model.likelihood
+    if isinstance(likelihood, Gaussian):
+        return {"exact": Exact()}
+    rules: dict[str, Any] = {}
+    if likelihood.smooth:
+        rules["Laplace"] = Laplace()
+    else:
+        left_out.append(f"Laplace: {type(likelihood).__name__} has a kink")
+    if likelihood.latents == 1:
+        rules |= {"EP": EP(), "variational": KL()}
+    else:
+        left_out.append("EP and the variational bound: they are for one latent function")
+    return rules
+
+
+def _judge(name, post, took, Xs, classes, truth, noise, reference: _Reference) -> Method:
+    if truth is None:
+        return Method(name, float(post.log_evidence), took)
+    mean, std = post.mean_and_std(Xs, latent=True)
+    ref_mean, ref_std, ref_p, ref_s = truth
+    mean_error = _most(np.abs(mean - ref_mean) / ref_std)
+    scale_error = _most(np.abs(std / ref_std - 1.0))
+    predictions = post.probability(Xs) if classes else post.mean(Xs)
+    prediction_error = _most(np.abs(predictions - ref_p) if classes else np.abs(predictions - ref_p) / ref_s)
+    evidence_error = None if reference.evidence is None else float(post.log_evidence - reference.evidence)
+    why = []
+    slack = 0.0 if reference.evidence is None else 2.0 * float(reference.evidence.standard_error)
+    if evidence_error is not None and abs(evidence_error) > LIMITS["evidence"] + slack:
+        side = "low" if evidence_error < 0 else "high"
+        why.append(f"its evidence is {abs(evidence_error):.1f} nats too {side}")
+    limit = LIMITS["prediction"] if classes else LIMITS["mean"]
+    if prediction_error > limit + 2.0 * noise:
+        why.append(f"its {'probabilities are' if classes else 'predictions are'} off by {prediction_error:.2f}" + ("" if classes else " standard deviations"))
+    if mean_error > LIMITS["mean"] + 4.0 * noise:
+        why.append(f"its latent means are off by {mean_error:.1f} standard deviations")
+    if scale_error > LIMITS["scale"] + 4.0 * noise:
+        why.append(f"its latent standard deviations are off by {scale_error:.0%}")
+    if not post.status.converged:
+        why.append("it did not converge")
+    return Method(
+        name, float(post.log_evidence), took, evidence_error, mean_error, scale_error, prediction_error, not why, " and ".join(why), predictions
+    )
+
+
+def _most(errors: np.ndarray) -> float:
+    return float(np.quantile(errors, 0.95))
+
+
+def _unpack(model, X, y):
+    if hasattr(model, "posterior_"):
+        if isinstance(model.posterior_, list):
+            raise ValueError("assess judges one model; this estimator holds several (one for each contest): assess its model_[i].")
+        post = model.posterior_
+        X = post.inputs.values if X is None else X
+        y = post.y if y is None else _encoded(model, y)
+        return post.model, X, y
+    if X is None or y is None:
+        raise ValueError("assess(model, X, y) needs the data, unless the model is a fitted estimator.")
+    return as_model(model), X, y
+
+
+def _encoded(estimator, y):
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return y
+    codes = np.searchsorted(classes, np.asarray(y))
+    if np.any(codes >= len(classes)) or np.any(classes[np.minimum(codes, len(classes) - 1)] != np.asarray(y)):
+        raise ValueError("y has labels that the estimator was not fitted on.")
+    return codes
+
+
+def _between(X: np.ndarray, seed: int, most: int = 200) -> np.ndarray:
+    """The data, and as many points half way between random pairs of them (for numbers; objects have nothing between)."""
+    rng = np.random.default_rng(seed)
+    some = X if len(X) <= most else X[np.sort(rng.choice(len(X), most, replace=False))]
+    if X.dtype == object:
+        return some
+    i, j = rng.integers(len(X), size=(2, len(some)))
+    return np.concatenate([some, 0.5 * (X[i] + X[j])])
+
+
+def _seconds(budget) -> float:
+    if isinstance(budget, (int, float)) and budget > 0:
+        return float(budget)
+    match = re.fullmatch(r"\s*([\d.]+)\s*(s|sec|seconds|m|min|minutes|h)?\s*", str(budget))
+    unit = {"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "minutes": 60, "h": 3600, None: 1}
+    if match is None or not float(match[1]) > 0:
+        raise ValueError(f"budget must be a time such as 60, '60s' or '5min', got {budget!r}.")
+    return float(match[1]) * unit[match[2]]
+
+
+def _listed(names) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def _number(value, spec: str) -> str:
+    return "-" if value is None else format(value, spec)

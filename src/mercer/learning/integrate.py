@@ -1,0 +1,108 @@
+"""Integrating hyperparameters out without sampling (5.2): a few settings around the mode, weighted by their posterior density.
+
+In coordinates z in which the posterior of the unconstrained parameters is standard normal to second order, points are a central
+composite design (the mode, two on each axis, corners of a fractional cube) or a grid. Weights are density ratios, so a skewed
+posterior is followed as far as the points reach.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from mercer.average import AveragedPosterior
+from mercer.gp import choose_solver, posterior
+from mercer.inference import by_name as inference_by_name
+from mercer.learning.compare import model_posterior
+from mercer.learning.objectives import by_name as objective_by_name
+from mercer.learning.optimise import Recorder, maximise
+from mercer.learning.problem import Problem
+from mercer.learning.progress import Progress
+
+RADIUS = 1.1  # of the design, in units of sqrt(p): a little beyond the shell where a p-dimensional normal lives
+WIDEST = 3.0  # no direction reaches further than this many units of a log parameter for one posterior standard deviation
+
+
+def integrate(fit: Any, *, how: str = "ccd", inference=None, solver=None, spacing: float = 1.0, reach: float = 2.0) -> AveragedPosterior:
+    """The posterior with the free hyperparameters of a fit integrated out, by `how` = "ccd" or "grid".
+
+    fit: what `mercer.fit` returned. Parameters without a prior are taken as uniform in their logarithm near the mode. The grid has
+    points every `spacing` standard deviations out to `reach` in each direction (for up to three parameters); the design has
+    1 + 2p + 2^(p - k) points.
+
+    >>> post = integrate(fit(model, X, y)); post.mean_and_std(Xs)
+    """
+    post = fit.posterior
+    if isinstance(post, list):
+        raise ValueError("integrate works on one data set; these were pooled.")
+    model = fit.model
+    rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
+    problem = Problem(model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True)
+    p = problem.flat.vector.size
+    if p == 0:
+        return AveragedPosterior((post,), np.ones(1), float(post.log_evidence))
+    best = maximise(problem, problem.flat.vector, "mode", Recorder(Progress(False, problem.size)), gtol=1e-3, ftol=1e-10)
+    centre = best.vector
+    scales = _scales(problem, centre)
+    points = _design(p) if how == "ccd" else _grid(p, spacing, reach) if how == "grid" else None
+    if points is None:
+        raise ValueError(f"how must be 'ccd' or 'grid', got {how!r}.")
+    values, vectors = [], []
+    for z in points:
+        vector = centre + scales @ z
+        value, _, _ = problem.value_and_gradient(vector)
+        if np.isfinite(value):
+            values.append(value - best.value + _volume(z, p, how))
+            vectors.append(vector)
+    weights = model_posterior(values)
+    keep = weights > 1e-4
+    weights = weights[keep] / weights[keep].sum()
+    problem.release()
+    parts = [
+        posterior(problem.flat.unflatten(v), post.inputs, post.y, rule, chosen) for v, k in zip(vectors, keep, strict=True) if k
+    ]
+    note = f"hyperparameters integrated over {len(parts)} settings ({how}); the heaviest has weight {weights.max():.2f}"
+    return AveragedPosterior(tuple(parts), weights, None, (note,))
+
+
+def _scales(problem: Problem, centre: np.ndarray) -> np.ndarray:
+    """V lambda^-1/2 of the negative Hessian by differences of the gradient; flat directions are bounded."""
+    p, step = centre.size, 1e-3
+    hessian = np.empty((p, p))
+    for j in range(p):
+        ends = [problem.value_and_gradient(centre + s * step * np.eye(p)[j])[1] for s in (1, -1)]
+        hessian[j] = -(ends[0] - ends[1]) / (2 * step)
+    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    return vectors / np.sqrt(np.maximum(values, WIDEST**-2))
+
+
+def _design(p: int) -> list[np.ndarray]:
+    """Centre, axial points, and the corners of a cube (a fraction of them from p = 5 on), all but the centre at one radius."""
+    r = RADIUS * np.sqrt(p)
+    out = [np.zeros(p)]
+    out += [s * r * np.eye(p)[j] for j in range(p) for s in (1.0, -1.0)]
+    if p >= 2:
+        base = min(p, 4)
+        for signs in itertools.product((-1.0, 1.0), repeat=base):
+            corner = np.array([*signs, *(np.prod([signs[(j + i) % base] for i in range(2 + j % 2)]) for j in range(p - base))])
+            out.append(RADIUS * corner)
+    return out
+
+
+def _volume(z: np.ndarray, p: int, how: str) -> float:
+    """Log of the share of space a point stands for. In the design the points at radius r share what gives E|z|^2 = p."""
+    if how == "grid":
+        return 0.0
+    if not np.any(z):
+        return 0.0
+    count = len(_design(p)) - 1
+    return -np.log(count * (RADIUS**2 - 1.0)) + 0.5 * p * RADIUS**2
+
+
+def _grid(p: int, spacing: float, reach: float) -> list[np.ndarray]:
+    if p > 3:
+        raise ValueError(f"a grid over {p} hyperparameters is too large; use how='ccd' (or MCMC).")
+    ticks = np.arange(-np.floor(reach / spacing), np.floor(reach / spacing) + 1) * spacing
+    return [np.array(z) for z in itertools.product(ticks, repeat=p)]

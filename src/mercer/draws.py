@@ -60,8 +60,8 @@ class Mixture:
 class DrawsPosterior:
     """Draws of the posterior of a model. Made by `Model.condition(..., inference=MCMC())` or `fit(..., inference=MCMC())`.
 
-    draws: a dict of arrays (chains, draws, ...): "f" the latent values at the data (where they were sampled), and every
-    hyperparameter that was sampled, by name. Predictions use `used` draws spread evenly over the chains, and the notes say how many.
+    draws: a dict of arrays (chains, draws, ...): "f" the latent values at the data at fixed hyperparameters, "u" the
+    whitened ones (f = m + L u) where both were sampled, and every hyperparameter that was sampled, by name. Predictions use `used` draws spread evenly over the chains, and the notes say how many.
     `model` holds the fixed hyperparameters, or the medians of those sampled.
     """
 
@@ -214,7 +214,7 @@ class DrawsPosterior:
         """Medians and 90 % intervals of the hyperparameters that were sampled, then the diagnostics and the notes."""
         lines = []
         for name, values in self.draws.items():
-            if name != "f":
+            if name not in ("f", "u"):
                 low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
                 lines.append(f"{name}: median {middle:.6g}, 90 % between {low:.6g} and {high:.6g}")
         return "\n".join([*lines, str(self.diagnostics), *(f"note: {note}" for note in self.notes)])

@@ -62,7 +62,7 @@ class Posterior:
         """Predictive mean (m,) of y, or of f with `latent=True` (the same where noise is symmetric)."""
         if latent or self.model.likelihood.mean_is_latent:
             return self.latent_moments(Xs, variance=False)[0]
-        return self.model.likelihood.predict(*self.latent_moments(Xs))[0]
+        return self._likelihood(None).predict(*self.latent_moments(Xs))[0]
 
     def variance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
         """Predictive variance (m,) of y, or of f with `latent=True`. `noise_variance` for Xs where the training noise was per

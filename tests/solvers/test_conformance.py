@@ -159,8 +159,10 @@ def test_pullback(case, quantity, kind):
     """Item 5: each bar against central differences of the reference: kernel, mean, centre, precision, slope, inputs."""
     state = factor(case, kind)
     bar = {f"{quantity}_bar": BARS[quantity]}
-    if quantity not in case.bars:
-        with pytest.raises(SolverError, match="derivatives are available of"):
+    if quantity == "mean" and case.gp.basis is not None and kind == "per-datum":
+        pass  # available where no site is silent
+    elif quantity not in case.bars:
+        with pytest.raises(SolverError, match="derivative"):
             state.pullback(**bar)
         return
     found = found_cotangents(state.pullback(**bar, inputs=case.inputs))

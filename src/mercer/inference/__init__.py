@@ -1,5 +1,6 @@
 """Inference rules: how the sites of a posterior are found."""
 
+from mercer.inference.ais import AIS, Estimate
 from mercer.inference.base import AbstractInference, InferenceStatus, Result
 from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
@@ -9,11 +10,11 @@ from mercer.inference.mcmc import MCMC
 from mercer.inference.variational import KL, LocalBound
 
 __all__ = [
-    "EP", "KL", "MCMC", "AbstractInference", "Exact", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
+    "AIS", "EP", "KL", "MCMC", "AbstractInference", "Estimate", "Exact", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
     "leave_one_out",
 ]  # fmt: skip
 
-_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC}
+_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC, "ais": AIS}
 
 
 def by_name(inference, likelihood=None) -> AbstractInference:

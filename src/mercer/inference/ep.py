@@ -128,7 +128,8 @@ class _Problem:
             g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             ok &= np.isfinite(W) & np.isfinite(g)
-            dW, dg = np.where(ok, W - old_W, 0.0), np.where(ok, g - old_g, 0.0)
+            # a site without a proper cavity is taken back a little, so that the others can make room for it
+            dW, dg = np.where(ok, W - old_W, -0.3 * old_W), np.where(ok, g - old_g, -0.3 * old_g)
             change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.abs(variance)))))
             if change <= tol:
                 return _End(state, evidence, bool(ok.all()), sweep, change)

@@ -17,7 +17,9 @@ from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.sampling import chains as runs
 from mercer.sampling.chains import Chains
 from mercer.sampling.elliptical import EllipticalSlice
+from mercer.sampling.hmc import NUTS
 from mercer.sampling.hyper import Hyperparameters
+from mercer.sampling.interleave import Interleaved
 from mercer.sampling.target import Whitening, evidence_target, joint_target, latent_target, whiten
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import SolverError
@@ -120,11 +122,8 @@ class MCMC(AbstractInference):
         return self._collect(model, inputs, y, solver, hyper, white, target, chains, notes)
 
     def _interleaved(self, hyper, white):
-        if self.updates == "ancillary":
-            return self.sampler
-        from mercer.sampling.interleave import Interleaved
-
-        return Interleaved(runs.by_name(self.sampler), hyper.spec, white.shape[1])
+        step = NUTS(acceptance=0.9) if self.sampler == "nuts" else runs.by_name(self.sampler)
+        return step if self.updates == "ancillary" else Interleaved(step, hyper.spec, white.shape[1])
 
     def _collect(self, model, inputs, y, solver, hyper, white, target, chains, notes) -> DrawsPosterior:
         shape = chains.draws.shape[:2]
@@ -138,6 +137,7 @@ class MCMC(AbstractInference):
             n, L = white.shape
             whitened = white.prior_whitened(chains.draws[..., target.data["where"]].reshape(-1, n * L))
             u = whitened[used]
+            draws["u"] = whitened.reshape(*shape, L, n)
             quantities = np.concatenate([values, whitened.reshape(*shape, -1)], -1)
             names = (*names, *(f"u[{j},{i}]" for j in range(L) for i in range(n)))
         diagnostics = chains.diagnostics(names, quantities)

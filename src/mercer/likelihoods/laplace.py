@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +18,8 @@ class Laplace(AbstractNoise):
     scale: in units of y; the noise variance is 2 scale^2. The second derivative is zero wherever it exists, so Laplace's
     approximation cannot be used; `fisher` is the expected information 1 / scale^2.
     """
+
+    smooth: ClassVar[bool] = False
 
     scale: Hyper = hyper(1.0, positive)
 
@@ -70,6 +74,8 @@ class EpsilonInsensitive(AbstractNoise):
 
     The negative logarithm is the loss of support vector regression. `Laplace` is the limit epsilon -> 0.
     """
+
+    smooth: ClassVar[bool] = False
 
     scale: Hyper = hyper(1.0, positive)
     epsilon: Hyper = hyper(0.1, positive)

@@ -67,11 +67,13 @@ class HMC(AbstractStep):
 
 @dataclasses.dataclass(frozen=True)
 class NUTS(AbstractStep):
-    """The no-U-turn sampler (of blackjax): HMC that finds the length of its trajectories itself."""
+    """The no-U-turn sampler (of blackjax): HMC that finds the length of its trajectories itself.
+
+    acceptance: what the step size is tuned to; closer to 1 are shorter steps and fewer divergences.
+    """
 
     max_doublings: int = 8
-
-    acceptance: ClassVar[float] = 0.8
+    acceptance: float = 0.8  # type: ignore[misc]
 
     def __call__(self, key, point, log_density, step_size, variance):
         from blackjax.mcmc import hmc, nuts

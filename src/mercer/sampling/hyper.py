@@ -109,6 +109,10 @@ class Hyperparameters:
                 z[part] = s.constraint.unconstrained(np.ravel(s.prior.sample(rng, s.shape)))
         return z
 
+    def bounded(self) -> list[Any]:
+        """Free hyperparameters with bounds."""
+        return [p for p, _ in flatten(self.model).slots if p.info.bounds is not None]
+
     def without_prior(self) -> list[str]:
         """Names of hyperparameters that have no proper prior of their own."""
         return [self.names[s.start] for s in self.spec.slots if s.prior is None or not s.prior.proper]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from mercer.means import AbstractMean, Sum
-from mercer.solvers.protocol import AbstractSolver, AbstractState, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Cotangents, SiteBars, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,10 +113,12 @@ class BasisState(AbstractState):
         self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
         inputs=False, consume=False,
     ):  # fmt: skip
-        if mean_bar is not None or var_bar is not None:
-            raise SolverError("with basis functions, derivatives are available of the log normaliser, alpha, kappa and apply.")
+        if var_bar is not None:
+            raise SolverError("with basis functions, derivatives of variances are not available.")
         if inputs:
             raise SolverError("with basis functions, derivatives of the inputs are not available; use a mean or a linear kernel.")
+        if mean_bar is not None:  # by the site's own equation, mean = c - (alpha - g) / W
+            return self._pull_mean(log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume)
         H, RH, n = self.H, self.RH, self.H.shape[0]
         a_bar, S_bar = log_normaliser_bar * self.shift, np.zeros((H.shape[1],) * 2)
         # log Z = ... + 1/2 a'A^-1 a - 1/2 log|A|, S = H'RH inside A
@@ -149,6 +151,21 @@ class BasisState(AbstractState):
         if isinstance(self.base.prior.mean, Sum) and self.base.prior.mean is not self.prior.mean:
             out.prior.mean = out.prior.mean.terms[0]
         return out
+
+
+    def _pull_mean(self, log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume):
+        W = np.asarray(self.sites.precision, float)
+        u = np.asarray(mean_bar, float).reshape(W.shape)
+        if np.any((W == 0) & (u != 0)):
+            raise SolverError("with basis functions, the mean at a datum whose site says nothing has no derivative here.")
+        scaled = np.divide(u, W, out=np.zeros_like(u), where=W != 0)
+        total = -scaled if alpha_bar is None else np.asarray(alpha_bar, float).reshape(W.shape) - scaled
+        out = self.pullback(log_normaliser_bar, alpha_bar=total, kappa_bar=kappa_bar, apply_bar=apply_bar, consume=consume)
+        bars, dual = out.sites, self.alpha[:, None] - (0.0 if self.sites.slope is None else self.sites.slope)
+        slope = None if bars.slope is None else bars.slope + scaled
+        ratio = np.divide(dual, W, out=np.zeros_like(u), where=W != 0)
+        sites = SiteBars(bars.centre + u, bars.precision + scaled * ratio, slope)
+        return Cotangents(out.prior, sites, out.inputs)
 
 
 class _Vector(AbstractMean):

@@ -1,0 +1,167 @@
+"""Annealed importance sampling: an estimate of the evidence whose error can be seen (Kuss 4.41-4.47, Algorithm 12 corrected).
+
+A run starts at a draw of the prior and passes through p(y | f)^tau p(f) as tau grows from 0 to 1. Its weight is the sum of
+(tau_t - tau_(t-1)) log p(y | f_(t-1)), with f at the temperature before: only then is the average weight unbiased. Reverse runs start
+at draws of the posterior and go down; their estimate errs upwards where that of forward runs errs downwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from mercer.inference.base import AbstractInference
+from mercer.inference.mcmc import MCMC, approximate_sites
+from mercer.likelihoods.gaussian import Gaussian
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
+from mercer.sampling.hyper import Hyperparameters
+from mercer.sampling.target import whiten
+from mercer.solvers.protocol import SolverError
+
+
+class Estimate(float):
+    """A log evidence with what is known of its error. It is a float: the forward estimate.
+
+    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error (reverse
+    is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the trapezoidal
+    rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at each.
+    """
+
+    standard_error: float
+    forward: float
+    reverse: float
+    runs: np.ndarray
+    reverse_runs: np.ndarray
+    thermodynamic: float
+    temperatures: np.ndarray
+    path: np.ndarray
+    acceptance: float
+    notes: tuple[str, ...]
+
+    def __new__(cls, value: float, **known):
+        self = super().__new__(cls, value)
+        for name, item in known.items():
+            setattr(self, name, item)
+        return self
+
+    def __repr__(self) -> str:
+        back = "" if np.isnan(self.reverse) else f", reverse {self.reverse:.3f}"
+        return f"{float(self):.3f} +- {self.standard_error:.2g} (forward {self.forward:.3f}{back}, {len(self.runs)} runs)"
+
+    __str__ = __repr__
+
+    def __reduce__(self):
+        return _rebuild, (float(self), self.__dict__)
+
+
+def _rebuild(value: float, known: dict) -> Estimate:
+    return Estimate(value, **known)
+
+
+@dataclasses.dataclass(frozen=True)
+class AIS(AbstractInference):
+    """Annealed importance sampling for `mercer.log_evidence(model, X, y, inference=AIS())`.
+
+    steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error; transitions: moves at each
+    temperature; hyperparameters: "fixed", or "integrate" for the evidence with the free ones integrated over their priors.
+    reverse=False leaves out the reverse runs. Step sizes are tuned to each temperature in a short pilot, then held.
+
+    >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000)); value, value.standard_error, value.reverse
+    """
+
+    steps: int = 8000
+    runs: int = 4
+    power: float = 4.0
+    seed: int = 0
+    transitions: int = 1
+    hyperparameters: str = "fixed"
+    reverse: bool = True
+    leapfrogs: int = 4
+    progress: Any = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self):
+        if self.steps < 2 or self.runs < 1 or self.transitions < 1 or self.leapfrogs < 1 or not self.power > 0:
+            raise ValueError(
+                f"AIS needs steps >= 2, runs, transitions and leapfrogs >= 1 and power > 0, got {self.steps}, {self.runs}, "
+                f"{self.transitions}, {self.leapfrogs} and {self.power}."
+            )
+        if self.hyperparameters not in ("fixed", "integrate"):
+            raise ValueError(f"AIS.hyperparameters must be 'fixed' or 'integrate', got {self.hyperparameters!r}.")
+
+    def run(self, model, X, y, solver, workspace=None):
+        raise SolverError("AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), or MCMC for draws.")
+
+    def gradient(self, model, y, result, consume=False, **bars):
+        raise SolverError("AIS has no derivatives: learn hyperparameters with another rule, or sample them with MCMC.")
+
+    def estimate(self, model, inputs, y) -> Estimate:
+        """The evidence of prepared data."""
+        X, notes = inputs.values, []
+        rng = np.random.default_rng(self.seed)
+        temperatures = np.linspace(0.0, 1.0, self.steps + 1) ** self.power
+        hyper = Hyperparameters(model) if self.hyperparameters == "integrate" else None
+        if hyper is not None and hyper.size:
+            self._check_priors(hyper)
+            path = integrated_path(model, X, y, hyper)
+        else:
+            hyper = None
+            path = fixed_path(model.likelihood, y, *self._white(model, X, y))
+        ladder = Ladder(temperatures, self.transitions, self.leapfrogs, self.progress)
+        pilot = ladder.pilot(path, path.prior_draws(rng, max(self.runs, 4)), rng)
+        forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng)
+        logs = forward.log_weights
+        value = float(logsumexp(logs) - np.log(self.runs))
+        error = float(np.std(logs, ddof=1) / np.sqrt(self.runs)) if self.runs > 1 else float("nan")
+        if self.runs == 1:
+            notes.append("one run says nothing of its error: use several")
+        elif np.std(logs, ddof=1) > 1.0:
+            notes.append(f"the log weights of the runs spread by {np.std(logs, ddof=1):.1f}: more steps are needed")
+        back, back_logs = float("nan"), np.zeros(0)
+        if self.reverse:
+            start, note = self._posterior_draws(model, inputs, y, path, hyper)
+            notes += note
+            back_logs = anneal(path, ladder.reversed(), start, pilot, rng).log_weights
+            back = float(np.log(self.runs) - logsumexp(-back_logs))
+            gap = abs(back - value)
+            if gap > max(0.5, 4 * error if np.isfinite(error) else 0.0):
+                notes.append(f"forward and reverse estimates differ by {gap:.2f}: more steps are needed")
+        means = forward.log_likelihood.mean(1)
+        thermodynamic = float(np.sum(np.diff(temperatures) * 0.5 * (means[1:] + means[:-1])))
+        return Estimate(
+            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs, thermodynamic=thermodynamic,
+            temperatures=temperatures, path=means, acceptance=forward.acceptance, notes=tuple(notes),
+        )  # fmt: skip
+
+    def _white(self, model, X, y):
+        """The prior's factor, and the curvature of the likelihood (n, L, L) that scales steps: of Gaussian sites where there are any."""
+        try:
+            sites = approximate_sites(model, X, y)
+        except (NotPositiveDefinite, SolverError):
+            sites = None
+        return whiten(model, X), sites
+
+    def _check_priors(self, hyper: Hyperparameters) -> None:
+        without = hyper.without_prior()
+        if without:
+            raise ValueError(f"integrating over hyperparameters needs a proper prior on each; {without} have none (mercer.param(prior=)).")
+        bounded = [p.name for p in hyper.bounded()]
+        if bounded:
+            raise ValueError(f"bounds on {bounded} cut their priors short: remove the bounds, or fix these hyperparameters.")
+
+    def _posterior_draws(self, model, inputs, y, path, hyper):
+        """Draws of the posterior to start reverse runs from: the ends of chains that a quick, checked MCMC has run."""
+        rule = MCMC(draws=200, tune=500, chains=max(self.runs, 4), seed=self.seed + 1, progress=self.progress if callable(self.progress) else False)
+        if hyper is None:
+            post = rule.posterior(model, inputs, y, None)
+            start = path.from_latents(post.draws["f"][: self.runs, -1])
+        else:
+            post = rule.learn(model, inputs, y, None)
+            start = path.from_chains(post, hyper, self.runs, isinstance(model.likelihood, Gaussian))
+        trusted = post.diagnostics.worst_r_hat < 1.1
+        return start, [] if trusted else ["the chains that reverse runs start from had not converged: the reverse estimate may be off"]

@@ -35,6 +35,7 @@ _LAZY = {
     "Model": "mercer.gp",
     "log_evidence": "mercer.gp",
     "log_evidence_and_gradient": "mercer.gp",
+    "assess": "mercer.learning",
     "compare": "mercer.learning",
     "fit": "mercer.learning",
     "Fit": "mercer.learning",

@@ -1,4 +1,4 @@
-"""The command line: `mercer demo`, `mercer fit`, `mercer predict`, `mercer info`. Heavy imports happen inside the commands."""
+"""The command line: `mercer demo`, `fit`, `predict`, `info`, `assess`. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
@@ -143,6 +143,34 @@ def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fi
 
     for title, columns, rows in work.describe(model):
         show_table(title, columns, rows)
+
+
+@app.command()
+@one_line_errors
+def assess(
+    model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")],
+    budget: Annotated[str, typer.Option(help="About how long this may take: 60s, 5min.")] = "60s",
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison here (.png, .pdf or .svg).")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sampled reference.")] = 0,
+) -> None:
+    """Say how far to trust a model's approximation.
+
+    Runs Laplace, EP and the variational bound beside a sampled reference on the model's own data.
+    """
+    import mercer
+    from mercer.app.work import draw_verdict
+
+    if plot is not None:
+        _writable(plot)
+    with warnings_as_notes():
+        verdict = mercer.assess(mercer.load(model), budget=budget, seed=seed)
+        header, rows = verdict.table()
+        show_table("Beside the truth", tuple(header), [tuple(row) for row in rows])
+        for line in verdict.report_section()["paragraphs"]:
+            typer.echo(line)
+        if plot is not None:
+            draw_verdict(verdict, plot)
+            note(f"drawn in {plot}")
 
 
 def _writable(path: Path) -> None:

@@ -162,6 +162,14 @@ def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, n
     return {"class": model.classes_[p.argmax(1)]} | {f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())}
 
 
+def draw_verdict(verdict: Any, path: Path) -> None:
+    """Predictions of each rule against those of the reference."""
+    from mercer import viz
+
+    ax = viz.verdict(verdict)
+    ax.figure.savefig(path, dpi=120)
+
+
 def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     """Tables (title, columns, rows) on a saved model."""
     model = mc.load(path)

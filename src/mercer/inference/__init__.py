@@ -4,17 +4,18 @@ from mercer.inference.ais import AIS, Estimate
 from mercer.inference.base import AbstractInference, InferenceStatus, Result
 from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
+from mercer.inference.importance import Importance
 from mercer.inference.laplace import Laplace
 from mercer.inference.loo import LeaveOneOut, leave_one_out
 from mercer.inference.mcmc import MCMC
 from mercer.inference.variational import KL, LocalBound
 
 __all__ = [
-    "AIS", "EP", "KL", "MCMC", "AbstractInference", "Estimate", "Exact", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
+    "AIS", "EP", "KL", "MCMC", "AbstractInference", "Estimate", "Exact", "Importance", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
     "leave_one_out",
 ]  # fmt: skip
 
-_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC, "ais": AIS}
+_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC, "ais": AIS, "importance": Importance}
 
 
 def by_name(inference, likelihood=None) -> AbstractInference:

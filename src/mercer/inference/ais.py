@@ -31,16 +31,16 @@ class Estimate(float):
     rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at each.
     """
 
-    standard_error: float
-    forward: float
-    reverse: float
-    runs: np.ndarray
-    reverse_runs: np.ndarray
-    thermodynamic: float
-    temperatures: np.ndarray
-    path: np.ndarray
-    acceptance: float
-    notes: tuple[str, ...]
+    standard_error: float = float("nan")
+    forward: float = float("nan")
+    reverse: float = float("nan")
+    runs: np.ndarray = np.zeros(0)
+    reverse_runs: np.ndarray = np.zeros(0)
+    thermodynamic: float = float("nan")
+    temperatures: np.ndarray = np.zeros(0)
+    path: np.ndarray = np.zeros(0)
+    acceptance: float = float("nan")
+    notes: tuple[str, ...] = ()
 
     def __new__(cls, value: float, **known):
         self = super().__new__(cls, value)
@@ -49,8 +49,8 @@ class Estimate(float):
         return self
 
     def __repr__(self) -> str:
-        back = "" if np.isnan(self.reverse) else f", reverse {self.reverse:.3f}"
-        return f"{float(self):.3f} +- {self.standard_error:.2g} (forward {self.forward:.3f}{back}, {len(self.runs)} runs)"
+        both = "" if np.isnan(self.reverse) else f" (forward {self.forward:.3f}, reverse {self.reverse:.3f}, {len(self.runs)} runs)"
+        return f"{float(self):.3f} +- {self.standard_error:.2g}{both}"
 
     __str__ = __repr__
 
@@ -113,20 +113,20 @@ class AIS(AbstractInference):
             hyper = None
             path = fixed_path(model.likelihood, y, *self._white(model, X, y))
         ladder = Ladder(temperatures, self.transitions, self.leapfrogs, self.progress)
-        pilot = ladder.pilot(path, path.prior_draws(rng, max(self.runs, 4)), rng)
+        pilot = ladder.pilot(path, path.prior_draws(rng, self.runs), rng)
         forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng)
         logs = forward.log_weights
         value = float(logsumexp(logs) - np.log(self.runs))
         error = float(np.std(logs, ddof=1) / np.sqrt(self.runs)) if self.runs > 1 else float("nan")
         if self.runs == 1:
             notes.append("one run says nothing of its error: use several")
-        elif np.std(logs, ddof=1) > 1.0:
+        elif np.std(logs, ddof=1) > 0.5:
             notes.append(f"the log weights of the runs spread by {np.std(logs, ddof=1):.1f}: more steps are needed")
         back, back_logs = float("nan"), np.zeros(0)
         if self.reverse:
             start, note = self._posterior_draws(model, inputs, y, path, hyper)
             notes += note
-            back_logs = anneal(path, ladder.reversed(), start, pilot, rng).log_weights
+            back_logs = -anneal(path, ladder.reversed(), start, pilot, rng).log_weights
             back = float(np.log(self.runs) - logsumexp(-back_logs))
             gap = abs(back - value)
             if gap > max(0.5, 4 * error if np.isfinite(error) else 0.0):
@@ -156,7 +156,8 @@ class AIS(AbstractInference):
 
     def _posterior_draws(self, model, inputs, y, path, hyper):
         """Draws of the posterior to start reverse runs from: the ends of chains that a quick, checked MCMC has run."""
-        rule = MCMC(draws=200, tune=500, chains=max(self.runs, 4), seed=self.seed + 1, progress=self.progress if callable(self.progress) else False)
+        sampler = "hmc" if hyper is None else "nuts"
+        rule = MCMC(draws=200, tune=500, chains=max(self.runs, 2), seed=self.seed + 1, sampler=sampler, progress=False)
         if hyper is None:
             post = rule.posterior(model, inputs, y, None)
             start = path.from_latents(post.draws["f"][: self.runs, -1])

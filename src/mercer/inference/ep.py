@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
+from mercer.inference.anderson import Anderson
 from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
 from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
@@ -115,8 +116,10 @@ class _Problem:
         return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
 
     def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
-        """All sites at once. The step is shortened when changes grow, and lengthened again slowly while they shrink."""
-        state, last, longest = self.factor(sites), np.inf, step
+        """All sites at once, accelerated while that goes well. The step is shortened when changes grow, and lengthened again slowly
+        while they shrink.
+        """
+        state, last, longest, memory = self.factor(sites), np.inf, step, Anderson()
         evidence, change, sweep = -np.inf, np.inf, before
         for sweep in range(before + 1, max(before + 1, max_sweeps) + 1):
             mean, variance = state.marginals()
@@ -133,11 +136,18 @@ class _Problem:
             change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.abs(variance)))))
             if change <= tol:
                 return _End(state, evidence, bool(ok.all()), sweep, change)
-            if change > (1.0 - 0.1 * step) * last:
-                step = max(0.5 * step, 0.05)
+            if change > last:
+                step, memory = max(0.5 * step, 0.05), Anderson()
             elif change < (1.0 - 0.4 * step) * last:
                 step = min(1.2 * step, longest)
             last = change
+            faster = memory.step(old_W, old_g + old_W * mean, dW, dg + dW * mean, np.sqrt(np.maximum(variance, 1e-300)))
+            if faster is not None and step > 0.1 and (not self.model.likelihood.log_concave or (faster[0] >= 0).all()):
+                try:
+                    state = self.factor(Sites(mean, faster[0], faster[1] - faster[0] * mean))
+                    continue
+                except NotPositiveDefinite:
+                    memory = Anderson()
             while True:
                 try:
                     state = self.factor(Sites(mean, old_W + step * dW, old_g + step * dg))

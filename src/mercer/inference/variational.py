@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
+from mercer.inference.anderson import Anderson
 from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
 from mercer.likelihoods.bernoulli import Bernoulli
@@ -46,29 +47,29 @@ class KL(AbstractInference):
         factor = lambda sites: solver.factor(model.priors, X, sites, workspace)  # noqa: E731
         state = factor(sites)
         bound, g, W = _bound(model, y, state)
-        step, change, last, iteration = 1.0, np.inf, np.inf, 0
+        memory = Anderson()
+        change, iteration = np.inf, 0
         for iteration in range(1, self.max_iter + 1):
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             dW, dg = W - old_W, g - old_g
-            change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.maximum(variance, 0.0)))))
+            unit = np.sqrt(np.maximum(variance, 1e-300))
+            change = float(max(np.max(np.abs(dW) * unit**2), np.max(np.abs(dg) * unit)))
             if change <= self.tol:
                 break
-            if change > (1.0 - 0.1 * step) * last:
-                step = max(0.5 * step, 0.05)
-            elif change < (1.0 - 0.4 * step) * last:
-                step = min(1.2 * step, 1.0)
-            last = change
-            while True:
+            trials = [(old_W + step * dW, old_g + step * dg) for step in 0.5 ** np.arange(12)]
+            faster = memory.step(old_W, old_g + old_W * mean, dW, dg + dW * mean, unit)
+            if faster is not None:
+                trials.insert(0, (faster[0], faster[1] - faster[0] * mean))
+            for trial_W, trial_g in trials:
                 try:
-                    new = factor(Sites(mean, old_W + step * dW, old_g + step * dg))
+                    new = factor(Sites(mean, trial_W, trial_g))
                     new_bound, new_g, new_W = _bound(model, y, new)
                 except NotPositiveDefinite:
                     new_bound = -np.inf
-                if new_bound >= bound - 1e-12 * abs(bound) or step < 1e-6:
+                if new_bound >= bound - 1e-12 * abs(bound):
                     break
-                step *= 0.5
-            if not np.isfinite(new_bound):
+            else:
                 state = factor(Sites(mean, old_W, old_g))
                 break
             state, bound, g, W = new, new_bound, new_g, new_W

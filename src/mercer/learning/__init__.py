@@ -2,6 +2,7 @@
 
 from mercer.average import AveragedPosterior
 from mercer.learning.alignment import Aligned, align, alignment, alignment_weights
+from mercer.learning.assess import Verdict, assess
 from mercer.learning.compare import Comparison, ModelEvidence, compare, model_evidence, model_posterior, overall_scale
 from mercer.learning.fit import Fit, FitWarning, Status, fit
 from mercer.learning.integrate import integrate
@@ -16,9 +17,11 @@ __all__ = [
     "ModelEvidence",
     "Objective",
     "Status",
+    "Verdict",
     "align",
     "alignment",
     "alignment_weights",
+    "assess",
     "compare",
     "fit",
     "integrate",

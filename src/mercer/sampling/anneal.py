@@ -65,7 +65,10 @@ class Annealed:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ladder:
-    """Temperatures in the order they are visited, and how many moves of how many leapfrog steps are made at each."""
+    """Temperatures in the order they are visited, and how many moves of how many leapfrog steps are made at each.
+
+    A trajectory is at most pi / 2 long, in standard deviations: a quarter of an oscillation forgets most of where it began.
+    """
 
     temperatures: np.ndarray
     transitions: int = 1
@@ -154,7 +157,7 @@ def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int) -> _R
             new, acceptance = jax.vmap(walk)(jax.random.split(key, z.shape[0]), z)
             z = jnp.where(live, new, z)
             mean = jnp.mean(acceptance)
-            offset = jnp.where(adapt & live, jnp.clip(offset + 0.15 * (mean - 0.8), -8.0, 0.7), offset)
+            offset = jnp.where(adapt & live, jnp.clip(offset + 0.15 * (mean - 0.8), -8.0, 0.0), offset)
             return (z, log_w, offset), (log_lik, mean, size)
 
         keys = jax.random.split(key, CHUNK)

@@ -23,7 +23,9 @@ from mercer.sampling.step import AbstractStep, guarded
 
 CHUNK = 25  # transitions between two looks at the keyboard
 
-SAMPLERS: dict[str, type[AbstractStep]] = {"nuts": NUTS, "hmc": HMC, "elliptical": EllipticalSlice, "metropolis": RandomWalk}
+SAMPLERS: dict[str, AbstractStep] = {
+    "nuts": NUTS(), "hmc": HMC(longest=1.6), "elliptical": EllipticalSlice(), "metropolis": RandomWalk(),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ def by_name(sampler) -> AbstractStep:
     if isinstance(sampler, AbstractStep):
         return sampler
     if isinstance(sampler, str) and sampler in SAMPLERS:
-        return SAMPLERS[sampler]()
+        return SAMPLERS[sampler]
     raise ValueError(f"unknown sampler {sampler!r}; there are {sorted(SAMPLERS)}, or an instance from mercer.sampling.")
 
 

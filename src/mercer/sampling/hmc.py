@@ -34,11 +34,13 @@ def leapfrog(gradient: Callable, position, momentum, slope, step_size, variance,
 class HMC(AbstractStep):
     """Hybrid Monte Carlo: `leapfrogs` steps of a size that is jittered by a factor in 1 +- jitter, then accept or reject.
 
-    Where a density or gradient is not finite, the proposal is rejected and counted as a divergence.
+    longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no limit); after half an
+    oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted as a divergence.
     """
 
     leapfrogs: int = 8
     jitter: float = 0.2
+    longest: float | None = None
 
     acceptance: ClassVar[float] = 0.8
 
@@ -49,7 +51,8 @@ class HMC(AbstractStep):
     def __call__(self, key, point, log_density, step_size, variance):
         by_momentum, by_jitter, by_choice = jax.random.split(key, 3)
         momentum = jax.random.normal(by_momentum, point.position.shape) / jnp.sqrt(variance)
-        size = step_size * (1.0 + self.jitter * jax.random.uniform(by_jitter, minval=-1.0, maxval=1.0))
+        size = step_size if self.longest is None else jnp.minimum(step_size, self.longest / self.leapfrogs)
+        size = size * (1.0 + self.jitter * jax.random.uniform(by_jitter, minval=-1.0, maxval=1.0))
         x, p, g = leapfrog(
             jax.grad(log_density), point.position, momentum, point.gradient, size, variance, self.leapfrogs
         )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import logsumexp
+
+from mercer.sampling.target import Whitening, latent_target
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,3 +58,25 @@ def importance_sample(log_density: Callable, proposal: Callable, log_proposal: C
     """`draws` from proposal(rng, size) -> (size, ...), weighted to stand for the density; both log densities take (S, ...)."""
     x = proposal(np.random.default_rng(seed), draws)
     return self_normalised(log_density(x), log_proposal(x), x)
+
+
+def latent_importance(likelihood: Any, y: np.ndarray, white: Whitening, draws: int, seed: int = 0) -> Weighted:
+    """Latent values (S, n, L) drawn from prior times Gaussian sites and weighted by likelihood over sites: `log_normaliser` then
+    estimates the log evidence. The weights spread the more the less Gaussian the posterior is, and the more data there are.
+    """
+    n, L = white.shape
+    target = latent_target(likelihood, y, white)
+    v = np.random.default_rng(seed).standard_normal((draws, n * L))
+    log_weights = []
+    for i in range(0, draws, 1000):  # blocks of one size, so that one compilation serves them all
+        block = np.zeros((1000, target.size))
+        part = v[i : i + 1000]
+        block[: part.shape[0], target.data["where"]] = part
+        value = np.asarray(_compiled(target.log_density)(target.data, block))
+        log_weights.append((value + 0.5 * np.sum(block**2, 1))[: part.shape[0]])
+    return Weighted(white.latents(white.prior_whitened(v)), np.concatenate(log_weights) + white.log_normaliser)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(log_density):
+    return jax.jit(lambda data, z: jax.vmap(lambda x: log_density(x, data))(z))

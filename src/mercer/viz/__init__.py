@@ -8,7 +8,7 @@ Colours are those of Okabe and Ito, which colour-blind people can tell apart. ma
 """
 
 from mercer.viz._checks import calibration, evidence_profile, fit_history, observed_vs_predicted, relevance
-from mercer.viz._classes import latent, probability, regions, surface
+from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._kernel import kernel
 from mercer.viz._weights import posterior_covariance, smoother_weights
@@ -30,4 +30,5 @@ __all__ = [
     "relevance",
     "smoother_weights",
     "surface",
+    "verdict",
 ]

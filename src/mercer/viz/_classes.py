@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.viz._style import BLUE, VERMILLION, frame, half_width, legend
+from mercer.viz._style import BLUE, CYCLE, VERMILLION, frame, half_width, legend
 from mercer.viz._subject import grid, input_name, posterior_of
 
 
@@ -55,6 +55,23 @@ def regions(model: Any, ax: Any = None, count: int = 90, levels: Any = (0.25, 0.
     ax.clabel(lines, fmt="%.2g", fontsize=8)
     for sign, colour, mark in ((1, BLUE, "o"), (-1, VERMILLION, "X")):
         ax.scatter(*X[y == sign].T, c=colour, marker=mark, s=34, edgecolors="white", linewidths=0.6, zorder=3)
+    return ax
+
+
+def verdict(found: Any, ax: Any = None) -> Any:
+    """What `mercer.assess` found: each rule's predictions against those of the sampled reference (Kuss figure 6.10)."""
+    if found.predictions is None:
+        raise ValueError("there is no trusted reference to draw against; give assess a larger budget.")
+    what = "probability" if found.classes else "mean prediction"
+    ax = frame(ax, f"{what}, sampled reference", f"{what}, approximation", (4.6, 4.4))
+    truth = np.ravel(found.predictions)
+    low, high = (0.0, 1.0) if found.classes else (truth.min(), truth.max())
+    ax.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
+    for method, colour, mark in zip(found.methods, CYCLE, "oX^sDv", strict=False):
+        if method.predictions is not None:
+            label = f"{method.name} ({'trusted' if method.trusted else 'not trusted'})"
+            ax.plot(truth, np.ravel(method.predictions), mark, color=colour, ms=3.5, alpha=0.7, label=label)
+    legend(ax, 3)
     return ax
 
 

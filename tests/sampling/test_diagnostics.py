@@ -52,9 +52,9 @@ def test_r_hat_does_not_need_moments(rng):
 def test_tail_size_falls_where_tails_are_sticky(rng):
     x = rng.standard_normal((4, 2000))
     assert 5000 < effective_sample_size(x, "tail") < 12000
-    sticky = np.where(x > 1.5, np.repeat(x[:, ::50], 50, axis=1), x)
-    sticky[:, 300:420] = 2.5
-    assert effective_sample_size(sticky, "tail") < 0.3 * effective_sample_size(x, "tail")
+    scale = np.repeat(rng.choice([0.5, 3.0], (4, 10)), 200, axis=1)  # signs are independent, sizes come in runs of 200
+    assert effective_sample_size(scale * x) > 4000
+    assert effective_sample_size(scale * x, "tail") < 1500
 
 
 def test_degenerate_draws_are_not_called_good():
@@ -62,7 +62,7 @@ def test_degenerate_draws_are_not_called_good():
     assert np.isnan(r_hat(constant))
     assert np.isnan(effective_sample_size(constant))
     stuck = np.stack([np.zeros(100), np.ones(100)])
-    assert r_hat(stuck) == np.inf
+    assert r_hat(stuck) > 1e6
     with pytest.raises(ValueError, match="at least one chain of 4 draws"):
         r_hat(np.ones((2, 3)))
     with pytest.raises(ValueError, match="bulk"):

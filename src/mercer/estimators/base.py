@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import numbers
 from typing import Any, ClassVar
 
@@ -13,9 +14,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.estimators import defaults
+from mercer.inference import MCMC
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
-from mercer.learning import Fit
+from mercer.learning import Fit, fit, integrate
+from mercer.posterior import Posterior
+
+INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
 
 Relevance = dict[str, float] | np.ndarray | None
 
@@ -63,6 +68,25 @@ class AbstractEstimator(BaseEstimator):
         from mercer.estimators.persist import save
 
         save(self, path, functions)
+
+    # -- learning -------------------------------------------------------------------------------------------------------
+
+    def _learn(self, model: Any, inputs: Inputs, y: np.ndarray, inference: Any, **settings) -> Fit:
+        """`mercer.fit`; "mcmc" samples the hyperparameters, "ccd" and "grid" integrate over them around the best."""
+        if isinstance(inference, str) and inference in INTEGRATED:
+            found = fit(model, inputs, y, inference=None, **settings)
+            return dataclasses.replace(found, posterior=integrate(found, how=inference, solver=settings.get("solver")))
+        if isinstance(inference, str) and inference == "mcmc":
+            inference = MCMC(seed=settings["seed"], progress=settings["progress"])
+        return fit(model, inputs, y, inference=inference, **settings)
+
+    def _single(self, posterior: Any, what: str) -> Any:
+        """The posterior, which must be one Gaussian process for this."""
+        if not isinstance(posterior, Posterior):
+            raise ValueError(
+                f"{what} need one posterior at learned hyperparameters; this model averages over many (inference={self.inference!r})."
+            )
+        return posterior
 
     # -- settings -------------------------------------------------------------------------------------------------------
 
@@ -145,6 +169,11 @@ def read_kernel(given: Any) -> AbstractKernel | None:
     if given is not None and not isinstance(given, AbstractKernel):
         raise TypeError(f"kernel must be a kernel, its formula or None, got {type(given).__name__}.")
     return given
+
+
+def evidence_of(posterior: Any) -> float | None:
+    """Its log evidence; None where hyperparameters were sampled or integrated over."""
+    return float(posterior.log_evidence) if isinstance(posterior, Posterior) else None
 
 
 def relevance(kernel: AbstractKernel, inputs: Inputs) -> Relevance:

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.decide import decide
 from mercer.estimators import defaults
-from mercer.estimators.base import AbstractEstimator, Relevance, read_kernel, relevance, relevance_lines
+from mercer.estimators.base import INTEGRATED, AbstractEstimator, Relevance, evidence_of, read_kernel, relevance, relevance_lines
 from mercer.estimators.labels import TINY, combine, contest_data, contest_rows, contests, encode, loss_matrix
 from mercer.gp import GP, Model
 from mercer.inference import by_name
 from mercer.inputs import InputError, Inputs
 from mercer.kernels import AbstractKernel
-from mercer.learning import Fit, fit
+from mercer.learning import Fit
 from mercer.likelihoods import Bernoulli, Gaussian, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, param, parameters
@@ -116,7 +116,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         )  # fmt: skip
         problems = self._problems(inputs, codes)
         models = self._models(kernels, problems)
-        return self._take([fit(model, *problem, **common) for model, problem in zip(models, problems, strict=True)])
+        return self._take([self._learn(model, *problem, **common) for model, problem in zip(models, problems, strict=True)])
 
     def _kernels(self) -> tuple[AbstractKernel | None, ...]:
         several = isinstance(self.kernel, (list, tuple))
@@ -131,14 +131,16 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             raise ValueError(
                 f"calibrate=True goes with inference={LABEL_REGRESSION!r}; the other rules give probabilities themselves."
             )
+        if isinstance(self.inference, str) and self.inference in INTEGRATED:
+            return
         try:
             by_name(self._rule, Bernoulli())
         except ValueError as error:
-            raise ValueError(f"{error} GPClassifier also takes {LABEL_REGRESSION!r}.") from None
+            raise ValueError(f"{error} GPClassifier also takes {LABEL_REGRESSION!r}, 'ccd' and 'grid'.") from None
 
     def _check_classes(self) -> None:
         C = len(self.classes_)
-        if self._softmax and isinstance(self.inference, str) and self.inference != "laplace":
+        if self._softmax and isinstance(self.inference, str) and self.inference not in ("laplace", "mcmc", *INTEGRATED):
             raise ValueError(
                 f"inference={self.inference!r} is for two classes, and y has {C}: use multi_class='one_vs_rest' or 'one_vs_one', "
                 "or inference='laplace' for softmax."
@@ -193,7 +195,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self.model_ = fits[0].model if one else [f.model for f in fits]
         kernels = [kernel for f in fits for kernel in f.model.kernels]
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
-        self.log_marginal_likelihood_ = float(sum(f.posterior.log_evidence for f in fits))
+        evidences = [evidence_of(f.posterior) for f in fits]
+        self.log_marginal_likelihood_ = None if None in evidences else sum(evidences)
         self.relevance_ = _average([relevance(kernel, self._data[0]) for kernel in kernels])
         if not one:
             names: list[Any] = self.classes_.tolist()
@@ -226,6 +229,11 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         X = self._inputs(X)
         if self._softmax:
             return self._posteriors[0].probability(X, how)
+        if not all(isinstance(p, Posterior) for p in self._posteriors):  # averages over hyperparameters or draws
+            chances = np.column_stack([p.probability(X, how) for p in self._posteriors])
+            if len(self.classes_) == 2:
+                return np.column_stack([1.0 - chances[:, 0], chances[:, 0]])
+            return combine(chances, len(self.classes_), self.multi_class)
         moments = [self._moments(p, X) for p in self._posteriors]
         if len(self.classes_) == 2:
             return np.column_stack([self._wins(0, *moments[0], how, sign) for sign in (-1.0, 1.0)])
@@ -260,6 +268,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         """
         check_is_fitted(self)
         inputs, codes = self._data
+        for posterior in self._posteriors:
+            self._single(posterior, "leave-one-out probabilities")
         if self._softmax:
             p = self._posteriors[0].loo().mean
             return p / p.sum(1, keepdims=True)

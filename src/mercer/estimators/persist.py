@@ -28,6 +28,7 @@ from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.learning import Fit, Status
 from mercer.learning.optimise import Evaluation
+from mercer.posterior import Posterior
 from mercer.serialise import SerialiseError, from_json, to_json
 
 SCHEMA = 1
@@ -56,6 +57,11 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     check_is_fitted(estimator)
     inputs, y = estimator._training
     X, fits = inputs.values, estimator._fits
+    if not all(isinstance(found.posterior, Posterior) for found in fits):
+        raise SerialiseError(
+            f"a model that averages over hyperparameters (inference={estimator.inference!r}) is not saved yet: save one fitted with "
+            "another inference, or keep its posterior_ in memory (it pickles)."
+        )
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
     data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}
     if X.dtype == object:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
-from mercer.estimators.base import AbstractEstimator, read_kernel, relevance, relevance_lines
+from mercer.estimators.base import AbstractEstimator, evidence_of, read_kernel, relevance, relevance_lines
 from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_targets
 from mercer.kernels import AbstractKernel
@@ -40,8 +40,11 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         variance to each training row, which is not learned. Zero is noise-free, and is not learned either.
     objective : str
         "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
-    solver, inference : str, instance or None
-        How the algebra is done (default "dense") and how the posterior is found (default "exact").
+    solver : str, instance or None
+        How the algebra is done (default "dense").
+    inference : str, instance or None
+        How the posterior is found (default "exact"). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid"
+        integrate over a few settings around the best: predictions then include their uncertainty.
     restarts : int
         Random starts besides the given and the data-driven one.
     random_state : int, RandomState or None
@@ -55,7 +58,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     ----------
     kernel_ : kernel with the learned values, in your units
     model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history
-    log_marginal_likelihood_ : log density of your y given X, without priors
+    log_marginal_likelihood_ : log density of your y given X, without priors; None where hyperparameters were averaged over
     noise_variance_ : learned noise variance, or the array given
     relevance_ : share of each input in the learned distance, inverse length-scale times standard deviation, summing to 1: a dict
         by column name, an array, or None for kernels without a length-scale per column (and where no column varies)
@@ -102,11 +105,11 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         kernel = read_kernel(self.kernel)
         inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
         model = self._model(kernel, inputs, y)
-        common: dict[str, Any] = dict(inference=self.inference, solver=self.solver, progress=bool(self.verbose))
+        common: dict[str, Any] = dict(solver=self.solver, progress=bool(self.verbose), seed=self._seed())
         if defaults.constant(y):
             return self._take([fit(defaults.hold(model), inputs, y, **common)])
-        common |= dict(objective=self.objective, max_evaluations=self.max_evaluations)
-        return self._take([fit(model, inputs, y, restarts=self.restarts, seed=self._seed(), **common)])
+        common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
+        return self._take([self._learn(model, inputs, y, self.inference, **common)])
 
     def _take(self, fits: list[Fit]) -> GPRegressor:
         (found,) = fits
@@ -120,7 +123,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         likelihood: Any = found.model.likelihood
         noise = np.asarray(likelihood.noise_variance)
         self.noise_variance_ = float(noise) if noise.ndim == 0 else noise
-        self.log_marginal_likelihood_ = float(posterior.log_evidence)
+        self.log_marginal_likelihood_ = evidence_of(posterior)
         self.relevance_ = relevance(self.kernel_, posterior.inputs)
         return self
 
@@ -198,14 +201,14 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
         The means sum to the predictive mean less the prior mean.
         """
-        return self.posterior_.components(self._inputs(X))
+        return self._single(self.posterior_, "components").components(self._inputs(X))
 
     # -- the fit seen from the data -----------------------------------------------------------------------------------
 
     def loo(self):
         """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,)."""
         check_is_fitted(self)
-        return self.posterior_.loo()
+        return self._single(self.posterior_, "leave-one-out predictions").loo()
 
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""

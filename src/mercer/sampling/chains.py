@@ -160,13 +160,13 @@ def _fresh(step_size: float, variance, d: int) -> _Tuning:
 
 
 def _phases(tune: int) -> list[tuple[int, bool]]:
-    """Chunks of tuning and whether variances are learned at their end: settle, two windows for the variances, settle again."""
+    """Chunks of tuning and whether variances are learned at their end: settle, three windows for the variances, settle again."""
     chunks = -(-tune // CHUNK)
     if chunks < 6:
         return [(chunks, False)]
-    ends = [round(chunks * share) for share in (0.15, 0.4, 0.85, 1.0)]
+    ends = [round(chunks * share) for share in (0.1, 0.25, 0.5, 0.88, 1.0)]
     lengths = np.diff([0, *ends])
-    return list(zip(lengths.tolist(), (False, True, True, False), strict=True))
+    return list(zip(lengths.tolist(), (False, True, True, True, False), strict=True))
 
 
 def _relearn(tuning: _Tuning, learn: bool) -> _Tuning:

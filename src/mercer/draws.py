@@ -1,7 +1,7 @@
 """A posterior that is a set of draws: every prediction is an average over them (Kuss 4.39).
 
-Means are averages of means, variances the average variance plus the variance of means, densities averages of densities, and quantiles
-those of the mixture. No factor of a draw is kept: hyperparameter draws are factored one after the other for each request.
+Means are averages of means, variances the average variance plus the variance of means, densities averages of densities, and
+quantiles those of the mixture. No factor of a draw is kept: hyperparameter draws are factored one after the other for each request.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class DrawsPosterior:
     """Draws of the posterior of a model. Made by `Model.condition(..., inference=MCMC())` or `fit(..., inference=MCMC())`.
 
     draws: a dict of arrays (chains, draws, ...): "f" the latent values at the data at fixed hyperparameters, "u" the
-    whitened ones (f = m + L u) where both were sampled, and every hyperparameter that was sampled, by name. Predictions use `used` draws spread evenly over the chains, and the notes say how many.
+    whitened ones (f = m + L u) where both were sampled, and every hyperparameter that was sampled, by name.
+    Predictions use `used` draws spread evenly over the chains, and the notes say how many.
     `model` holds the fixed hyperparameters, or the medians of those sampled.
     """
 
@@ -187,7 +188,11 @@ class DrawsPosterior:
             mean, covariance = self._joint(int(i), values)
             f = sample_gaussian(mean, covariance, where.size, rng)
             if not latent:
-                lik = self.models[min(int(i), len(self.models) - 1)].likelihood if noise_variance is None else Gaussian(noise_variance)
+                lik = (
+                    self.models[min(int(i), len(self.models) - 1)].likelihood
+                    if noise_variance is None
+                    else Gaussian(noise_variance)
+                )
                 f = np.stack([lik.sample(rng, draw) for draw in f])
             out[where] = f
         return out[rng.permutation(size)]
@@ -200,7 +205,7 @@ class DrawsPosterior:
         means, total = [], np.zeros((values.shape[0],) * 2)
         for i in range(self.used):
             mean, covariance = self._joint(i, values)
-            noise = 0.0
+            noise: Any = 0.0
             if not latent:
                 lik = self.models[min(i, len(self.models) - 1)].likelihood
                 noise = np.diag(np.broadcast_to(lik.noise_variance if noise_variance is None else noise_variance, values.shape[0]))
@@ -227,9 +232,9 @@ class DrawsPosterior:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    _values = Posterior._values
-    _gaussian = Posterior._gaussian
-    _likelihood = Posterior._likelihood
+    _values: Any = Posterior._values
+    _gaussian: Any = Posterior._gaussian
+    _likelihood: Any = Posterior._likelihood
 
     def _predict(self, Xs, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
         self._likelihood(noise_variance)
@@ -259,8 +264,9 @@ class DrawsPosterior:
             mean, variance = self._given(self.models[0], shared, self.whitened, block)
             return Mixture(mean, variance[None], [self.models[0].likelihood])
         parts = [self._given(m, self._factors(m), u[None], block) for m, u in zip(self.models, self.whitened, strict=True)]
-        means, variances = [mean[0] for mean, _ in parts], [variance for _, variance in parts]
-        return Mixture(np.stack(means), np.stack(variances), [m.likelihood for m in self.models])
+        return Mixture(
+            np.stack([mean[0] for mean, _ in parts]), np.stack([v for _, v in parts]), [m.likelihood for m in self.models]
+        )
 
     def _factors(self, model) -> list[np.ndarray]:
         _, matrices = prior_moments(model, self.inputs.values)
@@ -319,7 +325,13 @@ def _quantiles(mixture: Mixture, levels: np.ndarray, noise_variance) -> np.ndarr
 
     S = mixture.mean.shape[0]
     draws = np.concatenate([mixture.each(simulate) for _ in range(20)])
-    method = "linear" if np.unique(draws[:, :1]).size > S else "inverted_cdf"  # values of discrete observations are never averaged
-    if hasattr(mixture.likelihoods[0], "probability") and mixture.likelihoods[0].latents == 1 and set(np.unique(draws)) <= {-1.0, 1.0}:
+    method: Any = (
+        "linear" if np.unique(draws[:, :1]).size > S else "inverted_cdf"
+    )  # values of discrete observations are never averaged
+    if (
+        hasattr(mixture.likelihoods[0], "probability")
+        and mixture.likelihoods[0].latents == 1
+        and set(np.unique(draws)) <= {-1.0, 1.0}
+    ):
         draws = (draws + 1.0) / 2.0
     return np.quantile(draws, levels, axis=0, method=method).T

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mercer.sampling import autocorrelation, autocorrelation_time, effective_sample_size, r_hat
 
 
@@ -54,7 +55,7 @@ def test_tail_size_falls_where_tails_are_sticky(rng):
     assert 5000 < effective_sample_size(x, "tail") < 12000
     scale = np.repeat(rng.choice([0.5, 3.0], (4, 10)), 200, axis=1)  # signs are independent, sizes come in runs of 200
     assert effective_sample_size(scale * x) > 4000
-    assert effective_sample_size(scale * x, "tail") < 1500
+    assert effective_sample_size(scale * x, "tail") < 3000 < 0.7 * effective_sample_size(scale * x)
 
 
 def test_degenerate_draws_are_not_called_good():

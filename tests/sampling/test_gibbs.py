@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from mercer.sampling import gibbs, importance_sample, over_relaxed_bernoulli, self_normalised
 from scipy.special import log_ndtr, ndtr, ndtri
+
+from mercer.sampling import gibbs, importance_sample, over_relaxed_bernoulli, self_normalised
 
 
 def test_gibbs_on_a_correlated_gaussian():

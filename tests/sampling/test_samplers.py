@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mercer.sampling import HMC, RandomWalk, leapfrog, metropolis_hastings, sample
 from scipy.special import log_ndtr
+
+from mercer.sampling import HMC, RandomWalk, leapfrog, metropolis_hastings, sample
 
 SAMPLERS = ["nuts", "hmc", "elliptical", "metropolis"]
 
@@ -58,9 +59,8 @@ def correlated(x):
 
 
 def trajectory(step_size, steps, momentum, position=np.array([0.3, -1.0, 0.5])):
-    gradient = jax.grad(correlated)
-    one = np.ones(3)
-    return leapfrog(gradient, jnp.asarray(position), jnp.asarray(momentum), gradient(position), step_size, one, steps)
+    gradient, one = jax.grad(correlated), np.ones(3)
+    return leapfrog(correlated, jnp.asarray(position), jnp.asarray(momentum), gradient(position), step_size, one, steps)
 
 
 def energy(x, p):
@@ -69,8 +69,8 @@ def energy(x, p):
 
 def test_leapfrog_is_reversible():
     start, momentum = np.array([0.3, -1.0, 0.5]), np.array([0.7, 0.1, -1.2])
-    x, p, _ = trajectory(np.array([0.1, 0.05, 0.2]), 40, momentum)
-    back, q, _ = trajectory(np.array([0.1, 0.05, 0.2]), 40, -np.asarray(p), np.asarray(x))
+    x, p, *_ = trajectory(np.array([0.1, 0.05, 0.2]), 40, momentum)
+    back, q, *_ = trajectory(np.array([0.1, 0.05, 0.2]), 40, -np.asarray(p), np.asarray(x))
     np.testing.assert_allclose(back, start, atol=1e-10)
     np.testing.assert_allclose(-np.asarray(q), momentum, atol=1e-10)
 
@@ -80,7 +80,7 @@ def test_energy_error_is_quadratic_in_the_step():
     before = energy(np.array([0.3, -1.0, 0.5]), momentum)
     errors = []
     for halvings in range(4):
-        x, p, _ = trajectory(0.1 / 2**halvings, 10 * 2**halvings, momentum)
+        x, p, *_ = trajectory(0.1 / 2**halvings, 10 * 2**halvings, momentum)
         errors.append(abs(energy(x, p) - before))
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
     np.testing.assert_allclose(ratios, 4.0, rtol=0.1)
@@ -148,7 +148,10 @@ def test_same_seed_same_draws_and_thinning():
     c = sample(correlated, np.zeros(3), sampler="hmc", draws=20, tune=50, thin=3, seed=5, progress=False)
     np.testing.assert_array_equal(a.draws, b.draws)
     np.testing.assert_array_equal(a.draws[:, 2::3], c.draws)
-    assert np.abs(a.draws - sample(correlated, np.zeros(3), sampler="hmc", draws=60, tune=50, seed=6, progress=False).draws).max() > 0.1
+    assert (
+        np.abs(a.draws - sample(correlated, np.zeros(3), sampler="hmc", draws=60, tune=50, seed=6, progress=False).draws).max()
+        > 0.1
+    )
 
 
 def stop_after(limit):
@@ -192,7 +195,9 @@ def test_bad_requests():
 
 
 def test_divergences_are_counted_and_reported():
-    chains = sample(correlated, np.full((2, 3), 0.1), sampler=HMC(leapfrogs=10), draws=40, chains=2, tune=0, step_size=9.0, progress=False)
+    chains = sample(
+        correlated, np.full((2, 3), 0.1), sampler=HMC(leapfrogs=10), draws=40, chains=2, tune=0, step_size=9.0, progress=False
+    )
     d = chains.diagnostics()
     assert d.divergences > 0
     assert not d.trusted

@@ -2,16 +2,17 @@
 
 import jax
 import jax.numpy as jnp
-import mercer as mc
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
+
+import mercer as mc
 from mercer import hyperpriors as hp
 from mercer.inference import EP, Laplace
 from mercer.params import Constraint, positive, unit
 from mercer.sampling.hyper import Hyperparameters, log_prob, on_traced
 from mercer.sampling.target import bucket, evidence_target, joint_target, latent_target, prior_moments, sufficient_target, whiten
 from mercer.solvers import Dense
-from scipy.stats import multivariate_normal
 
 k = mc.kernels
 
@@ -53,7 +54,7 @@ def test_latent_density_is_that_of_the_model(rule):
     sites = None if rule is None else rule.run(model, X, y, Dense()).state.sites
     white = whiten(model, X, sites)
     target = latent_target(model.likelihood, y, white)
-    assert target.size == bucket(7) > 7
+    assert target.size == bucket(7) == 8
     m, (K,) = prior_moments(model, X)
     n = len(y)
     rng = np.random.default_rng(0)
@@ -94,13 +95,18 @@ def test_density_of_hyperparameters_is_evidence_times_prior_times_jacobian():
     assert hyper.names == ("kernel.lengthscale", "likelihood.noise_variance")
     for z in (np.log([0.8, 0.1]), np.log([1.7, 0.03])):
         l, s = np.exp(z)
-        exact = mc.log_evidence(mc.GP(k.SE(l, 1.5)), X, y, noise_variance=s) + hp.LogNormal(0.0, 0.5).log_prob(l) + noise.log_prob(s)
+        exact = (
+            mc.log_evidence(mc.GP(k.SE(l, 1.5)), X, y, noise_variance=s) + hp.LogNormal(0.0, 0.5).log_prob(l) + noise.log_prob(s)
+        )
         np.testing.assert_allclose(target.log_density(z, target.data), exact + z.sum(), rtol=1e-10)
 
 
 def test_hyperparameters_without_prior_bounds_and_ties():
     shared = mc.param(0.5, tie="l", bounds=(0.1, 3.0))
-    model = mc.Model(mc.GP(k.SE(shared, mc.fixed(1.0)) + k.SE(shared, 2.0), mean=mc.means.Constant(mc.param(5.0))), mc.likelihoods.Gaussian(mc.fixed(0.1)))
+    model = mc.Model(
+        mc.GP(k.SE(shared, mc.fixed(1.0)) + k.SE(shared, 2.0), mean=mc.means.Constant(mc.param(5.0))),
+        mc.likelihoods.Gaussian(mc.fixed(0.1)),
+    )
     hyper = Hyperparameters(model, spread=2.0)
     assert hyper.size == 3
     values = hyper.values(np.array([[30.0, 0.0, 1.0], [-30.0, 0.0, 1.0]]))

@@ -47,7 +47,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         not tend to 1/2.
     inference : str, instance or None
         "ep", "laplace", "variational", "local-bound" (logit link), or an instance from `mercer.inference`; None is EP for two
-        classes and Laplace for softmax. "label-regression" is exact regression on labels +-1 with Gaussian noise: the class is the
+        classes and Laplace for softmax. "mcmc" samples the hyperparameters too, "ccd" and "grid" integrate over a few settings
+        around the best. "label-regression" is exact regression on labels +-1 with Gaussian noise: the class is the
         sign, and its probability that of y > 0, which is quick but rough.
     link : "probit" or "logit"
         How a latent function becomes a probability of two classes.

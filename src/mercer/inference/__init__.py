@@ -11,11 +11,15 @@ from mercer.inference.mcmc import MCMC
 from mercer.inference.variational import KL, LocalBound
 
 __all__ = [
-    "AIS", "EP", "KL", "MCMC", "AbstractInference", "Estimate", "Exact", "Importance", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
+    "AIS", "EP", "KL", "MCMC", "AbstractInference", "Estimate", "Exact",
+    "Importance", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "by_name",
     "leave_one_out",
 ]  # fmt: skip
 
-_NAMES = {"exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound, "mcmc": MCMC, "ais": AIS, "importance": Importance}
+_NAMES = {
+    "exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound,
+    "mcmc": MCMC, "ais": AIS, "importance": Importance,
+}  # fmt: skip
 
 
 def by_name(inference, likelihood=None) -> AbstractInference:

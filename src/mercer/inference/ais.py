@@ -1,8 +1,8 @@
 """Annealed importance sampling: an estimate of the evidence whose error can be seen (Kuss 4.41-4.47, Algorithm 12 corrected).
 
 A run starts at a draw of the prior and passes through p(y | f)^tau p(f) as tau grows from 0 to 1. Its weight is the sum of
-(tau_t - tau_(t-1)) log p(y | f_(t-1)), with f at the temperature before: only then is the average weight unbiased. Reverse runs start
-at draws of the posterior and go down; their estimate errs upwards where that of forward runs errs downwards.
+(tau_t - tau_(t-1)) log p(y | f_(t-1)), with f at the temperature before: only then is the average weight unbiased. Reverse runs
+start at draws of the posterior and go down; their estimate errs upwards where that of forward runs errs downwards.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mercer.solvers.protocol import SolverError
 class Estimate(float):
     """A log evidence with what is known of its error. It is a float: the forward estimate.
 
-    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error (reverse
-    is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the trapezoidal
+    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error
+    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the trapezoidal
     rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at each.
     """
 
@@ -95,7 +95,9 @@ class AIS(AbstractInference):
             raise ValueError(f"AIS.hyperparameters must be 'fixed' or 'integrate', got {self.hyperparameters!r}.")
 
     def run(self, model, X, y, solver, workspace=None):
-        raise SolverError("AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), or MCMC for draws.")
+        raise SolverError(
+            "AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), or MCMC for draws."
+        )
 
     def gradient(self, model, y, result, consume=False, **bars):
         raise SolverError("AIS has no derivatives: learn hyperparameters with another rule, or sample them with MCMC.")
@@ -134,12 +136,12 @@ class AIS(AbstractInference):
         means = forward.log_likelihood.mean(1)
         thermodynamic = float(np.sum(np.diff(temperatures) * 0.5 * (means[1:] + means[:-1])))
         return Estimate(
-            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs, thermodynamic=thermodynamic,
-            temperatures=temperatures, path=means, acceptance=forward.acceptance, notes=tuple(notes),
+            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs,
+            thermodynamic=thermodynamic, temperatures=temperatures, path=means, acceptance=forward.acceptance, notes=tuple(notes),
         )  # fmt: skip
 
     def _white(self, model, X, y):
-        """The prior's factor, and the curvature of the likelihood (n, L, L) that scales steps: of Gaussian sites where there are any."""
+        """The prior's factor, and Gaussian sites (None where there are none), whose precision scales the steps."""
         try:
             sites = approximate_sites(model, X, y)
         except (NotPositiveDefinite, SolverError):
@@ -149,7 +151,9 @@ class AIS(AbstractInference):
     def _check_priors(self, hyper: Hyperparameters) -> None:
         without = hyper.without_prior()
         if without:
-            raise ValueError(f"integrating over hyperparameters needs a proper prior on each; {without} have none (mercer.param(prior=)).")
+            raise ValueError(
+                f"integrating over hyperparameters needs a proper prior on each; {without} have none (mercer.param(prior=))."
+            )
         bounded = [p.name for p in hyper.bounded()]
         if bounded:
             raise ValueError(f"bounds on {bounded} cut their priors short: remove the bounds, or fix these hyperparameters.")
@@ -165,4 +169,6 @@ class AIS(AbstractInference):
             post = rule.learn(model, inputs, y, None)
             start = path.from_chains(post, hyper, self.runs, isinstance(model.likelihood, Gaussian))
         trusted = post.diagnostics.worst_r_hat < 1.1
-        return start, [] if trusted else ["the chains that reverse runs start from had not converged: the reverse estimate may be off"]
+        return start, [] if trusted else [
+            "the chains that reverse runs start from had not converged: the reverse estimate may be off"
+        ]

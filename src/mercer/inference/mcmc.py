@@ -68,7 +68,9 @@ class MCMC(AbstractInference):
         raise SolverError("MCMC returns draws, not a Gaussian posterior; use model.condition(..., inference=MCMC()) or mercer.fit.")
 
     def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError("draws have no log evidence to differentiate; learn hyperparameters with mercer.fit(..., inference=MCMC()).")
+        raise SolverError(
+            "draws have no log evidence to differentiate; learn hyperparameters with mercer.fit(..., inference=MCMC())."
+        )
 
     # -- latent values at fixed hyperparameters ---------------------------------------------------------------------
 
@@ -109,7 +111,8 @@ class MCMC(AbstractInference):
             raise SolverError("sampling hyperparameters needs noise: give the likelihood a noise_variance above zero.")
         rng = np.random.default_rng(self.seed)
         theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
-        white, notes = None, ()
+        white: Whitening | None = None
+        notes: tuple[str, ...] = ()
         if gaussian:
             target = evidence_target(model, inputs.values, y, hyper)
             start, sampler = theta, self.sampler
@@ -144,7 +147,10 @@ class MCMC(AbstractInference):
         wide = [s.start for s in hyper.spec.slots if s.prior is None]
         if wide:
             listed = ", ".join(hyper.names[i] for i in wide)
-            notes = (*notes, f"no prior was given for {listed}: a wide one around the start was used (LogNormal(log start, 3) if positive)")
+            notes = (
+                *notes,
+                f"no prior was given for {listed}: a wide one around the start was used (LogNormal(log start, 3) if positive)",
+            )
         median = hyper.model_at(np.median(flat, 0))
         return DrawsPosterior(
             median, inputs, y, draws, chains, diagnostics, models, u, solver,

@@ -144,8 +144,9 @@ def _sample(model: Model, data, rule, solver, objective) -> Fit:
     seconds = time.perf_counter() - began
     d = post.diagnostics
     status = Status(
-        post.status.converged, post.status.message, post.chains.interrupted, 0.0, 0.0, int(d.evaluations * d.draws * d.chains), seconds, {}
-    )
+        post.status.converged, post.status.message, post.chains.interrupted, 0.0, 0.0, int(d.evaluations * d.draws * d.chains),
+        seconds, {},
+    )  # fmt: skip
     if not status.converged:
         warnings.warn(f"the draws should not be trusted yet ({status.message}): see posterior.notes.", FitWarning, stacklevel=3)
     value, log_prior = float(np.mean(post.chains.log_density)), flatten(post.model).log_prior(flatten(post.model).vector)[0]

@@ -1,7 +1,7 @@
 """Annealing: Hamiltonian moves through likelihood^tau times prior, as tau goes through a ladder of temperatures.
 
-The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature L'W L of the likelihood is
-diagonal: at temperature tau the variances are then close to 1 / (1 + tau curvature), and each coordinate gets its own step.
+The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature L'W L of the likelihood
+is diagonal: at temperature tau the variances are then close to 1 / (1 + tau curvature), and each coordinate gets its own step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.progress import Progress
 from mercer.sampling.step import guarded
 from mercer.sampling.target import (
-    Whitening, _blocks, bucket, encoded, latent_data, latent_values, likelihood_data, log_evidence_of, total_log_prob,
+    Whitening,
+    _blocks,
+    bucket,
+    encoded,
+    latent_data,
+    latent_values,
+    likelihood_data,
+    log_evidence_of,
+    total_log_prob,
 )  # fmt: skip
 
 CHUNK = 250  # temperatures between two looks at the keyboard
@@ -120,7 +128,9 @@ def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: b
         last = run.log_likelihood(path.data, z)
     log_lik, acceptance, used = (np.concatenate(x)[:steps] for x in zip(*outs, strict=True))
     if not np.isfinite(np.asarray(log_w)).all():
-        raise FloatingPointError("the weights of an annealing run are not finite: the likelihood is zero or undefined at prior draws.")
+        raise FloatingPointError(
+            "the weights of an annealing run are not finite: the likelihood is zero or undefined at prior draws."
+        )
     log_step = np.concatenate([used[:1], used])
     return Annealed(np.asarray(log_w), np.concatenate([log_lik, np.asarray(last)[None]]), float(acceptance.mean()), log_step)
 

@@ -92,7 +92,9 @@ class Diagnostics:
         out = []
         if not self.worst_r_hat <= 1.05:
             name = self.names[int(np.argmax(np.where(np.isnan(self.r_hat), np.inf, self.r_hat)))]
-            out.append(f"the chains disagree: R-hat is {self.worst_r_hat:.3f} for {name} (it should be below 1.05); draw or tune longer")
+            out.append(
+                f"the chains disagree: R-hat is {self.worst_r_hat:.3f} for {name} (it should be below 1.05); draw or tune longer"
+            )
         if self.least_ess < 25 * self.chains:
             out.append(f"the draws are worth only {self.least_ess:.0f} independent ones where they are fewest; draw more")
         if self.divergences:

@@ -16,7 +16,7 @@ from mercer.sampling.step import AbstractStep, Info, Point
 class EllipticalSlice(AbstractStep):
     """Moves on an ellipse through the position and a draw of a Gaussian; the rest of the density decides how far.
 
-    prior=True: the density is a standard normal prior times a likelihood, and the Gaussian is that prior (Murray, Adams and MacKay).
+    prior=True: the density is a standard normal times a likelihood, and the Gaussian is that one (Murray, Adams and MacKay).
     prior=False: the Gaussian is N(0, 2 variance) with the variances found in tuning; any is valid, a wide one reaches the tails.
     """
 

@@ -14,28 +14,28 @@ from mercer.sampling.step import AbstractStep, Info, Point
 DIVERGENT = 1000.0  # a change of energy that says the integrator has lost the trajectory
 
 
-def leapfrog(gradient: Callable, position, momentum, slope, step_size, variance, steps):
-    """`steps` leapfrog steps: position and momentum (d,), and the gradient of the log density at the end.
+def leapfrog(log_density: Callable, position, momentum, slope, step_size, variance, steps):
+    """`steps` leapfrog steps: position and momentum (d,), gradient of the log density (d,) and its value at the end.
 
     step_size: a number or one for each coordinate. It is reversible: from the end, with the momentum negated, it leads back.
     """
 
     def one(_, carry):
-        x, p, g = carry
+        x, p, g, _ = carry
         p = p + 0.5 * step_size * g
         x = x + step_size * variance * p
-        g = gradient(x)
-        return x, p + 0.5 * step_size * g, g
+        value, g = jax.value_and_grad(log_density)(x)
+        return x, p + 0.5 * step_size * g, g, value
 
-    return jax.lax.fori_loop(0, steps, one, (position, momentum, slope))
+    return jax.lax.fori_loop(0, steps, one, (position, momentum, slope, jnp.zeros(())))
 
 
 @dataclasses.dataclass(frozen=True)
 class HMC(AbstractStep):
     """Hybrid Monte Carlo: `leapfrogs` steps of a size that is jittered by a factor in 1 +- jitter, then accept or reject.
 
-    longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no limit); after half an
-    oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted as a divergence.
+    longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no limit); after
+    half an oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted as a divergence.
     """
 
     leapfrogs: int = 8
@@ -53,10 +53,7 @@ class HMC(AbstractStep):
         momentum = jax.random.normal(by_momentum, point.position.shape) / jnp.sqrt(variance)
         size = step_size if self.longest is None else jnp.minimum(step_size, self.longest / self.leapfrogs)
         size = size * (1.0 + self.jitter * jax.random.uniform(by_jitter, minval=-1.0, maxval=1.0))
-        x, p, g = leapfrog(
-            jax.grad(log_density), point.position, momentum, point.gradient, size, variance, self.leapfrogs
-        )
-        value = log_density(x)
+        x, p, g, value = leapfrog(log_density, point.position, momentum, point.gradient, size, variance, self.leapfrogs)
         before = -point.log_density + 0.5 * jnp.sum(variance * momentum**2)
         after = -value + 0.5 * jnp.sum(variance * p**2)
         change = before - after
@@ -65,7 +62,7 @@ class HMC(AbstractStep):
         accepted = jnp.log(jax.random.uniform(by_choice)) < change
         new = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), Point(x, value, g), point)
         energy = jnp.where(accepted, after, before)
-        return new, Info(jnp.exp(jnp.minimum(change, 0.0)), change < -DIVERGENT, energy, self.leapfrogs + 1)
+        return new, Info(jnp.exp(jnp.minimum(change, 0.0)), change < -DIVERGENT, energy, self.leapfrogs)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,7 +40,8 @@ class Spec:
 
     def build(self, z, data) -> tuple[Any, Any]:
         """The model at z (p,), whose leaves are traced, and the log density of the priors on the unconstrained scale."""
-        leaves, total = list(data["hyper_leaves"]), 0.0
+        leaves = list(data["hyper_leaves"])
+        total: Any = 0.0
         for s in self.slots:
             u = z[s.start : s.stop]
             value = on_traced(s.constraint.value, u)

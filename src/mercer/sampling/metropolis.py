@@ -34,7 +34,9 @@ def metropolis_hastings(
     """
     if draws < 1 or chains < 1:
         raise ValueError(f"Metropolis-Hastings needs at least one draw and one chain, got {draws} and {chains}.")
-    walks = [_walk(log_density, start, draws, step, propose, log_proposal, rng) for rng in np.random.default_rng(seed).spawn(chains)]
+    walks = [
+        _walk(log_density, start, draws, step, propose, log_proposal, rng) for rng in np.random.default_rng(seed).spawn(chains)
+    ]
     return Walk(*(np.stack(parts) for parts in zip(*walks, strict=True)))
 
 

@@ -1,7 +1,7 @@
 """The log densities that chains run on: latent values at fixed hyperparameters, hyperparameters alone, and both together.
 
-Latent values are whitened twice. With K = L L' a prior draw is f = m + L u, u ~ N(0, I). With Gaussian sites (of Laplace, EP, or the
-data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v and v is close to N(0, I): chains need few
+Latent values are whitened twice. With K = L L' a prior draw is f = m + L u, u ~ N(0, I). With Gaussian sites (of Laplace, EP, or
+the data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v and v is close to N(0, I): chains need few
 steps. What is left of the density is the ratio of likelihood and sites, hence one product C v with C = L T, and the likelihood.
 """
 
@@ -28,8 +28,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def bucket(n: int) -> int:
-    """n rounded up, so that data of nearby sizes share a compilation: to 32 up to 256, to 64 up to 1024, then to 256."""
-    step = 32 if n <= 256 else 64 if n <= 1024 else 256
+    """n rounded up, so that data of nearby sizes share a compilation: to 8, from 32 on to 32, from 256 to 64, from 1024 to 256."""
+    step = 8 if n <= 32 else 32 if n <= 256 else 64 if n <= 1024 else 256
     return -(-n // step) * step
 
 
@@ -65,7 +65,9 @@ def cross_moments(gp: Any, X: np.ndarray, Xs: np.ndarray) -> tuple[np.ndarray, n
 def weight_prior(gp: Any, p: int):
     b, B = gp.basis.prior(p)
     if B is None:
-        raise SolverError("sampling needs a proper prior: give the basis functions a covariance, e.g. Polynomial(1, covariance=100.0).")
+        raise SolverError(
+            "sampling needs a proper prior: give the basis functions a covariance, e.g. Polynomial(1, covariance=100.0)."
+        )
     return b, B
 
 
@@ -281,7 +283,7 @@ def _evidence_density(spec):
 
 
 def joint_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters, white: Whitening) -> Target:
-    """log p(y | f) + log p(f | theta) + log p(theta) over z = (v, theta): u = start + turn v is held while theta moves (ancillary)."""
+    """log p(y | f) + log p(f | theta) + log p(theta) over z = (v, theta); u = start + turn v stands while theta moves."""
     n, L = white.shape
     size = n if model.likelihood.per_datum else bucket(n)
     start = _rows(white.start.reshape(L, n).T, size).T
@@ -317,7 +319,8 @@ def sufficient_target(spec, L: int):
 
     def whitened(model, f, data):
         """u (L, N) and the log determinant of the factors."""
-        us, logdet = [], 0.0
+        us: list[Any] = []
+        logdet: Any = 0.0
         for j, gp in enumerate(_priors(model)):
             m, K = moments(gp, data, j)
             factor = _factor(K, data["mask"])

@@ -80,7 +80,7 @@ def surface(x: Any, y: Any, values: Any, ax: Any = None, xlabel: str = "", ylabe
     ax = frame(ax, xlabel, ylabel, (4.4, 3.8))
     filled = ax.contourf(x, y, values, levels=levels, cmap="viridis", extend="both")
     lines = ax.contour(x, y, values, levels=filled.levels, colors="white", linewidths=0.6)
-    ax.clabel(lines, fmt="%g", fontsize=7)
+    ax.clabel(lines, fmt="%.4g", fontsize=7)
     if mark is not None:
         ax.plot(*mark, marker="+", color="black", markersize=13, markeredgewidth=2.2)
     return ax

@@ -24,12 +24,24 @@ def laplace(run: Any, outcome: Any, check: Callable) -> None:
         reached = laplace_evidence(X, y, found[-1]["lengthscale"], found[-1]["variance"])
         seconds = [a["seconds"] for a in found]
         outcome.rows.append(
-            {"what": f"Laplace fit, n = {n}, d = 8", "library": name, "best s": min(seconds), "median s": median(seconds), "evidence": reached}
+            {
+                "what": f"Laplace fit, n = {n}, d = 8",
+                "library": name,
+                "best s": min(seconds),
+                "median s": median(seconds),
+                "evidence": reached,
+            }
         )
     if len(answers) == 2:
         ours, theirs = outcome.rows[-2:]
-        outcome.checks.append(check("Laplace fit, times faster than scikit-learn", theirs["best s"] / ours["best s"], least=None if run.quick else 10.0))
-        outcome.checks.append(check("Laplace fit, nats below scikit-learn's evidence", theirs["evidence"] - ours["evidence"], most=0.05))
+        outcome.checks.append(
+            check(
+                "Laplace fit, times faster than scikit-learn", theirs["best s"] / ours["best s"], least=None if run.quick else 10.0
+            )
+        )
+        outcome.checks.append(
+            check("Laplace fit, nats below scikit-learn's evidence", theirs["evidence"] - ours["evidence"], most=0.05)
+        )
 
 
 def ep(run: Any, outcome: Any, check: Callable) -> None:
@@ -46,12 +58,22 @@ def ep(run: Any, outcome: Any, check: Callable) -> None:
     for name, found in answers.items():
         seconds = [a["seconds"] for a in found]
         outcome.rows.append(
-            {"what": f"EP, n = {n}, d = 256", "library": name, "best s": min(seconds), "median s": median(seconds), "evidence": found[-1]["evidence"]}
+            {
+                "what": f"EP, n = {n}, d = 256",
+                "library": name,
+                "best s": min(seconds),
+                "median s": median(seconds),
+                "evidence": found[-1]["evidence"],
+            }
         )
     if len(answers) == 2:
         ours, theirs = outcome.rows[-2:]
-        outcome.checks.append(check("EP, times faster than GPy", theirs["best s"] / ours["best s"], least=None if run.quick else 3.0))
-        outcome.checks.append(check("EP, difference of the evidence from GPy's", abs(theirs["evidence"] - ours["evidence"]), most=1e-2))
+        outcome.checks.append(
+            check("EP, times faster than GPy", theirs["best s"] / ours["best s"], least=None if run.quick else 3.0)
+        )
+        outcome.checks.append(
+            check("EP, difference of the evidence from GPy's", abs(theirs["evidence"] - ours["evidence"]), most=1e-2)
+        )
 
 
 def softmax(run: Any, outcome: Any, check: Callable) -> None:
@@ -61,15 +83,31 @@ def softmax(run: Any, outcome: Any, check: Callable) -> None:
     for name, found in answers.items():
         seconds = [a["seconds"] for a in found]
         outcome.rows.append(
-            {"what": f"ten digits (8 x 8), n = {n}", "library": name, "best s": min(seconds), "median s": median(seconds), "evidence": found[-1]["evidence"]}
+            {
+                "what": f"ten digits (8 x 8), n = {n}",
+                "library": name,
+                "best s": min(seconds),
+                "median s": median(seconds),
+                "evidence": found[-1]["evidence"],
+            }
         )
-        outcome.notes.append(f"ten digits, {name}: accuracy {found[-1]['accuracy']:.4f}, log loss {found[-1]['log_loss']:.4f} on 797 others")
+        outcome.notes.append(
+            f"ten digits, {name}: accuracy {found[-1]['accuracy']:.4f}, log loss {found[-1]['log_loss']:.4f} on 797 others"
+        )
     ours = answers["mercer"]
     ratio = min(a["seconds"] for a in ours) / min(a["lapack"] for a in ours)
-    outcome.checks.append(check(f"softmax evidence, times its own potrf + potri ({ours[-1]['steps']} Newton steps)", ratio, most=None if run.quick else 1.5))
+    outcome.checks.append(
+        check(
+            f"softmax evidence, times its own potrf + potri ({ours[-1]['steps']} Newton steps)",
+            ratio,
+            most=None if run.quick else 1.5,
+        )
+    )
     whole = min(a["with_gradient"] for a in ours) / min(a["lapack"] for a in ours)
     outcome.checks.append(check("softmax evidence and gradient, the same", whole))
-    outcome.checks.append(check("softmax memory / (C n^2 doubles)", ours[-1]["bytes"] / (80.0 * n**2), most=None if run.quick else 4.0))
+    outcome.checks.append(
+        check("softmax memory / (C n^2 doubles)", ours[-1]["bytes"] / (80.0 * n**2), most=None if run.quick else 4.0)
+    )
 
 
 def turns(run: Any, task: str, peers: list[str], **request: Any) -> dict[str, list[dict]]:

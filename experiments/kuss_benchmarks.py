@@ -30,7 +30,9 @@ def run(out=None, names=tuple(PUBLISHED), folds: int = 10, seeds=(0,)) -> str:
         bits = dict(zip(("laplace", "ep"), PUBLISHED[name][3:5], strict=True))
         length = dict(zip(("laplace", "ep"), PUBLISHED[name][5:], strict=True))
         for method in ("laplace", "ep", "label"):
-            error, information, norm = map(np.array, zip(*(cross_validate(X, y, method, folds, seed) for seed in seeds), strict=True))
+            error, information, norm = map(
+                np.array, zip(*(cross_validate(X, y, method, folds, seed) for seed in seeds), strict=True)
+            )
             spread = np.concatenate(error).std() / np.sqrt(error.size)
             rows.append([
                 f"{name} ({len(y)} x {X.shape[1]})", {"label": "label regression", "laplace": "Laplace", "ep": "EP"}[method],
@@ -39,7 +41,9 @@ def run(out=None, names=tuple(PUBLISHED), folds: int = 10, seeds=(0,)) -> str:
             ])  # fmt: skip
             off = (100 * error.mean() - published[method]) / max(100 * spread, 1e-9)
             if abs(off) > 2:
-                notes.append(f"- {name}, {rows[-1][1]}: our error is {abs(off):.1f} standard errors {'above' if off > 0 else 'below'} the published one.")
+                notes.append(
+                    f"- {name}, {rows[-1][1]}: our error is {abs(off):.1f} standard errors {'above' if off > 0 else 'below'} the published one."
+                )
             print(rows[-1], flush=True)
     return "\n".join([
         "# Binary benchmarks", "",

@@ -25,7 +25,10 @@ def run(out=None, seed: int | None = None) -> str:
     X, y = draw_data(seed)
     surface = np.array([[evidence(X, y, np.exp(l), np.exp(2 * s)) for l in LOG_L] for s in LOG_N])
     found = optima(X, y)
-    rows = [[name, f"{f.model.gp.kernel.lengthscale:.3g}", f"{np.sqrt(f.model.likelihood.noise_variance):.3g}", f"{f.value:.3f}"] for name, f in found]
+    rows = [
+        [name, f"{f.model.gp.kernel.lengthscale:.3g}", f"{np.sqrt(f.model.likelihood.noise_variance):.3g}", f"{f.value:.3f}"]
+        for name, f in found
+    ]
     gap = found[0][1].value - found[1][1].value
     if out is not None:
         picture(X, y, surface, found, out)
@@ -52,7 +55,10 @@ def evidence(X, y, lengthscale, noise) -> float:
 def optima(X, y):
     """Local optima from a flexible and from a noisy start, the better first."""
     out = []
-    for name, (lengthscale, noise) in {"short length-scale, little noise": (0.8, 0.01), "long length-scale, much noise": (8.0, 0.6)}.items():
+    for name, (lengthscale, noise) in {
+        "short length-scale, little noise": (0.8, 0.01),
+        "long length-scale, much noise": (8.0, 0.6),
+    }.items():
         model = Model(GP(kernels.SE(lengthscale, fixed(1.0))), Gaussian(noise))
         out.append((name, climb(model, X, y)))
     return sorted(out, key=lambda pair: -pair[1].value)

@@ -17,7 +17,15 @@ def run(out=None) -> str:
     rows = []
     for name, post in posts.items():
         mean, std = post.mean_and_std(left, latent=True)
-        rows.append([name, f"{post.log_evidence:.3f}", f"{post.probability(left)[0]:.3f}", f"{mean[0]:.2f}", f"{mean[0] - 1.96 * std[0]:.2f}"])
+        rows.append(
+            [
+                name,
+                f"{post.log_evidence:.3f}",
+                f"{post.probability(left)[0]:.3f}",
+                f"{mean[0]:.2f}",
+                f"{mean[0] - 1.96 * std[0]:.2f}",
+            ]
+        )
     plane = datasets.toy_classification_2d(0)
     planes = {}
     for scale in (0.1, 0.2, 0.3):

@@ -35,11 +35,33 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
     for name, (l, s, evidence, errors) in published.items():
         post, seconds = data.posterior(rules[name], kernels.SE(np.exp(l), np.exp(2 * s)))
         e, bits, sure = data.scores(post)
-        at_published.append([f"{name} at ({l}, {s})", str(evidence), f"{post.log_evidence:.2f}", str(errors), str(e), f"{bits:.3f}", sure, f"{seconds:.2f}"])
+        at_published.append(
+            [
+                f"{name} at ({l}, {s})",
+                str(evidence),
+                f"{post.log_evidence:.2f}",
+                str(errors),
+                str(e),
+                f"{bits:.3f}",
+                sure,
+                f"{seconds:.2f}",
+            ]
+        )
     for theta in (1.0, 1.5, 2.0, 2.5):
         post, seconds = data.posterior(Laplace(), kernels.Linear(theta**-2))
         e, bits, sure = data.scores(post)
-        at_published.append([f"linear probit, theta = {theta}", "-105" if theta == 2.0 else "", f"{post.log_evidence:.2f}", "", str(e), f"{bits:.3f}", sure, f"{seconds:.2f}"])
+        at_published.append(
+            [
+                f"linear probit, theta = {theta}",
+                "-105" if theta == 2.0 else "",
+                f"{post.log_evidence:.2f}",
+                "",
+                str(e),
+                f"{bits:.3f}",
+                sure,
+                f"{seconds:.2f}",
+            ]
+        )
     base = metrics.information_baseline(data.ys > 0, data.y > 0)
     if out is not None:
         draw(found, out)
@@ -72,7 +94,9 @@ class Digits:
         began = time.perf_counter()
         result = rule.run(model, self.X, self.y, Dense(), workspace)
         seconds = time.perf_counter() - began
-        return Posterior(model, as_inputs(self.X), self.y, result.state, result.log_evidence, result.notes, None, result.status), seconds
+        return Posterior(
+            model, as_inputs(self.X), self.y, result.state, result.log_evidence, result.notes, None, result.status
+        ), seconds
 
     def scores(self, post):
         """Errors, bits, and how many of the errors were made with confidence."""
@@ -103,7 +127,13 @@ class Surface:
 
     def fewest(self):
         i, j = np.unravel_index(np.nanargmin(self.errors), self.errors.shape)
-        return [f"{self.log_l[j]:.4g}", f"{self.log_f[i]:.4g}", f"{self.evidence[i, j]:.4g}", f"{self.errors[i, j]:g}", f"{self.bits[i, j]:.4g}"]
+        return [
+            f"{self.log_l[j]:.4g}",
+            f"{self.log_f[i]:.4g}",
+            f"{self.evidence[i, j]:.4g}",
+            f"{self.errors[i, j]:g}",
+            f"{self.bits[i, j]:.4g}",
+        ]
 
 
 def draw(found: dict[str, Surface], out) -> None:

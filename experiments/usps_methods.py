@@ -29,7 +29,14 @@ def run(out=None) -> str:
         rows.append([name, published.get(name, ("", ""))[0], str(errors), published.get(name, ("", ""))[1], f"{bits:.3f}", *at])
     if out is not None:
         draw(curves, out)
-    header = ["method", "errors published", "errors of 773", "bits published", "bits", *(f"error % refusing {100 * r:g} %" for r in REFUSED)]
+    header = [
+        "method",
+        "errors published",
+        "errors of 773",
+        "bits published",
+        "bits",
+        *(f"error % refusing {100 * r:g} %" for r in REFUSED),
+    ]
     return "\n".join([
         "# USPS 3 against 5: the methods side by side", "",
         table(header, rows), "",
@@ -106,5 +113,3 @@ def draw(curves, out) -> None:
     legend(axes[0], 3)
     figure.savefig(out / "usps_methods.png", dpi=110)
     plt.close(figure)
-
-

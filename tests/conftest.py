@@ -49,14 +49,17 @@ def data_dir() -> Path:
 
 # cases and tests of the conformance suites of likelihoods and rules that only compile more of the same
 _SLOW_CASES = (
-    "wrong labels", "exposure", "cauchy", "epsilon-insensitive", "ordinal", "custom", "mixture", "laplace-ep", "laplace-kl", "a kernel each",
+    "wrong labels", "exposure", "cauchy", "epsilon-insensitive", "ordinal", "custom", "mixture", "laplace-ep", "laplace-kl",
+    "a kernel each",
 )  # fmt: skip
 _SLOW_TESTS = ("test_jit_and_vmap", "test_gross_outliers", "test_a_vague_basis_is_the_limit", "test_warm_starts_and_the_same_bits")
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        room = item.nodeid.startswith(("tests/likelihoods/test_conformance", "tests/inference/test_conformance", "tests/inference/test_robust"))
+        room = item.nodeid.startswith(
+            ("tests/likelihoods/test_conformance", "tests/inference/test_conformance", "tests/inference/test_robust")
+        )
         if not room:
             continue
         case = item.callspec.id if hasattr(item, "callspec") else ""

@@ -181,7 +181,8 @@ def digits(n: int) -> dict:
     right = p[np.arange(len(p)), y[1000:]]
     return {
         "seconds": timer.seconds, "with_gradient": both.seconds, "lapack": bare.seconds, "steps": steps, "bytes": bytes_used,
-        "evidence": post.log_evidence, "accuracy": float(np.mean(p.argmax(1) == y[1000:])), "log_loss": float(-np.mean(np.log(right))),
+        "evidence": post.log_evidence, "accuracy": float(np.mean(p.argmax(1) == y[1000:])),
+        "log_loss": float(-np.mean(np.log(right))),
     }  # fmt: skip
 
 

@@ -80,7 +80,8 @@ class Model(Parametrised):
         latents = self.likelihood.latents
         if isinstance(self.gp, tuple) and len(gps) != latents:
             raise ValueError(
-                f"{type(self.likelihood).__name__} has {latents} latent function{'s' * (latents > 1)}, but {len(gps)} GPs were given."
+                f"{type(self.likelihood).__name__} has {latents} latent function{'s' * (latents > 1)}, but {len(gps)} GPs were "
+                "given."
             )
         if latents > 1 and any(gp.basis is not None for gp in gps):
             raise ValueError("basis functions go with one latent function; with several, add a linear kernel instead.")

@@ -1,7 +1,7 @@
 """What conditioning returns: immutable, factored once; everything else is a view.
 
-Latent and observed are never confused: `latent=True` speaks of f, the default of y (noise included). For two classes the mean of y is
-the probability of class 1; for C classes it is (m, C).
+Latent and observed are never confused: `latent=True` speaks of f, the default of y (noise included). For two classes the mean of
+y is the probability of class 1; for C classes it is (m, C).
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ def test_sarcos(data_dir):
 def test_usps_threes_and_fives(data_dir):
     """A.P6, A.P7: Laplace -99 and EP -90 with 21 errors, linear probit -105 (theta dividing), on the book's own split."""
     from experiments.usps_binary import Digits
+
     from mercer.inference import EP, Laplace
 
     data = Digits()

@@ -65,7 +65,7 @@ def test_exchangeable_probit(a, b, m, exact):
 
 
 def test_weights_are_unbiased_however_short_the_schedule():
-    """One datum, prior N(0, 25), probit: E[w] = 1/2 even with five temperatures; weights that use f_t instead are biased upwards."""
+    """One datum, prior N(0, 25), probit: E[w] = 1/2 even with five temperatures; weights that use f_t instead are too large."""
     model = mc.Model(mc.GP(k.SE(1.0, 25.0)), mc.likelihoods.Bernoulli())
     path = fixed_path(model.likelihood, np.ones(1), whiten(model, np.zeros((1, 1))), None)
     rng = np.random.default_rng(0)

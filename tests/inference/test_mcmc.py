@@ -286,8 +286,8 @@ def test_simulation_based_calibration():
         start = np.zeros((2, target.size))
         start[:, -1] = rng.normal(0.0, 0.5, 2)
         chains = sample(
-            target.log_density, start, sampler=HMC(10, longest=1.6), draws=25, tune=125, thin=4, chains=2, data=target.data, seed=seed,
-            progress=False,
+            target.log_density, start, sampler=HMC(10, longest=1.6), draws=25, tune=125, thin=4, chains=2, data=target.data,
+            seed=seed, progress=False,
         )  # fmt: skip
         ranks.append([np.mean(chains.draws[..., -1] < np.log(l)), np.mean(chains.draws[..., 0] < f[0])])
     ranks = np.array(ranks)

@@ -24,8 +24,8 @@ def data(n=7):
 
 
 PRIORS = [
-    hp.Normal(0.3, 2.0), hp.LogNormal(0.1, 0.7), hp.Gamma(2.0, 3.0), hp.InverseGamma(3.0, 2.0), hp.Exponential(2.0), hp.HalfNormal(1.5),
-    hp.Beta(2.0, 3.0), hp.Uniform(0.0, 2.0), hp.Each((hp.LogNormal(), hp.Gamma())),
+    hp.Normal(0.3, 2.0), hp.LogNormal(0.1, 0.7), hp.Gamma(2.0, 3.0), hp.InverseGamma(3.0, 2.0), hp.Exponential(2.0),
+    hp.HalfNormal(1.5), hp.Beta(2.0, 3.0), hp.Uniform(0.0, 2.0), hp.Each((hp.LogNormal(), hp.Gamma())),
 ]  # fmt: skip
 
 

@@ -25,4 +25,6 @@ def test_gaussian_is_its_own_best():
     fits = gaussian_fits(lambda x: -0.5 * (x - 1) ** 2 / 0.3, -6, 8)
     assert fits.moments == pytest.approx((1.0, 0.3), rel=1e-6)
     assert len(fits.reverse) == 1 and fits.reverse[0][:2] == pytest.approx((1.0, 0.3), rel=1e-3)
-    assert fits.reverse[0][2] == pytest.approx(0.0, abs=1e-8) and float(fits.forward_divergence(1.0, 0.3)) == pytest.approx(0.0, abs=1e-8)
+    assert fits.reverse[0][2] == pytest.approx(0.0, abs=1e-8) and float(fits.forward_divergence(1.0, 0.3)) == pytest.approx(
+        0.0, abs=1e-8
+    )

@@ -84,7 +84,8 @@ class AbstractEstimator(BaseEstimator):
         """The posterior, which must be one Gaussian process for this."""
         if not isinstance(posterior, Posterior):
             raise ValueError(
-                f"{what} need one posterior at learned hyperparameters; this model averages over many (inference={self.inference!r})."
+                f"{what} need one posterior at learned hyperparameters; this model averages over many "
+                f"(inference={self.inference!r})."
             )
         return posterior
 

@@ -196,8 +196,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self.model_ = fits[0].model if one else [f.model for f in fits]
         kernels = [kernel for f in fits for kernel in f.model.kernels]
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
-        evidences = [evidence_of(f.posterior) for f in fits]
-        self.log_marginal_likelihood_ = None if None in evidences else sum(evidences)
+        evidences = [e for f in fits if (e := evidence_of(f.posterior)) is not None]
+        self.log_marginal_likelihood_ = float(sum(evidences)) if len(evidences) == len(fits) else None
         self.relevance_ = _average([relevance(kernel, self._data[0]) for kernel in kernels])
         if not one:
             names: list[Any] = self.classes_.tolist()

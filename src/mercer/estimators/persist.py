@@ -59,8 +59,8 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     X, fits = inputs.values, estimator._fits
     if not all(isinstance(found.posterior, Posterior) for found in fits):
         raise SerialiseError(
-            f"a model that averages over hyperparameters (inference={estimator.inference!r}) is not saved yet: save one fitted with "
-            "another inference, or keep its posterior_ in memory (it pickles)."
+            f"a model that averages over hyperparameters (inference={estimator.inference!r}) is not saved yet: save one fitted "
+            "with another inference, or keep its posterior_ in memory (it pickles)."
         )
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
     data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}

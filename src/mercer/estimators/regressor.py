@@ -43,8 +43,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     solver : str, instance or None
         How the algebra is done (default "dense").
     inference : str, instance or None
-        How the posterior is found (default "exact"). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid"
-        integrate over a few settings around the best: predictions then include their uncertainty.
+        How the posterior is found (default "exact"). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and
+        "grid" integrate over a few settings around the best: predictions then include their uncertainty.
     restarts : int
         Random starts besides the given and the data-driven one.
     random_state : int, RandomState or None

@@ -27,8 +27,9 @@ class Estimate(float):
     """A log evidence with what is known of its error. It is a float: the forward estimate.
 
     standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error
-    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the trapezoidal
-    rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at each.
+    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the
+    trapezoidal rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at
+    each.
     """
 
     standard_error: float = float("nan")

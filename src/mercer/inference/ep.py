@@ -1,8 +1,8 @@
 """Expectation propagation: each site makes the approximate marginal match the moments of cavity times likelihood.
 
-With log Z(mu) = log of the integral of p(y|f) N(f | mu, v) over the cavity, d = dlogZ/dmu and D = -d2logZ/dmu2, the site centred at the
-cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59 without a division by anything small). The evidence (3.65) is
-the log normaliser of the sites plus the log of their scales, which stays finite as a precision tends to zero (3.73-3.75).
+With log Z(mu) = log of the integral of p(y|f) N(f | mu, v) over the cavity, d = dlogZ/dmu and D = -d2logZ/dmu2, the site centred
+at the cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59 without a division by anything small). The evidence
+(3.65) is the log normaliser of the sites plus the log of their scales, which stays finite as a precision tends to zero (3.73-3.75).
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class EP(AbstractInference):
                 schedule = "parallel, then sequential"
                 again = problem.sequential(end.state.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
                 notes.append(
-                    f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited one "
-                    f"after the other: {'converged' if again.converged else 'not converged'} after {again.sweeps - end.sweeps} more"
+                    f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited "
+                    f"one after the other: {'converged' if again.converged else 'not converged'} after "
+                    f"{again.sweeps - end.sweeps} more"
                 )
                 end = again
         else:
@@ -162,8 +163,9 @@ class _Problem:
         """One site after the other, with a rank-one update of the covariance each; factored afresh after every sweep."""
         n = self.y.shape[0]
         state, evidence, change, sweep = self.factor(sites), -np.inf, np.inf, 0
-        for sweep in range(1, max_sweeps + 1):
+        for sweep in range(1, max_sweeps + 1):  # noqa: B007
             mean, A = state.predict(self.X, full=True)
+            assert A is not None
             mean, W = mean[:, 0].copy(), state.sites.precision[:, 0].copy()
             gamma = state.alpha + 0.0  # slope of each site at the current mean
             c0, W0, g0 = mean.copy(), W.copy(), gamma.copy()

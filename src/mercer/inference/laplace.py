@@ -1,8 +1,8 @@
 """Laplace's approximation: sites are the second-order expansion of the log likelihood at the mode of the posterior.
 
-Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for several latent functions by Algorithm 3.3: a site centred at
-the current f has slope g = grad log p and precision W = -Hessian, so the mean of the State is the full Newton step. Steps are taken
-along a = K^-1 (f - m), which is linear in f, and shortened until the posterior density rises.
+Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for several latent functions by Algorithm 3.3: a site
+centred at the current f has slope g = grad log p and precision W = -Hessian, so the mean of the State is the full Newton step.
+Steps are taken along a = K^-1 (f - m), which is linear in f, and shortened until the posterior density rises.
 """
 
 from __future__ import annotations
@@ -36,9 +36,13 @@ class Laplace(AbstractInference):
         self.check(solver)
         likelihood = model.likelihood
         if not likelihood.smooth:
-            raise SolverError(f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use inference='ep'.")
+            raise SolverError(
+                f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use inference='ep'."
+            )
         if likelihood.latents > 1 and "blocks" not in solver.offers:
-            raise SolverError(f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: use 'dense'.")
+            raise SolverError(
+                f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: use 'dense'."
+            )
         workspace = begin(model, X, solver, workspace)
         search = _Newton(model, X, y, solver, workspace)
         warm = workspace.memory.get("laplace")

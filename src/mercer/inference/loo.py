@@ -33,7 +33,8 @@ def leave_one_out(state: AbstractState, y: np.ndarray, likelihood) -> LeaveOneOu
     if not isinstance(likelihood, Gaussian):
         c = cavity(state)
         m, v = (c.mean, c.variance) if likelihood.latents > 1 else (c.mean[:, 0], c.variance[:, 0])
-        return LeaveOneOut(*likelihood.predict(m, v), likelihood.log_density(y, m, v))
+        mean, variance = likelihood.predict(m, v)
+        return LeaveOneOut(mean, variance, likelihood.log_density(y, m, v))
     alpha, kappa = (np.asarray(x)[:, 0] for x in state.dual())
     residual, variance = alpha / kappa, 1.0 / kappa
     log_density = -0.5 * (np.log(variance) + residual**2 / variance + _LOG_2PI)

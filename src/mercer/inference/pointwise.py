@@ -1,4 +1,5 @@
-"""What the rules ask of a likelihood, for all data at once. Compiled once for each kind of likelihood, whatever n is: rows are padded.
+"""What the rules ask of a likelihood, for all data at once. Compiled once for each kind of likelihood, whatever n is: rows are
+padded.
 
 Arrays are (n, L) outside; a likelihood of one latent function sees (n,).
 """
@@ -128,8 +129,11 @@ def _padding(likelihood, n: int) -> int:
     return size - n
 
 
-def _pad(a: np.ndarray, pad: int, mode: str) -> np.ndarray:
-    return np.pad(a, [(0, pad)] + [(0, 0)] * (a.ndim - 1), mode=mode) if pad else a
+def _pad(a: np.ndarray, pad: int, repeat: bool) -> np.ndarray:
+    """`pad` more rows: the last one again, or zeros."""
+    if not pad:
+        return a
+    return np.concatenate([a, np.repeat(a[-1:], pad, 0) if repeat else np.zeros((pad, *a.shape[1:]))])
 
 
 @functools.lru_cache(maxsize=256)
@@ -141,7 +145,7 @@ def _rowwise(function, likelihood, *arrays) -> Any:
     n = arrays[0].shape[0]
     pad = _padding(likelihood, n)
     leaves, treedef = jax.tree.flatten(strip(likelihood))
-    out = _compiled(function, treedef)(leaves, *(_pad(np.asarray(a, float), pad, "edge") for a in arrays))
+    out = _compiled(function, treedef)(leaves, *(_pad(np.asarray(a, float), pad, True) for a in arrays))
     return jax.tree.map(lambda a: np.array(np.asarray(a)[:n]), out)
 
 
@@ -161,7 +165,7 @@ def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndar
     if function in (_sum_partition, _sum_expectation):
         arrays = (*arrays, np.ones(n))
     data = 2 if function is _pull_slopes else 3
-    padded = [_pad(np.asarray(a, float), pad, "edge" if i < data else "constant") for i, a in enumerate(arrays)]
+    padded = [_pad(np.asarray(a, float), pad, i < data) for i, a in enumerate(arrays)]
     bare = strip(likelihood)
     leaves, treedef = jax.tree.flatten(bare)
     by_leaf, by_first = _differentiated(function, treedef)(leaves, *padded)

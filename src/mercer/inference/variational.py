@@ -1,8 +1,8 @@
 """Variational Gaussian approximations: lower bounds on the log evidence that are maximised over the sites.
 
 `KL` maximises E_q[log p(y|f)] - KL(q || prior) over all Gaussians q (Kuss 6.13). The best q has sites of slope E[grad log p] and
-precision -E[Hessian] at its own mean; moving towards them is a natural-gradient step. `LocalBound` replaces the logistic function by
-the largest Gaussian below it that touches at +-xi (Gibbs and MacKay; Jaakkola and Jordan), and maximises over xi.
+precision -E[Hessian] at its own mean; moving towards them is a natural-gradient step. `LocalBound` replaces the logistic function
+by the largest Gaussian below it that touches at +-xi (Gibbs and MacKay; Jaakkola and Jordan), and maximises over xi.
 Both are stationary in their sites, so derivatives of hyperparameters hold them fixed.
 """
 
@@ -49,7 +49,7 @@ class KL(AbstractInference):
         bound, g, W = _bound(model, y, state)
         memory = Anderson()
         change, iteration = np.inf, 0
-        for iteration in range(1, self.max_iter + 1):
+        for iteration in range(1, self.max_iter + 1):  # noqa: B007
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             dW, dg = W - old_W, g - old_g
@@ -112,12 +112,14 @@ class LocalBound(AbstractInference):
         self.check(solver)
         likelihood = model.likelihood
         if not (isinstance(likelihood, Bernoulli) and likelihood.link == "logit" and likelihood.log_concave):
-            raise SolverError("LocalBound is a bound on the logistic function: it needs Bernoulli(link='logit') without flipped labels.")
+            raise SolverError(
+                "LocalBound is a bound on the logistic function: it needs Bernoulli(link='logit') without flipped labels."
+            )
         workspace = begin(model, X, solver, workspace)
         zero = np.zeros((y.shape[0], 1))
         xi = workspace.memory.get("local-bound", np.ones_like(zero))
         bound, gain, iteration = -np.inf, np.inf, 0
-        for iteration in range(1, self.max_iter + 1):
+        for iteration in range(1, self.max_iter + 1):  # noqa: B007
             weight, constant = (np.asarray(x) for x in likelihood.local_bound(xi))
             state = solver.factor(model.priors, X, Sites(zero, 2.0 * weight, 0.5 * y[:, None]), workspace)
             new = state.log_normaliser + float(np.sum(constant))

@@ -19,8 +19,9 @@ from mercer.inputs import as_inputs
 from mercer.likelihoods import Gaussian
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
-"""Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of their standard deviation;
-latent means in posterior standard deviations, and the relative error of those. All but the first at all but one in twenty inputs."""
+"""Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of their standard
+deviation; latent means in posterior standard deviations, and the relative error of those. All but the first at all but one in
+twenty inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,11 @@ class Verdict:
             return f"No verdict: {self.sure} Raise budget= and ask again."
         good = [m.name for m in self.methods if m.trusted]
         bad = [m for m in self.methods if m.trusted is False]
-        parts = [f"Use {self.recommended}." if self.recommended else "None of the deterministic rules is close enough here: use inference.MCMC."]
+        parts = [
+            f"Use {self.recommended}."
+            if self.recommended
+            else "None of the deterministic rules is close enough here: use inference.MCMC."
+        ]
         if good:
             parts.append(f"{_listed(good)} {'is' if len(good) == 1 else 'are'} close to the sampled reference on these data.")
         parts += [f"{m.name} is not: {m.why}." for m in bad]
@@ -107,9 +112,9 @@ class Verdict:
 def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progress: bool | None = None) -> Verdict:
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 
-    model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was fitted on). Xs: inputs
-    at which predictions are compared (default: the data and points between them). budget: about how long this may take, as seconds,
-    "60s" or "5min"; what did not fit is said.
+    model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was fitted on). Xs:
+    inputs at which predictions are compared (default: the data and points between them). budget: about how long this may take, as
+    seconds, "60s" or "5min"; what did not fit is said.
 
     >>> verdict = assess(clf, X, y, budget="60s")
     >>> print(verdict); verdict["EP"].prediction_error
@@ -139,8 +144,8 @@ def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progr
     truth, noise = reference.views(Xs, classes)
     methods = tuple(_judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items())
     trusted = [m for m in methods if m.trusted]  # in the order of their cost
-    best = min((m.prediction_error for m in trusted), default=0.0)
-    recommended = next((m.name for m in trusted if m.prediction_error <= best + noise), None)
+    best = min((m.prediction_error or 0.0 for m in trusted), default=0.0)
+    recommended = next((m.name for m in trusted if (m.prediction_error or 0.0) <= best + noise), None)
     evidence = reference.evidence
     return Verdict(
         methods, recommended, reference.confidence(noise), reference.described(), reference.ok,
@@ -189,7 +194,9 @@ class _Reference:
         best, steps, spent = None, 500, 0.0
         while True:
             start = time.perf_counter()
-            best = log_evidence(self.model, self.X, self.y, inference=AIS(steps=steps, runs=4, seed=self.seed, progress=self.progress))
+            best = log_evidence(
+                self.model, self.X, self.y, inference=AIS(steps=steps, runs=4, seed=self.seed, progress=self.progress)
+            )
             took = time.perf_counter() - start
             spent += took
             good = best.standard_error < 0.25
@@ -199,7 +206,10 @@ class _Reference:
         self.evidence, self.steps = best, steps
         if not best.standard_error < 1.0:
             self.evidence = None
-            self.left_out.append(f"the evidence: {steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget allowed no more")
+            self.left_out.append(
+                f"the evidence: {steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget "
+                "allowed no more"
+            )
 
     @property
     def ok(self) -> bool:
@@ -222,7 +232,8 @@ class _Reference:
         if self.problems:
             return f"The reference itself cannot be trusted: {'; '.join(self.problems)}."
         d = self.posterior.diagnostics
-        text = f"The reference is good to about {noise:.3f} (R-hat {d.worst_r_hat:.3f}, at least {d.least_ess:.0f} effective draws, no divergences)"
+        checks = f"R-hat {d.worst_r_hat:.3f}, at least {d.least_ess:.0f} effective draws, no divergences"
+        text = f"The reference is good to about {noise:.3f} ({checks})"
         if self.evidence is None:
             return text + "; the evidence was not judged."
         return text + f", its evidence to {self.evidence.standard_error:.2f} nats."
@@ -269,7 +280,10 @@ def _judge(name, post, took, Xs, classes, truth, noise, reference: _Reference) -
         why.append(f"its evidence is {abs(evidence_error):.1f} nats too {side}")
     limit = LIMITS["probability" if classes else "prediction"]
     if prediction_error > limit + 2.0 * noise:
-        why.append(f"its {'probabilities are' if classes else 'predictions are'} off by {prediction_error:.2f}" + ("" if classes else " standard deviations"))
+        why.append(
+            f"its {'probabilities are' if classes else 'predictions are'} off by {prediction_error:.2f}"
+            + ("" if classes else " standard deviations")
+        )
     if mean_error > LIMITS["mean"] + 4.0 * noise:
         why.append(f"its latent means are off by {mean_error:.1f} standard deviations")
     if scale_error > LIMITS["scale"] + 4.0 * noise:
@@ -277,7 +291,16 @@ def _judge(name, post, took, Xs, classes, truth, noise, reference: _Reference) -
     if not post.status.converged:
         why.append("it did not converge")
     return Method(
-        name, float(post.log_evidence), took, evidence_error, mean_error, scale_error, prediction_error, not why, " and ".join(why), predictions
+        name,
+        float(post.log_evidence),
+        took,
+        evidence_error,
+        mean_error,
+        scale_error,
+        prediction_error,
+        not why,
+        " and ".join(why),
+        predictions,
     )
 
 

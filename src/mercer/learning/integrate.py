@@ -25,7 +25,9 @@ RADIUS = 1.1  # of the design, in units of sqrt(p): a little beyond the shell wh
 WIDEST = 3.0  # no direction reaches further than this many units of a log parameter for one posterior standard deviation
 
 
-def integrate(fit: Any, *, how: str = "ccd", inference=None, solver=None, spacing: float = 1.0, reach: float = 2.0) -> AveragedPosterior:
+def integrate(
+    fit: Any, *, how: str = "ccd", inference=None, solver=None, spacing: float = 1.0, reach: float = 2.0
+) -> AveragedPosterior:
     """The posterior with the free hyperparameters of a fit integrated out, by `how` = "ccd" or "grid".
 
     fit: what `mercer.fit` returned. Parameters without a prior are taken as uniform in their logarithm near the mode. The grid has

@@ -1,7 +1,8 @@
 """Annealing: Hamiltonian moves through likelihood^tau times prior, as tau goes through a ladder of temperatures.
 
-The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature L'W L of the likelihood
-is diagonal: at temperature tau the variances are then close to 1 / (1 + tau curvature), and each coordinate gets its own step.
+The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature L'W L of the
+likelihood is diagonal: at temperature tau the variances are then close to 1 / (1 + tau curvature), and each coordinate gets its
+own step.
 """
 
 from __future__ import annotations

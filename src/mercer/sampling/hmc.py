@@ -35,7 +35,8 @@ class HMC(AbstractStep):
     """Hybrid Monte Carlo: `leapfrogs` steps of a size that is jittered by a factor in 1 +- jitter, then accept or reject.
 
     longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no limit); after
-    half an oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted as a divergence.
+    half an oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted
+    as a divergence.
     """
 
     leapfrogs: int = 8

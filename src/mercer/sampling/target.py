@@ -1,8 +1,8 @@
 """The log densities that chains run on: latent values at fixed hyperparameters, hyperparameters alone, and both together.
 
 Latent values are whitened twice. With K = L L' a prior draw is f = m + L u, u ~ N(0, I). With Gaussian sites (of Laplace, EP, or
-the data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v and v is close to N(0, I): chains need few
-steps. What is left of the density is the ratio of likelihood and sites, hence one product C v with C = L T, and the likelihood.
+the data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v and v is close to N(0, I): chains need
+few steps. What is left of the density is the ratio of likelihood and sites, hence one product C v with C = L T, and the likelihood.
 """
 
 from __future__ import annotations

@@ -152,7 +152,6 @@ class BasisState(AbstractState):
             out.prior.mean = out.prior.mean.terms[0]
         return out
 
-
     def _pull_mean(self, log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume):
         W = np.asarray(self.sites.precision, float)
         u = np.asarray(mean_bar, float).reshape(W.shape)

@@ -27,7 +27,7 @@ class CoupledState(AbstractState):
     """L latent functions, independent a priori. Arrays are (n, L); for L = 1 `alpha` is (n,) as everywhere."""
 
     def __init__(self, solver: AbstractSolver, prior, X: np.ndarray, sites: Sites, workspace=None):
-        n, L = sites.centre.shape
+        L = sites.centre.shape[1]
         priors = prior if isinstance(prior, tuple) else (prior,) * L
         if len(priors) != L:
             raise SolverError(f"there are {len(priors)} priors but the sites have {L} latent functions.")
@@ -52,9 +52,7 @@ class CoupledState(AbstractState):
         r = self._apply(delta - Kg)
         self._alpha = g + r
         self.alpha = self._alpha[:, 0] if L == 1 else self._alpha
-        self.log_normaliser = float(
-            -0.5 * logdet - 0.5 * np.sum((delta - Kg) * r) - np.sum(g * delta) + 0.5 * np.sum(g * Kg)
-        )
+        self.log_normaliser = float(-0.5 * logdet - 0.5 * np.sum((delta - Kg) * r) - np.sum(g * delta) + 0.5 * np.sum(g * Kg))
 
     def _downdate(self) -> tuple[list[np.ndarray], np.ndarray]:
         """G_l = N_l P_l (n, q) for every latent function, and M (q, q)."""
@@ -187,7 +185,9 @@ class CoupledState(AbstractState):
         inputs=False, consume=False,
     ):  # fmt: skip
         if var_bar is not None or kappa_bar is not None or inputs:
-            raise SolverError("with coupled or negative sites, derivatives are available of the log normaliser, mean, alpha and apply.")
+            raise SolverError(
+                "with coupled or negative sites, derivatives are available of the log normaliser, mean, alpha and apply."
+            )
         n, L, ln = self.X.shape[0], self.L, float(log_normaliser_bar)
         residual = np.asarray(self.sites.centre) - self.mean()
         m_bar, c_bar, g_bar = (np.zeros((n, L)) for _ in range(3))
@@ -277,6 +277,10 @@ class CoupledWorkspace(AbstractWorkspace):
             first = next(i for i in range(j + 1) if prior[i] is prior[j])
             child.hold(prior[j]) if first == j else child.share(self.children[first])
 
+    def share(self, other):
+        for mine, theirs in zip(self.children, other.children, strict=True):
+            mine.share(theirs)
+
 
 def _zero(kernel):
     import jax
@@ -287,7 +291,7 @@ def _zero(kernel):
 def _split(sites: Sites) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """D (n, L) >= 0, and the columns of P: the datum each belongs to (q,) and its entries for every latent function (L, q)."""
     W = np.asarray(sites.precision, float)
-    n, L = W.shape
+    L = W.shape[1]
     rows, columns = [], []
     if sites.coupling is not None:
         P = np.asarray(sites.coupling, float)

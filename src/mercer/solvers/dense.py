@@ -74,7 +74,6 @@ class Workspace(AbstractWorkspace):
             self._buffer = np.empty((n, n))
         return self._buffer
 
-
     def hold(self, prior):
         if self.gram is None:
             self.gram = np.empty((self.X.shape[0],) * 2)

@@ -82,7 +82,9 @@ def check_sites(sites: Sites, who: str) -> None:
     if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
         raise SolverError("the sites are not finite.")
     if is_coupled(sites):
-        raise SolverError(f"{who} needs sites of one latent function with non-negative precision; Dense(backend='lapack') takes all.")
+        raise SolverError(
+            f"{who} needs sites of one latent function with non-negative precision; Dense(backend='lapack') takes all."
+        )
 
 
 def is_coupled(sites: Sites) -> bool:
@@ -118,6 +120,10 @@ class AbstractWorkspace(abc.ABC):
     @abc.abstractmethod
     def hold(self, prior: Any) -> None:
         """The prior will stay the same until the next call: what depends on it alone is computed once."""
+
+    @abc.abstractmethod
+    def share(self, other: Any) -> None:
+        """Use what another workspace of the same solver holds."""
 
 
 class AbstractState(abc.ABC):

@@ -14,8 +14,8 @@ import numpy as np
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
-from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
+from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError, is_coupled
 
 

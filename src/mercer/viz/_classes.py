@@ -75,7 +75,9 @@ def verdict(found: Any, ax: Any = None) -> Any:
     return ax
 
 
-def surface(x: Any, y: Any, values: Any, ax: Any = None, xlabel: str = "", ylabel: str = "", levels: Any = 12, mark: Any = None) -> Any:
+def surface(
+    x: Any, y: Any, values: Any, ax: Any = None, xlabel: str = "", ylabel: str = "", levels: Any = 12, mark: Any = None
+) -> Any:
     """Contours of `values` (len(y), len(x)), labelled; `mark` = (x, y) is a point to show, as a cross."""
     ax = frame(ax, xlabel, ylabel, (4.4, 3.8))
     filled = ax.contourf(x, y, values, levels=levels, cmap="viridis", extend="both")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -232,9 +232,9 @@ class DrawsPosterior:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    _values: Any = Posterior._values
-    _gaussian: Any = Posterior._gaussian
-    _likelihood: Any = Posterior._likelihood
+    _values: ClassVar[Any] = Posterior._values
+    _gaussian: ClassVar[Any] = Posterior._gaussian
+    _likelihood: ClassVar[Any] = Posterior._likelihood
 
     def _predict(self, Xs, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
         self._likelihood(noise_variance)

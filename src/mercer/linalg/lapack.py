@@ -129,12 +129,14 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     return B
 
 
-def symmetrise(M: np.ndarray, block: int = 512) -> np.ndarray:
-    """Copy the upper triangle to the lower, in place."""
+def symmetrise(M: np.ndarray, block: int = 128) -> np.ndarray:
+    """Copy the upper triangle to the lower, in place, by blocks that fit the cache."""
     n = M.shape[0]
     for i in range(0, n, block):
         rows = slice(i, min(i + block, n))
         D = M[rows, rows]
-        D[:] = np.triu(D) + np.triu(D, 1).T
-        M[rows.stop :, rows] = M[rows, rows.stop :].T
+        np.copyto(D, D.T.copy(), where=np.tri(D.shape[0], k=-1, dtype=bool))
+        for j in range(rows.stop, n, block):
+            columns = slice(j, min(j + block, n))
+            M[columns, rows] = M[rows, columns].T
     return M

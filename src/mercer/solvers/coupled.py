@@ -57,16 +57,22 @@ class CoupledState(AbstractState):
     def _downdate(self) -> tuple[list[np.ndarray], np.ndarray]:
         """G_l = N_l P_l (n, q) for every latent function, and M (q, q)."""
         rows, q = self.rows, self.rows.shape[0]
-        same = rows[:, None] == rows[None, :]
         M, G = np.eye(q), []
+        one_each = q == self.X.shape[0] and (rows == np.arange(q)).all()  # a column for every datum, as in softmax
         for part, P, D in zip(self.parts, self.P, self.D.T, strict=True):
             if (D[rows] > 0).all() and q > 0:  # N P = R P / D, and P'A P = P'P / D - (P / D)' R (P / D)
                 scale = P / D[rows]
-                R = part.resolvent()
-                g = R if q == R.shape[0] and (rows == np.arange(q)).all() else R[:, rows]
-                g *= scale
-                M += scale[:, None] * g[rows]
-                M -= np.where(same, P[:, None] * scale, 0.0)
+                R = part.resolvent(reuse=True)
+                g = R if one_each else R[:, rows]
+                if (scale != 1.0).any():
+                    g *= scale
+                    M += scale[:, None] * (g if one_each else g[rows])
+                else:
+                    M += g if one_each else g[rows]
+                if one_each:
+                    np.einsum("ii->i", M)[:] -= P * scale
+                else:
+                    M -= np.where(rows[:, None] == rows[None, :], P[:, None] * scale, 0.0)
             else:
                 columns = self._columns(P)
                 g = columns - part.apply(part.times_K(columns))

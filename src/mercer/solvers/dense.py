@@ -67,12 +67,19 @@ class Workspace(AbstractWorkspace):
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
         self._buffer: np.ndarray | None = None
+        self._scratch: np.ndarray | None = None
 
     def buffer(self) -> np.ndarray:
         if self._buffer is None:
             n = self.X.shape[0]
             self._buffer = np.empty((n, n))
         return self._buffer
+
+    def scratch(self) -> np.ndarray:
+        """A second buffer."""
+        if self._scratch is None:
+            self._scratch = np.empty((self.X.shape[0],) * 2)
+        return self._scratch
 
     def hold(self, prior):
         if self.gram is None:
@@ -97,11 +104,12 @@ class DenseState(AbstractHostState):
         self.panels, self.encoded = workspace.panels, workspace.encoded
         self.gram = workspace.gram if workspace.held is prior.kernel else None
         self.transient = not own
+        self.scratch = None if own else workspace.scratch
         self.root = np.sqrt(self.precision)
         self.U: np.ndarray | None = np.empty((X.shape[0],) * 2) if own else workspace.buffer()
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
-        self._solve_sites(2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))))
+        self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
 
     def _fill(self, buffer: np.ndarray) -> None:
         if self.gram is None:
@@ -239,10 +247,11 @@ class DenseState(AbstractHostState):
         tiles.rectangle(self.kernel, self.panels, self.panels, K)
         return np.eye(R.shape[0]) - R @ K
 
-    def resolvent(self):
+    def resolvent(self, reuse=False):
         inverse, self._inverse = self._inverse, None
         if inverse is None:
-            inverse = self._factor().copy()
+            inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self._factor())
+            np.copyto(inverse, self._factor())
             lapack.potri(inverse)
         self._kappa = self.precision * np.einsum("ii->i", inverse)
         inverse *= self.root

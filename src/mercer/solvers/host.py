@@ -31,19 +31,25 @@ class AbstractHostState(AbstractState):
         self.slope = None if sites.slope is None else sites.slope[:, 0]
         self.m = np.asarray(prior.mean.value(X), float)
 
-    def _solve_sites(self, logdet: float) -> None:
-        """alpha and the log normaliser, given `apply` and `times_K`."""
-        self.logdet = logdet
+    @functools.cached_property
+    def _solved(self) -> tuple[np.ndarray, float]:
+        """alpha and the log normaliser."""
         delta = self.centre - self.m
         g = self.slope
         if g is None:
-            self.alpha = self.apply(delta[:, None])[:, 0]
-            self.log_normaliser = float(-0.5 * logdet - 0.5 * delta @ self.alpha)
-        else:
-            Kg = self.times_K(g[:, None])[:, 0]
-            r = self.apply((delta - Kg)[:, None])[:, 0]
-            self.alpha = g + r
-            self.log_normaliser = float(-0.5 * logdet - 0.5 * (delta - Kg) @ r - g @ delta + 0.5 * g @ Kg)
+            alpha = self.apply(delta[:, None])[:, 0]
+            return alpha, float(-0.5 * self.logdet - 0.5 * delta @ alpha)
+        Kg = self.times_K(g[:, None])[:, 0]
+        r = self.apply((delta - Kg)[:, None])[:, 0]
+        return g + r, float(-0.5 * self.logdet - 0.5 * (delta - Kg) @ r - g @ delta + 0.5 * g @ Kg)
+
+    @property
+    def alpha(self):
+        return self._solved[0]
+
+    @property
+    def log_normaliser(self):
+        return self._solved[1]
 
     # -- what a concrete State supplies ---------------------------------------------------------------------------
 
@@ -72,8 +78,8 @@ class AbstractHostState(AbstractState):
         """sum_j k_j N_ji^2 - sum_j v_j A_ij^2 for every i: what kappa_bar = k and var_bar = v say about W."""
 
     @abc.abstractmethod
-    def resolvent(self) -> np.ndarray:
-        """R (n, n), a matrix of the caller's own."""
+    def resolvent(self, reuse: bool = False) -> np.ndarray:
+        """R (n, n), a matrix of the caller's own; with `reuse`, one that the workspace's next State may overwrite."""
 
     @abc.abstractmethod
     def pull_matrix(self, bar: np.ndarray, P, Q, inputs):
@@ -117,7 +123,7 @@ class AbstractHostState(AbstractState):
         u, v, a, k = (
             None if bar is None else np.asarray(bar, float).reshape(n) for bar in (mean_bar, var_bar, alpha_bar, kappa_bar)
         )
-        residual = self.residual()
+        residual = self.residual()  # and with it alpha, while the factor is there
         t = None if u is None else u - self.apply(self.times_K(u[:, None]))[:, 0]
         b = None if a is None else self.apply(a[:, None])[:, 0]
         applied = None

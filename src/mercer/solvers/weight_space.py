@@ -84,7 +84,7 @@ class WeightSpaceState(AbstractHostState):
         self.jitter = factor(fill, self.U)
         # Psi C^-1, used by everything below
         self.E = self._solve(self.Psi.T).T
-        self._solve_sites(2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))))
+        self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
 
     def _solve(self, B):
         """C^-1 B for B (p, q)."""
@@ -140,7 +140,7 @@ class WeightSpaceState(AbstractHostState):
             out -= np.einsum("ij,ij->i", self.E @ ((self.Psi * v[:, None]).T @ self.Psi), self.E)
         return out
 
-    def resolvent(self):
+    def resolvent(self, reuse=False):
         return np.diag(self.precision) - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
 
     def pull_matrix(self, bar, P, Q, inputs):

@@ -27,7 +27,7 @@ class Laplace(AbstractInference):
     not log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian.
     """
 
-    tol: float = 1e-11
+    tol: float = 1e-7
     max_iter: int = 100
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})

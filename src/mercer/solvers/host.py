@@ -22,7 +22,9 @@ from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, 
 
 
 class AbstractHostState(AbstractState):
-    """State on NumPy arrays with one latent function."""
+    """State on NumPy arrays with one latent function. A concrete one sets `logdet` = log|I + W^1/2 K W^1/2|."""
+
+    logdet: float
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns, who: str):
         check_sites(sites, who)
@@ -44,11 +46,11 @@ class AbstractHostState(AbstractState):
         return g + r, float(-0.5 * self.logdet - 0.5 * (delta - Kg) @ r - g @ delta + 0.5 * g @ Kg)
 
     @property
-    def alpha(self):
+    def alpha(self):  # type: ignore[override]
         return self._solved[0]
 
     @property
-    def log_normaliser(self):
+    def log_normaliser(self):  # type: ignore[override]
         return self._solved[1]
 
     # -- what a concrete State supplies ---------------------------------------------------------------------------

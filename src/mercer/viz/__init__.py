@@ -7,6 +7,7 @@ The functions that ask for a `model` take what conditioning or fitting returned:
 Colours are those of Okabe and Ito, which colour-blind people can tell apart. matplotlib is imported by the first picture.
 """
 
+from mercer.viz._chains import chains
 from mercer.viz._checks import calibration, evidence_profile, fit_history, observed_vs_predicted, relevance
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
@@ -15,6 +16,7 @@ from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
     "calibration",
+    "chains",
     "components",
     "evidence_profile",
     "fit_history",

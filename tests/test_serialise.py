@@ -49,6 +49,9 @@ EXAMPLES = {
     "hyperpriors.Each": lambda: hyperpriors.Each((hyperpriors.LogNormal(0.1, 2.0), hyperpriors.Gamma(2.0, 3.0))),
     "gp.GP": lambda: mc.GP(k.Matern(0.3, nu=1.5), 4.2, means.Polynomial(2)),
     "gp.Model": lambda: mc.Model(mc.GP(k.SE(0.3)), likelihoods.Gaussian(mc.fixed([0.1, 0.2]))),
+    "likelihoods.Custom": lambda: likelihoods.Custom(trend, "trend", {"scale": 0.3}),
+    "likelihoods.Ordinal": lambda: likelihoods.Ordinal([-1.0, 0.2, 1.5]),
+    "likelihoods.Softmax": lambda: likelihoods.Softmax(3),
     "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),
 }
 

@@ -1,4 +1,7 @@
-"""`mercer.assess`: a data set where Laplace must be rejected, one where all rules agree, and bad input."""
+"""`mercer.assess`: a data set where Laplace must be rejected, one where all rules agree, and bad input.
+
+Budgets are generous so that nothing depends on the speed of the machine: sampling ends when it is good enough.
+"""
 
 import dataclasses
 
@@ -17,7 +20,7 @@ X, Y = np.asarray(LINE.X)[::2], np.asarray(LINE.y)[::2]
 
 def test_laplace_is_rejected_where_the_posterior_is_skewed():
     """A.P4: with a large signal variance Laplace's probabilities in the left cluster are far too cautious; EP's are right."""
-    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 49.0)), Bernoulli()), X, Y, budget="20s")
+    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 49.0)), Bernoulli()), X, Y, budget="5min")
     assert verdict.reference_ok and verdict["Laplace"].trusted is False and verdict["EP"].trusted is True
     assert verdict["Laplace"].prediction_error > 2 * verdict["EP"].prediction_error
     assert verdict["Laplace"].evidence_error < verdict["EP"].evidence_error
@@ -32,14 +35,14 @@ def test_laplace_is_rejected_where_the_posterior_is_skewed():
 
 def test_all_agree_where_the_signal_is_weak():
     """Kuss 6.3.2: for small signal variance Laplace is as good as EP, and then the cheapest is recommended."""
-    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="20s")
+    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="5min")
     assert verdict.reference_ok and all(m.trusted for m in verdict.methods)
     assert verdict.recommended == "Laplace"
     assert abs(verdict["EP"].evidence_error) < 0.3 + 2 * verdict.log_evidence_error
 
 
 def test_without_a_good_reference_there_is_no_verdict():
-    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="20s")
+    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="5min")
     broken = dataclasses.replace(verdict, reference_ok=False, sure="The reference itself cannot be trusted.", predictions=None)
     assert broken.paragraph().startswith("No verdict") and "budget" in broken.paragraph()
     with pytest.raises(ValueError, match="no trusted reference"):
@@ -48,7 +51,7 @@ def test_without_a_good_reference_there_is_no_verdict():
 
 def test_fitted_estimator_brings_its_data():
     clf = mc.GPClassifier(k.SE(mc.fixed(2.6), mc.fixed(0.5))).fit(X, np.where(Y > 0, "b", "a"))
-    verdict = mc.assess(clf, budget=20)
+    verdict = mc.assess(clf, budget=300)
     assert {m.name for m in verdict.methods} == {"Laplace", "EP", "variational"}
     with pytest.raises(ValueError, match="labels that the estimator was not fitted on"):
         mc.assess(clf, X, np.full(len(X), "c"))

@@ -36,7 +36,19 @@ def run(out=None, log_l=LOG_L, log_s=LOG_S, steps: int = 8000, runs: int = 3, dr
             ])  # fmt: skip
             print(rows[-1], flush=True)
     gap = max(abs(float(r[3]) - float(r[4].split(" ")[0])) for r in rows)
-    header = ["log l", "log sigma", "Laplace", "EP", "AIS", "AIS, reverse", "bits, Laplace", "bits, EP", "bits, MCMC", "R-hat", "AIS, s"]
+    header = [
+        "log l",
+        "log sigma",
+        "Laplace",
+        "EP",
+        "AIS",
+        "AIS, reverse",
+        "bits, Laplace",
+        "bits, EP",
+        "bits, MCMC",
+        "R-hat",
+        "AIS, s",
+    ]
     return "\n".join([
         "# Ionosphere: the evidence by three methods", "",
         f"351 x 34, standardised, 200 training and 151 test cases (a random split, seed 0; the published one is not printed), isotropic SE, probit; AIS with "

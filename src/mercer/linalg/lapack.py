@@ -129,6 +129,15 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     return B
 
 
+def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 64) -> None:
+    """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time so that they stay in the cache."""
+    n = M.shape[0]
+    for i in range(0, n, block):
+        rows = slice(i, min(i + block, n))
+        np.multiply(M[rows, i:], scale[i:], out=out[rows, i:])
+        out[rows, i:] *= scale[rows, None]
+
+
 def symmetrise(M: np.ndarray, block: int = 128) -> np.ndarray:
     """Copy the upper triangle to the lower, in place, by blocks that fit the cache."""
     n = M.shape[0]

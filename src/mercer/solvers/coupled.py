@@ -98,6 +98,8 @@ class CoupledState(AbstractState):
         return out.reshape(V.shape)
 
     def _times_K(self, V: np.ndarray) -> np.ndarray:
+        if all(prior is self.priors[0] for prior in self.priors):  # one matrix for all
+            return self.parts[0].times_K(V.reshape(V.shape[0], -1)).reshape(V.shape)
         flat = V.reshape(*V.shape[:2], -1)
         return np.stack([part.times_K(flat[:, j]) for j, part in enumerate(self.parts)], 1).reshape(V.shape)
 

@@ -115,8 +115,7 @@ class DenseState(AbstractHostState):
         if self.gram is None:
             tiles.upper(self.kernel, self.panels, self.root, buffer)
         else:
-            np.multiply(self.gram, self.root, out=buffer)
-            buffer *= self.root[:, None]
+            lapack.scale_upper(self.gram, self.root, buffer)
         np.einsum("ii->i", buffer)[:] += 1.0
 
     def _factor(self) -> np.ndarray:
@@ -254,8 +253,7 @@ class DenseState(AbstractHostState):
             np.copyto(inverse, self._factor())
             lapack.potri(inverse)
         self._kappa = self.precision * np.einsum("ii->i", inverse)
-        inverse *= self.root
-        inverse *= self.root[:, None]
+        lapack.scale_upper(inverse, self.root, inverse)
         return lapack.symmetrise(inverse)
 
     def pull_matrix(self, bar, P, Q, inputs):

@@ -130,7 +130,7 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
 
 
 def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 64) -> None:
-    """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time so that they stay in the cache."""
+    """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time: they stay in the cache."""
     n = M.shape[0]
     for i in range(0, n, block):
         rows = slice(i, min(i + block, n))

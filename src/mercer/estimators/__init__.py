@@ -1,7 +1,27 @@
-"""Scikit-learn's face of Mercer, and saving to one file."""
+"""scikit-learn's face of Mercer: estimators with fit and predict. Each is imported when first used."""
 
-from mercer.estimators.classifier import GPClassifier
-from mercer.estimators.persist import ModelFileError, load, save
-from mercer.estimators.regressor import GPRegressor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mercer.estimators.classifier import GPClassifier
+    from mercer.estimators.persist import ModelFileError, load, save
+    from mercer.estimators.regressor import GPRegressor
+
+_MODULES = {
+    "GPClassifier": "classifier",
+    "GPRegressor": "regressor",
+    "ModelFileError": "persist",
+    "load": "persist",
+    "save": "persist",
+}
 
 __all__ = ["GPClassifier", "GPRegressor", "ModelFileError", "load", "save"]
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"mercer.estimators.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'mercer.estimators' has no attribute {name!r}")

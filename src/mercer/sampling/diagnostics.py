@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 FEW = 4  # fewer draws than this say nothing of convergence
 
@@ -159,6 +158,8 @@ def _split(draws) -> np.ndarray:
 def _normalise(x: np.ndarray) -> np.ndarray:
     """Ranks over all chains, as normal scores."""
     size = x.shape[0] * x.shape[1]
+    from scipy.stats import rankdata  # slow to import, and only needed here
+
     ranks = rankdata(x.reshape(size, -1), axis=0)
     return ndtri((ranks - 0.375) / (size + 0.25)).reshape(x.shape)
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, SolverError
+from mercer.inference import pointwise
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,14 @@ def prior_mean(model: Any, X: np.ndarray) -> np.ndarray:
             m = m + H @ gp.basis.prior(H.shape[1])[0]
         columns.append(m)
     return np.stack(columns, 1)
+
+
+def gaussian_start(model: Any, X: np.ndarray, y: np.ndarray) -> Sites:
+    """Sites from the likelihood at the prior mean, all of positive precision: they make a vague prior proper."""
+    m = prior_mean(model, X)
+    _, g, _, _ = pointwise.slopes(model.likelihood, m, y)
+    W, _ = pointwise.fisher(model.likelihood, m, y)
+    return Sites(m, np.maximum(W, 1e-3), g)
 
 
 def jitter_notes(state: AbstractState) -> tuple[str, ...]:

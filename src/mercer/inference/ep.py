@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, gaussian_start, jitter_notes, prior_mean
 from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -88,12 +88,10 @@ class EP(AbstractInference):
 
     def _cold(self, model, X, y) -> Sites:
         """No sites, or Gaussian ones where the prior needs data to be proper."""
+        if model.gp.basis is not None:
+            return gaussian_start(model, X, y)
         m = prior_mean(model, X)
-        if model.gp.basis is None:
-            return Sites(m, np.zeros_like(m), np.zeros_like(m))
-        _, g, _, _ = pointwise.slopes(model.likelihood, m, y)
-        W, _ = pointwise.fisher(model.likelihood, m, y)
-        return Sites(m, np.maximum(W, 1e-3), g)
+        return Sites(m, np.zeros_like(m), np.zeros_like(m))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,8 @@ from mercer.solvers.protocol import AbstractState, Sites, SolverError
 class Laplace(AbstractInference):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
 
-    tol: the search ends when another Newton step promises less than this gain of the log posterior density. Likelihoods that are
-    not log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian.
+    tol: when a Newton step promises less than this gain of the log posterior density, it is the last. Likelihoods that are not
+    log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian.
     """
 
     tol: float = 1e-7
@@ -49,7 +49,7 @@ class Laplace(AbstractInference):
         if warm is not None and warm.shape[0] == y.shape[0]:
             search.start_near(warm)
         state, steps, gain, true = search.climb(self.tol, self.max_iter)
-        converged = gain <= max(self.tol, 1e-13 * abs(search.value)) * 1e3
+        converged = gain <= max(self.tol, 1e-12 * abs(search.value))
         notes = [*jitter_notes(state)]
         if not converged:
             notes.append(f"Laplace stopped after {steps} steps; another would gain {gain:.2g}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, gaussian_start, jitter_notes
 from mercer.inference.gradient import prior_gradient
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -40,10 +40,7 @@ class KL(AbstractInference):
         workspace = begin(model, X, solver, workspace)
         sites = workspace.memory.get("kl")
         if sites is None or sites.centre.shape[0] != y.shape[0]:
-            m = prior_mean(model, X)
-            _, g, _, _ = pointwise.slopes(model.likelihood, m, y)
-            W, _ = pointwise.fisher(model.likelihood, m, y)
-            sites = Sites(m, np.maximum(W, 1e-3), g)
+            sites = gaussian_start(model, X, y)
         factor = lambda sites: solver.factor(model.priors, X, sites, workspace)  # noqa: E731
         state = factor(sites)
         bound, g, W = _bound(model, y, state)

@@ -170,11 +170,11 @@ class CoupledState(AbstractState):
     def predict(self, Xs, full=False, variance=True):
         if full and self.L > 1:
             raise SolverError("a joint covariance over inputs is available for one latent function; ask for variances.")
-        answers = [part.predict(Xs, full, variance) for part in self.parts]
         prior = np.concatenate([np.asarray(p.mean.value(Xs), float)[:, None] for p in self.priors], 1)
         mean = prior + np.stack([part.cross(Xs, self._alpha[:, [j]])[:, 0] for j, part in enumerate(self.parts)], 1)
         if not variance:
             return mean, None
+        answers = [part.predict(Xs, full) for part in self.parts]
         S = [self._whiten(part.cross(Xs, G)) for part, G in zip(self.parts, self.G, strict=True)]
         if self.L == 1:
             second = answers[0][1]

@@ -22,16 +22,7 @@ def laplace(run: Any, outcome: Any, check: Callable) -> None:
     answers = turns(run, "laplace_fit", ["sklearn"], data=str(path))
     for name, found in answers.items():
         reached = laplace_evidence(X, y, found[-1]["lengthscale"], found[-1]["variance"])
-        seconds = [a["seconds"] for a in found]
-        outcome.rows.append(
-            {
-                "what": f"Laplace fit, n = {n}, d = 8",
-                "library": name,
-                "best s": min(seconds),
-                "median s": median(seconds),
-                "evidence": reached,
-            }
-        )
+        outcome.rows.append(row(f"Laplace fit, n = {n}, d = 8", name, found, reached))
     if len(answers) == 2:
         ours, theirs = outcome.rows[-2:]
         outcome.checks.append(
@@ -56,16 +47,7 @@ def ep(run: Any, outcome: Any, check: Callable) -> None:
     np.savez(path, X=X, y=y)
     answers = turns(run, "ep", ["gpy"], data=str(path), lengthscale=8.0, variance=30.0)
     for name, found in answers.items():
-        seconds = [a["seconds"] for a in found]
-        outcome.rows.append(
-            {
-                "what": f"EP, n = {n}, d = 256",
-                "library": name,
-                "best s": min(seconds),
-                "median s": median(seconds),
-                "evidence": found[-1]["evidence"],
-            }
-        )
+        outcome.rows.append(row(f"EP, n = {n}, d = 256", name, found, found[-1]["evidence"]))
     if len(answers) == 2:
         ours, theirs = outcome.rows[-2:]
         outcome.checks.append(
@@ -81,16 +63,7 @@ def softmax(run: Any, outcome: Any, check: Callable) -> None:
     n = 200 if run.quick else 1000
     answers = turns(run, "digits", ["sklearn"], n=n)
     for name, found in answers.items():
-        seconds = [a["seconds"] for a in found]
-        outcome.rows.append(
-            {
-                "what": f"ten digits (8 x 8), n = {n}",
-                "library": name,
-                "best s": min(seconds),
-                "median s": median(seconds),
-                "evidence": found[-1]["evidence"],
-            }
-        )
+        outcome.rows.append(row(f"ten digits (8 x 8), n = {n}", name, found, found[-1]["evidence"]))
         outcome.notes.append(
             f"ten digits, {name}: accuracy {found[-1]['accuracy']:.4f}, log loss {found[-1]['log_loss']:.4f} on 797 others"
         )
@@ -108,6 +81,12 @@ def softmax(run: Any, outcome: Any, check: Callable) -> None:
     outcome.checks.append(
         check("softmax memory / (C n^2 doubles)", ours[-1]["bytes"] / (80.0 * n**2), most=None if run.quick else 4.0)
     )
+
+
+def row(what: str, library: str, found: list[dict], evidence: float) -> dict[str, Any]:
+    """A line of the table: best and median over the turns, and the log evidence that was reached."""
+    seconds = [answer["seconds"] for answer in found]
+    return {"what": what, "library": library, "best s": min(seconds), "median s": median(seconds), "evidence": evidence}
 
 
 def turns(run: Any, task: str, peers: list[str], **request: Any) -> dict[str, list[dict]]:

@@ -111,8 +111,8 @@ class Model(Parametrised):
         Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense.
         """
         inputs, y = prepare(self, X, y)
-        rule = inference_by_name(inference, self.likelihood)
-        return posterior(self.bind(inputs), inputs, y, rule, choose_solver(self, solver))
+        rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
+        return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
 
 
 def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
@@ -129,12 +129,22 @@ def choose_solver(model: Model, solver):
     return WithBasis(base) if basis is not None and not isinstance(base, WithBasis) else base
 
 
+def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[Inputs, np.ndarray, Any, Any]:
+    """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks, the part of the data it uses."""
+    if hasattr(solver, "rows"):
+        rows = solver.rows(model.gp, inputs.values, y, model.likelihood)
+        inputs, y = Inputs(inputs.values[rows], inputs.names), y[rows]
+    noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
+    return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)
+
+
 def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
     """Run a rule on prepared data."""
     if hasattr(rule, "posterior"):  # a rule whose posterior is not a Gaussian one
         return rule.posterior(model, inputs, y, solver)
     result = rule.run(model, inputs.values, y, solver, workspace)
-    return Posterior(model, inputs, y, result.state, result.log_evidence, result.notes, leave_one_out, result.status)
+    notes = (*result.notes, *result.state.notes)
+    return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status)
 
 
 def as_model(model, noise_variance=None) -> Model:
@@ -169,5 +179,6 @@ def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, 
     inputs, y = prepare(model, X, y)
     model = model.bind(inputs)
     rule = inference_by_name(inference, model.likelihood)
-    result = rule.run(model, inputs.values, y, choose_solver(model, solver))
+    inputs, y, rule, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
+    result = rule.run(model, inputs.values, y, chosen)
     return result.log_evidence, rule.gradient(model, y, result, consume=True)

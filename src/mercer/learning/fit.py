@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.gp import Model, as_model, choose_solver, posterior, prepare
+from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.learning import starts
+from mercer.learning.inducing import move_inducing
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.optimise import Evaluation, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.problem import Problem
@@ -92,6 +93,9 @@ def fit(
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
     if hasattr(rule, "learn"):
         return _sample(bound, data, rule, chosen, objective)
+    if not pooled:
+        inputs, targets, rule, chosen = settle(starts.data_driven(bound, data[0][0].values, data[0][1]), *data[0], rule, chosen)
+        data = [(inputs, targets)]
     goal = objective_by_name(objective, n_folds, seed)
     problem = Problem(bound, data, rule, chosen, goal, jacobian)
     if goal.scale_free:
@@ -99,6 +103,9 @@ def fit(
     with Progress(progress, problem.size) as bar:
         recorder = Recorder(bar)
         best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations)
+        if getattr(chosen, "learn", False) and not pooled and not interrupted and np.isfinite(best.value):
+            best, Z = move_inducing(problem, best, recorder, max_evaluations)
+            chosen = dataclasses.replace(chosen, inducing=Z, learn=False)
     if not np.isfinite(best.value):
         value = problem.rule.run(
             problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen

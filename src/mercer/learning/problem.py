@@ -28,6 +28,7 @@ class Problem:
     def __post_init__(self):
         self.flat: Flat = flatten(self.model)
         self.workspaces: list[Any] = [None] * len(self.data)
+        self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation, on the last data set
 
     @property
     def size(self) -> int:
@@ -54,6 +55,7 @@ class Problem:
                 return failed
             total += value
             gradient += self.flat.pull(by_name, vector)
+            self.by_name = by_name
         prior, prior_gradient = self.flat.log_prior(vector, self.jacobian)
         value, gradient = total + prior, gradient + prior_gradient
         if not np.isfinite(value) or not np.isfinite(gradient).all():

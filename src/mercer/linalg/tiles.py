@@ -183,11 +183,7 @@ def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, 
     inside = (row <= column) & (column < n)
     weight = jnp.where(row == column, 1.0, 2.0)
     bar = jnp.where(inside, weight * (coefficient * R * left[:, None] * right[None, :] + P @ Q.T), 0.0)
-    if not with_inputs:
-        _, pull = jax.vjp(lambda k: k.block(A, B), kernel)
-        return pull(bar)
-    _, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
-    return pull(bar)
+    return _pull_tile(kernel, A, B, bar, with_inputs=with_inputs)
 
 
 @functools.lru_cache(maxsize=256)
@@ -239,6 +235,86 @@ def pull_symmetric(
         return kernel_bar, None
     stacked = jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: panels.n], *bars)
     return kernel_bar, stacked
+
+
+def _pull_tile(kernel, A, B, bar, *, with_inputs):
+    if not with_inputs:
+        _, pull = jax.vjp(lambda k: k.block(A, B), kernel)
+        return pull(bar)
+    _, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
+    return pull(bar)
+
+
+@functools.lru_cache(maxsize=256)
+def _pull_tile_compiled(treedef, with_inputs: bool):
+    def run(leaves, *args):
+        out = _pull_tile(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
+        return jax.tree.leaves(out[0]), out[1:]
+
+    return jax.jit(run)
+
+
+class PullRectangle:
+    """Cotangents of K(left, right) taken block of rows by block: `add` what is known, then read `kernel`, `left`, `right`.
+
+    `left` and `right` are the cotangents of the encoded inputs, where they were asked for (else None).
+    """
+
+    def __init__(self, kernel, right: Panels, inputs: bool = False):
+        self.leaves, self.treedef = jax.tree.flatten(kernel)
+        self.columns, self.inputs = right, inputs
+        self.total = [np.zeros(np.shape(leaf)) for leaf in self.leaves]
+        self.lefts: list[Any] = []
+        self.rights = [jax.tree.map(jnp.zeros_like, b) for b in right.tiles] if inputs else []
+        self.queue: list[Any] = []
+
+    def add(self, left: Panels, bar: np.ndarray) -> None:
+        """The cotangent `bar` (rows, columns) of the block with these rows."""
+        run = _pull_tile_compiled(self.treedef, self.inputs)
+        s, columns = left.size, self.columns
+        for i, a in enumerate(left.tiles):
+            h, left_bar = left.height(i), jax.tree.map(jnp.zeros_like, a) if self.inputs else None
+            for j, b in enumerate(columns.tiles):
+                w = columns.height(j)
+                tile = bar[i * s : i * s + h, j * s : j * s + w]
+                if h < s or w < s:
+                    padded = np.zeros((s, s))
+                    padded[:h, :w] = tile
+                    tile = padded
+                else:
+                    tile = np.ascontiguousarray(tile)
+                part, ends = run(self.leaves, a, b, tile)
+                if self.inputs:
+                    left_bar = jax.tree.map(jnp.add, left_bar, ends[0])
+                    self.rights[j] = jax.tree.map(jnp.add, self.rights[j], ends[1])
+                self._keep(part)
+            if self.inputs:
+                self.lefts.append(jax.tree.map(lambda t, h=h: np.asarray(t)[:h], left_bar))
+
+    def _keep(self, part) -> None:
+        self.queue.append(part)
+        if len(self.queue) > IN_FLIGHT:
+            self._take(self.queue.pop(0))
+
+    def _take(self, part) -> None:
+        for total, x in zip(self.total, part, strict=True):
+            total += np.asarray(x)
+
+    @property
+    def kernel(self):
+        while self.queue:
+            self._take(self.queue.pop(0))
+        return jax.tree.unflatten(self.treedef, self.total)
+
+    @property
+    def left(self):
+        return jax.tree.map(lambda *t: np.concatenate(t), *self.lefts) if self.inputs else None
+
+    @property
+    def right(self):
+        if not self.inputs:
+            return None
+        return jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: self.columns.n], *self.rights)
 
 
 def _pull_rows(value_function, value, A, bar):

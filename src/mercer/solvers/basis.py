@@ -26,6 +26,9 @@ class WithBasis(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
 
+    def prepare(self, prior, X, y, noise_variance=None):
+        return WithBasis(self.base.prepare(prior, X, y, noise_variance))
+
     def workspace(self, prior, X):
         return self.base.workspace(prior, X)
 
@@ -46,7 +49,7 @@ class BasisState(AbstractState):
         b, B = prior.basis.prior(p)
         mean = Sum((prior.mean, _Vector(b, prior.basis))) if np.any(b) else prior.mean
         self.base = solver.factor(type(prior)(prior.kernel, mean), X, sites, workspace)
-        self.jitter = self.base.jitter
+        self.jitter, self.notes = self.base.jitter, self.base.notes
         self.RH = self.base.apply(self.H)
         self.vague = B is None
         precision = np.zeros((p, p)) if B is None else np.linalg.inv(B)

@@ -188,6 +188,7 @@ class PriorBar:
 
     def __init__(self, kernel, mean):
         self.kernel, self.mean = kernel, mean
+        self.inducing: np.ndarray | None = None  # of inducing inputs, where a solver learns them
 
 
 def _mean_value(mean, X):
@@ -204,6 +205,11 @@ def pull_inputs(prior: AbstractPrior, X: np.ndarray, encoded_bar, mean_bar: np.n
     """Cotangent of the inputs, from those of what the kernel reads of them and of the mean's values."""
     _, pull = jax.vjp(lambda X: (prior.kernel.encode(X), prior.mean.value(X)), X)
     return np.asarray(pull((encoded_bar, mean_bar))[0])
+
+
+def pull_encoding(kernel, X: np.ndarray, encoded_bar) -> np.ndarray:
+    """Cotangent of inputs from those of what the kernel reads of them."""
+    return np.asarray(jax.vjp(kernel.encode, X)[1](encoded_bar)[0])
 
 
 class Columns:

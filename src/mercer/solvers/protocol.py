@@ -100,6 +100,13 @@ class AbstractSolver(abc.ABC):
 
     offers: ClassVar[frozenset[str]]
 
+    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
+        """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once before learning.
+
+        `noise_variance` is that of Gaussian noise, else None.
+        """
+        return self
+
     @abc.abstractmethod
     def factor(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         """All the hard work. `prior` is bound to the columns of X (n, d)."""
@@ -135,6 +142,7 @@ class AbstractState(abc.ABC):
     jitter: float
     log_normaliser: float
     alpha: np.ndarray  # (n,), or (n, L): R(z - m)
+    notes: tuple[str, ...] = ()  # what a person should know about the approximation made
 
     @abc.abstractmethod
     def prior_mean(self) -> np.ndarray:

@@ -1,0 +1,52 @@
+"""Learning inducing inputs together with the hyperparameters, once those are near their best."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from mercer.learning.optimise import Optimum, Recorder, maximise
+from mercer.learning.problem import Problem
+
+
+def move_inducing(problem: Problem, best: Optimum, recorder: Recorder, max_evaluations: int) -> tuple[Optimum, np.ndarray]:
+    """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
+    joint = InducingProblem(problem)
+    start = np.concatenate([best.vector, (problem.solver.inducing / joint.scale).ravel()])
+    found = maximise(joint, start, "inducing inputs", recorder, ftol=1e-8, max_evaluations=max_evaluations)
+    theta, Z = joint.split(found.vector)
+    gradient = None if found.gradient is None else found.gradient[: theta.shape[0]]
+    return dataclasses.replace(found, vector=theta, gradient=gradient), Z
+
+
+@dataclasses.dataclass(eq=False)
+class InducingProblem:
+    """The objective as a function of hyperparameters and inducing inputs, each in units of its column's standard deviation."""
+
+    problem: Problem
+
+    def __post_init__(self):
+        X = self.problem.data[0][0].values
+        spread = np.std(X, 0)
+        self.scale = np.where(spread > 0, spread, 1.0)
+        self.flat = self
+        self.size = self.problem.size
+
+    def bounds(self):
+        hyperparameters = self.problem.flat.bounds()
+        return hyperparameters + [(None, None)] * np.size(self.problem.solver.inducing)
+
+    def split(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p = self.problem.flat.vector.shape[0]
+        return vector[:p], vector[p:].reshape(-1, self.scale.shape[0]) * self.scale
+
+    def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
+        theta, Z = self.split(vector)
+        problem = self.problem
+        problem.solver = dataclasses.replace(problem.solver, inducing=Z)
+        if problem.workspaces[0] is not None:
+            problem.workspaces[0].Z = Z
+        value, gradient, objective = problem.value_and_gradient(theta)
+        moved = np.zeros_like(Z) if not np.isfinite(value) else problem.by_name["solver.inducing"] * self.scale
+        return value, np.concatenate([gradient, moved.ravel()]), objective

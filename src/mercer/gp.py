@@ -112,6 +112,8 @@ class Model(Parametrised):
         """
         inputs, y = prepare(self, X, y)
         rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
+        if solver is None and hasattr(rule, "solver"):
+            solver = rule.solver()
         return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
 
 

@@ -42,6 +42,7 @@ class KL(AbstractInference):
         if sites is None or sites.centre.shape[0] != y.shape[0]:
             sites = gaussian_start(model, X, y)
         factor = lambda sites: solver.factor(model.priors, X, sites, workspace)  # noqa: E731
+        indefinite = "indefinite" in solver.offers
         state = factor(sites)
         bound, g, W = _bound(model, y, state)
         memory = Anderson()
@@ -59,6 +60,8 @@ class KL(AbstractInference):
             if faster is not None:
                 trials.insert(0, (faster[0], faster[1] - faster[0] * mean))
             for trial_W, trial_g in trials:
+                if not indefinite and (trial_W < 0).any():
+                    continue
                 try:
                     new = factor(Sites(mean, trial_W, trial_g))
                     new_bound, new_g, new_W = _bound(model, y, new)

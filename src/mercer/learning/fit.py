@@ -18,6 +18,7 @@ from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.optimise import Evaluation, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.problem import Problem
 from mercer.learning.progress import Progress
+from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
 from mercer.params import flatten
 
@@ -93,6 +94,8 @@ def fit(
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
     if hasattr(rule, "learn"):
         return _sample(bound, data, rule, chosen, objective)
+    if getattr(rule, "stochastic", False):
+        return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress)
     if not pooled:
         inputs, targets, rule, chosen = settle(starts.data_driven(bound, data[0][0].values, data[0][1]), *data[0], rule, chosen)
         data = [(inputs, targets)]
@@ -158,6 +161,36 @@ def _sample(model: Model, data, rule, solver, objective) -> Fit:
         warnings.warn(f"the draws should not be trusted yet ({status.message}): see posterior.notes.", FitWarning, stacklevel=3)
     value, log_prior = float(np.mean(post.chains.log_density)), flatten(post.model).log_prior(flatten(post.model).vector)[0]
     return Fit(post.model, post, [], status, "draws (mean log density)", value, log_prior, {})
+
+
+BATCH_START = 1600  # data that give the hyperparameters from which learning from batches starts
+
+
+def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress) -> Fit:
+    """Hyperparameters from a part of the data, then from batches of all; the posterior from all at once."""
+    if len(data) > 1 or objective != "evidence":
+        raise ValueError("learning from batches takes one data set and objective='evidence'.")
+    if solver is not None:
+        raise ValueError("SVGP brings its own solver (VFE): set m and select on inference.SVGP(...) instead of solver=.")
+    inputs, y = data[0]
+    first = inference_by_name(None, model.likelihood)
+    whole = Problem(model, data, first, choose_solver(model, None), objective_by_name("evidence"))
+    part = whole.subset(min(BATCH_START, whole.size), seed) if whole.size > BATCH_START else whole
+    with Progress(progress, whole.size) as bar:
+        recorder = Recorder(bar)
+        best, ends, interrupted = _search(part, restarts, seed, recorder, max_evaluations)
+        start = part.flat.unflatten(best.vector)
+        part.release()
+        _, _, _, chosen = settle(start, inputs, y, rule, rule.solver())
+        fitted, Z = (start, chosen.inducing) if interrupted else train(start, inputs.values, y, rule, chosen.inducing, recorder)
+    interrupted = interrupted or recorder.interrupted
+    post = posterior(fitted, inputs, y, rule, dataclasses.replace(chosen, inducing=Z))
+    flat = flatten(fitted)
+    message = "interrupted: the last model" if interrupted else f"{rule.epochs} epochs"
+    status = Status(not interrupted, message, interrupted, 0.0, 0.0, len(recorder.history), recorder.history[-1].seconds, ends)
+    if interrupted:
+        warnings.warn("the fit was interrupted; returning the last model.", FitWarning, stacklevel=3)
+    return Fit(fitted, post, recorder.history, status, "evidence", post.log_evidence, flat.log_prior(flat.vector)[0], {})
 
 
 def _mode(model: Model, inputs, y) -> Model:

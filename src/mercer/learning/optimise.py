@@ -33,6 +33,7 @@ class Recorder:
         self.history: list[Evaluation] = []
         self.began = time.perf_counter()
         self.progress = progress
+        self.interrupted = False
 
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))

@@ -1,0 +1,60 @@
+"""Stochastic variational inference with inducing inputs (Hensman and others): learning from small batches of many data."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from mercer.inference.base import AbstractInference
+from mercer.inference.exact import Exact
+from mercer.inference.variational import KL
+from mercer.likelihoods.gaussian import Gaussian
+
+
+@dataclasses.dataclass(frozen=True)
+class SVGP(AbstractInference):
+    """The variational bound with m inducing inputs, its hyperparameters learned from batches (`mercer.fit`).
+
+    Each batch moves q by a natural-gradient step, and hyperparameters and inducing inputs by Adam. When learning ends, q is found
+    for all data at once: the posterior is that of `solvers.VFE` with the learned inducing inputs, and so is `log_evidence`.
+
+    batch: data in a batch. epochs: passes over the data. rate: of Adam, per unit of log parameter (and of a column's standard
+    deviation, for inducing inputs). step: of the natural gradient. learn_inducing: whether inducing inputs move.
+
+    >>> mercer.fit(model, X, y, inference=inference.SVGP(m=512, epochs=10))
+    """
+
+    m: int = 512
+    batch: int = 1024
+    epochs: int = 10
+    rate: float = 0.02
+    step: float = 0.1
+    learn_inducing: bool = True
+    select: str = "kmeans"
+    seed: int = 0
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    stochastic: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if self.batch < 1 or self.epochs < 1:
+            raise ValueError(f"SVGP needs batches of at least one datum and one epoch, got batch={self.batch}, epochs={self.epochs}.")
+        if not 0 < self.step <= 1:
+            raise ValueError(f"SVGP.step is a share of the natural-gradient step and lies in (0, 1], got {self.step}.")
+
+    def solver(self) -> Any:
+        """The low-rank solver whose bound this is."""
+        from mercer.solvers.lowrank import VFE
+
+        return VFE(m=self.m, select=self.select, seed=self.seed)
+
+    def rule(self, likelihood) -> AbstractInference:
+        """How q is found for all data at once."""
+        return Exact() if isinstance(likelihood, Gaussian) else KL()
+
+    def run(self, model, X, y, solver, workspace=None):
+        self.check_single(model)
+        return self.rule(model.likelihood).run(model, X, y, solver, workspace)
+
+    def gradient(self, model, y, result, consume=False, **bars):
+        return self.rule(model.likelihood).gradient(model, y, result, consume, **bars)

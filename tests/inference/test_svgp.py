@@ -1,0 +1,70 @@
+"""Learning from batches reaches the bound that all data at once reach."""
+
+import numpy as np
+import pytest
+
+import mercer as mc
+from mercer import kernels as k
+from mercer import likelihoods as lik
+from mercer.inference import SVGP
+from mercer.learning import FitWarning
+from mercer.solvers import VFE
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 10, (600, 1))
+Y = np.sin(X[:, 0]) + 0.2 * RNG.normal(size=600)
+LABELS = np.where(RNG.random(600) < 1 / (1 + np.exp(-3 * np.sin(X[:, 0]))), 1.0, -1.0)
+
+
+def test_regression_comes_close_to_the_collapsed_bound():
+    model = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1))
+    found = mc.fit(model, X, Y, inference=SVGP(m=15, batch=100, epochs=8))
+    best = mc.fit(model, X, Y, solver=VFE(m=15, learn=True))
+    exact = mc.fit(model, X, Y)
+    assert found.posterior.log_evidence == pytest.approx(best.posterior.log_evidence, abs=1.0)
+    assert found.posterior.log_evidence <= exact.posterior.log_evidence
+    assert found.history[-1].start == "epoch 8 of 8"
+    # the running bound of batches is an estimate of the bound of all
+    assert found.history[-1].value == pytest.approx(found.posterior.log_evidence, abs=20.0)
+
+
+def test_classification():
+    model = mc.Model(mc.GP(k.SE(1.0)), lik.Bernoulli("logit"))
+    found = mc.fit(model, X, LABELS, inference=SVGP(m=12, batch=150, epochs=6))
+    full = mc.fit(model, X, LABELS, inference="variational", solver=VFE(m=12))
+    assert found.posterior.log_evidence == pytest.approx(full.posterior.log_evidence, abs=1.5)
+    grid = np.linspace(0, 10, 30)[:, None]
+    np.testing.assert_allclose(found.posterior.probability(grid), full.posterior.probability(grid), atol=0.06)
+
+
+def test_conditioning_is_that_of_vfe():
+    model = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.04))
+    post = model.condition(X, Y, SVGP(m=20))
+    same = model.condition(X, Y, solver=VFE(m=20))
+    assert post.log_evidence == pytest.approx(same.log_evidence, rel=1e-12)
+
+
+def test_interruption_keeps_the_last_model(monkeypatch):
+    from mercer.learning import optimise
+
+    note = optimise.Recorder.note
+
+    def interrupt(self, start, size, value):
+        note(self, start, size, value)
+        if start == "epoch 2 of 5":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(optimise.Recorder, "note", interrupt)
+    with pytest.warns(FitWarning, match="interrupted"):
+        found = mc.fit(mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1)), X, Y, inference=SVGP(m=10, batch=100, epochs=5))
+    assert found.status.interrupted and not found.status.converged
+    assert np.isfinite(found.posterior.log_evidence)
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="at least one datum"):
+        SVGP(batch=0)
+    with pytest.raises(ValueError, match="natural-gradient"):
+        SVGP(step=2.0)
+    with pytest.raises(ValueError, match="its own solver"):
+        mc.fit(mc.Model(mc.GP(k.SE(1.0))), X, Y, inference=SVGP(m=10), solver="dense")

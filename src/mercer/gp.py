@@ -133,8 +133,9 @@ def choose_solver(model: Model, solver):
 
 def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[Inputs, np.ndarray, Any, Any]:
     """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks, the part of the data it uses."""
-    if hasattr(solver, "rows"):
-        rows = solver.rows(model.gp, inputs.values, y, model.likelihood)
+    base = solver.base if isinstance(solver, WithBasis) else solver
+    if hasattr(base, "rows"):
+        rows = base.rows(model.gp, inputs.values, y, model.likelihood)
         inputs, y = Inputs(inputs.values[rows], inputs.names), y[rows]
     noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
     return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)

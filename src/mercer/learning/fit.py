@@ -96,9 +96,10 @@ def fit(
         return _sample(bound, data, rule, chosen, objective)
     if getattr(rule, "stochastic", False):
         return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress)
-    if not pooled:
-        inputs, targets, rule, chosen = settle(starts.data_driven(bound, data[0][0].values, data[0][1]), *data[0], rule, chosen)
-        data = [(inputs, targets)]
+    settled = [settle(starts.data_driven(bound, inputs.values, targets), inputs, targets, rule, chosen) for inputs, targets in data]
+    data = [(inputs, targets) for inputs, targets, _, _ in settled]
+    if not pooled:  # several data sets have inducing inputs of their own
+        chosen = settled[0][3]
     goal = objective_by_name(objective, n_folds, seed)
     problem = Problem(bound, data, rule, chosen, goal, jacobian)
     if goal.scale_free:

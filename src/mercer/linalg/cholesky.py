@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mercer.linalg import lapack
+from mercer.linalg import blocked, lapack
 
 LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 NOISE_FLOOR = 1e-10  # relative to the mean prior variance: what noise-free conditioning uses instead of zero
@@ -27,6 +27,7 @@ def factor(fill: Callable[[np.ndarray], None], buffer: np.ndarray) -> float:
     `fill` is called again for each rung of the ladder, because LAPACK works in place.
     """
     n = buffer.shape[0]
+    potrf = lapack.potrf if n < blocked.FROM else blocked.potrf
     diagonal = np.einsum("ii->i", buffer)
     for relative in LADDER:
         fill(buffer)
@@ -35,9 +36,14 @@ def factor(fill: Callable[[np.ndarray], None], buffer: np.ndarray) -> float:
             break
         jitter = relative * scale
         diagonal += jitter
-        if lapack.potrf(buffer) == 0 and np.isfinite(diagonal).all():
+        if potrf(buffer) == 0 and np.isfinite(diagonal).all():
             return jitter
     raise NotPositiveDefinite(_explain(fill, buffer))
+
+
+def invert(factored: np.ndarray) -> None:
+    """From the factor to the inverse, in place (upper triangles)."""
+    (lapack.potri if factored.shape[0] < blocked.FROM else blocked.potri)(factored)
 
 
 def cholesky(matrix: np.ndarray) -> tuple[np.ndarray, float]:

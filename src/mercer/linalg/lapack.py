@@ -129,6 +129,73 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     return B
 
 
+# -- BLAS-3 on blocks of a C-ordered matrix, named as BLAS sees them: a block A here is A' there ------------------------------
+
+
+def _block(A: np.ndarray) -> tuple[int, int, int]:
+    """Rows and columns as BLAS sees a C-ordered block, and its leading dimension."""
+    if A.dtype != np.float64 or A.ndim != 2 or A.strides[1] != 8:
+        raise TypeError("BLAS needs a C-ordered float64 block")
+    return A.shape[1], A.shape[0], max(A.strides[0] // 8, 1)
+
+
+def _order(*sizes: int) -> int:
+    return int(np.prod([float(s) for s in sizes]) ** (1 / 3))
+
+
+def trsm(side: str, uplo: str, trans: str, alpha: float, A: np.ndarray, B: np.ndarray) -> None:
+    """B <- alpha op(A)^-1 B (side "L") or alpha B op(A)^-1 ("R"), in place, for triangular A."""
+    _triangular("dtrsm", side, uplo, trans, alpha, A, B)
+
+
+def trmm(side: str, uplo: str, trans: str, alpha: float, A: np.ndarray, B: np.ndarray) -> None:
+    """B <- alpha op(A) B or alpha B op(A), in place, for triangular A."""
+    _triangular("dtrmm", side, uplo, trans, alpha, A, B)
+
+
+def _triangular(name, side, uplo, trans, alpha, A, B):
+    (m, n, ldb), (k, _, lda) = _block(B), _block(A)
+    _call(
+        _routine("blas", name, 11), _order(m, n, k), _char(side), _char(uplo), _char(trans), _char("N"), _int(m), _int(n),
+        ctypes.c_double(alpha), A, _int(lda), B, _int(ldb),
+    )  # fmt: skip
+
+
+def syrk(trans: str, alpha: float, A: np.ndarray, beta: float, C: np.ndarray) -> None:
+    """The lower triangle of C <- alpha A A' + beta C (trans "N") or alpha A'A + beta C ("T"), as BLAS sees them."""
+    (rows, columns, lda), (n, _, ldc) = _block(A), _block(C)
+    k = columns if trans == "N" else rows
+    _call(
+        _routine("blas", "dsyrk", 10), _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), ctypes.c_double(alpha), A,
+        _int(lda), ctypes.c_double(beta), C, _int(ldc),
+    )  # fmt: skip
+
+
+def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, beta: float, C: np.ndarray) -> None:
+    """C <- alpha op(A) op(B) + beta C, as BLAS sees them."""
+    (m, n, ldc), (rows, columns, lda), (_, _, ldb) = _block(C), _block(A), _block(B)
+    k = columns if transA == "N" else rows
+    _call(
+        _routine("blas", "dgemm", 13), _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k),
+        ctypes.c_double(alpha), A, _int(lda), B, _int(ldb), ctypes.c_double(beta), C, _int(ldc),
+    )  # fmt: skip
+
+
+def trtri(M: np.ndarray) -> int:
+    """The inverse of the triangular factor, in place."""
+    n, ld = _square(M)
+    info = _int(0)
+    _call(_routine("lapack", "dtrtri", 6), n, _char("L"), _char("N"), _int(n), M, _int(ld), info)
+    return info.value
+
+
+def lauum(M: np.ndarray) -> None:
+    """L'L of a lower triangle as LAPACK sees it, in place."""
+    n, ld = _square(M)
+    info = _int(0)
+    _call(_routine("lapack", "dlauum", 5), n, _char("L"), _int(n), M, _int(ld), info)
+
+
 def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 64) -> None:
     """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time: they stay in the cache."""
     n = M.shape[0]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from mercer.linalg import lapack, tiles
-from mercer.linalg.cholesky import factor
+from mercer.linalg import blocked, lapack, memory, tiles
+from mercer.linalg.cholesky import factor, invert
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
@@ -56,6 +56,17 @@ class Dense(AbstractSolver):
         return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
 
 
+def square(n: int) -> np.ndarray:
+    """A buffer for an n x n matrix, if there is room for it."""
+    need, there = 8.0 * n**2, memory.available() if n >= blocked.FROM else np.inf
+    if need > there:
+        raise SolverError(
+            f"solver 'dense' needs {memory.text(need)} for {n:,} data, but {memory.text(there)} are free: use solvers.VFE(m=1024) "
+            f"({memory.text(8.0 * n * 1024)}), solvers.Vecchia() for inputs of few columns, or solver='auto'."
+        )
+    return np.empty((n, n))
+
+
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`, the matrix K in a second one."""
 
@@ -71,19 +82,18 @@ class Workspace(AbstractWorkspace):
 
     def buffer(self) -> np.ndarray:
         if self._buffer is None:
-            n = self.X.shape[0]
-            self._buffer = np.empty((n, n))
+            self._buffer = square(self.X.shape[0])
         return self._buffer
 
     def scratch(self) -> np.ndarray:
         """A second buffer."""
         if self._scratch is None:
-            self._scratch = np.empty((self.X.shape[0],) * 2)
+            self._scratch = square(self.X.shape[0])
         return self._scratch
 
     def hold(self, prior):
         if self.gram is None:
-            self.gram = np.empty((self.X.shape[0],) * 2)
+            self.gram = square(self.X.shape[0])
         tiles.upper(strip(prior.kernel), self.panels, np.ones(self.X.shape[0]), self.gram)
         lapack.symmetrise(self.gram)
         self.held = prior.kernel
@@ -106,7 +116,7 @@ class DenseState(AbstractHostState):
         self.transient = not own
         self.scratch = None if own else workspace.scratch
         self.root = np.sqrt(self.precision)
-        self.U: np.ndarray | None = np.empty((X.shape[0],) * 2) if own else workspace.buffer()
+        self.U: np.ndarray | None = square(X.shape[0]) if own else workspace.buffer()
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
         self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
@@ -161,13 +171,13 @@ class DenseState(AbstractHostState):
             self._inverse = self._factor() if consume else self._factor().copy()
             if consume:
                 self.U = None
-            lapack.potri(self._inverse)
+            invert(self._inverse)
         self._kappa = self.precision * np.einsum("ii->i", self._inverse)
 
     @functools.cached_property
     def _kappa(self) -> np.ndarray:
         inverse = self._factor().copy()
-        lapack.potri(inverse)
+        invert(inverse)
         if self.transient:  # a pullback is likely to follow
             self._inverse = inverse
         return self.precision * np.einsum("ii->i", inverse)
@@ -251,7 +261,7 @@ class DenseState(AbstractHostState):
         if inverse is None:
             inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self._factor())
             np.copyto(inverse, self._factor())
-            lapack.potri(inverse)
+            invert(inverse)
         self._kappa = self.precision * np.einsum("ii->i", inverse)
         lapack.scale_upper(inverse, self.root, inverse)
         return lapack.symmetrise(inverse)

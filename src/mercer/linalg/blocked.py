@@ -1,0 +1,80 @@
+"""Cholesky factor and inverse of a large matrix, panel by panel in its own buffer: the flops of LAPACK, with progress in between.
+
+The matrix lives in the upper triangle of a C-ordered array, which BLAS sees as the lower triangle of the transpose (see
+`mercer.linalg.lapack`). Each step is one large BLAS-3 call, after which Ctrl-C is answered and progress is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mercer.linalg import lapack
+
+FROM = 8192  # smaller matrices go to LAPACK in one call
+PANEL = 2048
+
+_listener: contextvars.ContextVar[Callable[[str, float], None] | None] = contextvars.ContextVar("listener", default=None)
+
+
+@contextlib.contextmanager
+def progress(listener: Callable[[str, float], None] | None) -> Iterator[None]:
+    """Within, `listener(what, share)` hears how much of a long factorisation is done."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def potrf(M: np.ndarray, panel: int = PANEL) -> int:
+    """`lapack.potrf` by panels: 0, or the order of the first minor that is not positive."""
+    n = M.shape[0]
+    for k in range(0, n, panel):
+        end = min(k + panel, n)
+        diagonal = M[k:end, k:end]
+        info = lapack.potrf(diagonal)
+        if info != 0:
+            return k + info
+        if end < n:
+            lapack.trsm("R", "L", "T", 1.0, diagonal, M[k:end, end:])
+            lapack.syrk("N", -1.0, M[k:end, end:], 1.0, M[end:, end:])
+        _tell("factor", 1.0 - ((n - end) / n) ** 3)
+    return 0
+
+
+def potri(M: np.ndarray, panel: int = PANEL) -> int:
+    """`lapack.potri` by panels: the inverse (upper triangle) from the factor, in place."""
+    n = M.shape[0]
+    starts = range(0, n, panel)
+    for k in reversed(starts):  # the factor's inverse, from the last panel up
+        end = min(k + panel, n)
+        diagonal = M[k:end, k:end]
+        if end < n:
+            lapack.trmm("L", "L", "N", 1.0, M[end:, end:], M[k:end, end:])
+            lapack.trsm("R", "L", "N", -1.0, diagonal, M[k:end, end:])
+        info = lapack.trtri(diagonal)
+        if info != 0:
+            return k + info
+        _tell("inverse", 0.5 * ((n - k) / n) ** 3)
+    for k in starts:  # its product with its own transpose
+        end = min(k + panel, n)
+        diagonal, above = M[k:end, k:end], M[:k, k:end]
+        if k > 0:
+            lapack.trmm("L", "L", "T", 1.0, diagonal, above)
+        lapack.lauum(diagonal)
+        if end < n:
+            if k > 0:
+                lapack.gemm("T", "N", 1.0, M[k:end, end:], M[:k, end:], 1.0, above)
+            lapack.syrk("T", 1.0, M[k:end, end:], 1.0, diagonal)
+        _tell("inverse", 0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n))
+    return 0
+
+
+def _tell(what: str, share: float) -> None:
+    listener = _listener.get()
+    if listener is not None:
+        listener(what, min(1.0, share))

@@ -1,0 +1,329 @@
+"""Conjugate gradients: Gaussian algebra by products with K, which is computed in tiles and never stored. O(n^2) flops an iteration.
+
+B = I + W^1/2 K W^1/2 is compared with P = I + W^1/2 G G' W^1/2, G the pivoted Cholesky factor of K: everything exact is said of P,
+and C = P^-1/2 B P^-1/2, which is close to the identity, is left to the iterations. With probes z of independent signs,
+
+    log|B| = log|P| + E[z' log(C) z],     B^-1 = c P^-1 + E[P^-1/2 (C^-1 - c I) z z' P^-1/2]:
+
+log-determinant and trace terms are estimates, the better the closer C is to I, with standard errors that the State reports. The
+number c takes as much from P as is worth it: the variance of tr(B^-1 dK) along dK = K is least for c = tr((C - I)^2 C^-1) /
+tr((C - I)^2), which is near 1 for a good preconditioner and near 0 for a bad one.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import warnings
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from mercer.linalg import cg, tiles
+from mercer.linalg.pivoted import pivoted_cholesky
+from mercer.params import named_leaves, strip
+from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
+
+BLOCK = cg.WIDTHS[-1]  # right-hand sides solved at once
+WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
+ITERATIONS = 50  # what `cost` takes for granted
+IN_FLIGHT_BYTES = 8.0 * cg.IN_FLIGHT * tiles.SIZES[-1] ** 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ConjugateGradient(AbstractSolver):
+    """Solutions to a tolerance, log-determinant and its derivatives by random probes: for n where a matrix n x n does not fit.
+
+    rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good enough.
+    probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1 / sqrt(probes), are
+    in the State's notes. seed: of the probes, which stay the same during a fit. max_iter: where to give up (with a warning).
+
+    Memory O(n (rank + probes)); means cost one product with K, variances (also those at the data, which leave-one-out, Laplace
+    and EP need) a block of iterations for every 32 inputs.
+
+    >>> mercer.GPRegressor(solver=ConjugateGradient(rank=200, probes=32)).fit(X, y)
+    """
+
+    rank: int = 100
+    tol: float = 1e-6
+    probes: int = 16
+    max_iter: int = 1000
+    seed: int = 0
+
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+
+    def __post_init__(self):
+        if self.rank < 0 or self.probes < 2 or self.max_iter < 1 or not 0 < self.tol < 1:
+            raise ValueError(
+                f"ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iter >= 1 and 0 < tol < 1, got {self}."
+            )
+
+    def workspace(self, prior, X):
+        if isinstance(prior, tuple):
+            raise SolverError("ConjugateGradient has one latent function; for several use solver='dense'.")
+        return Workspace(self, prior, X)
+
+    def factor(self, prior, X, sites, workspace=None):
+        return ConjugateGradientState(self, prior, X, sites, workspace or self.workspace(prior, X))
+
+    def cost(self, n, d, L=1):
+        columns = self.probes + 1
+        return Cost(
+            flops=L * (n * self.rank**2 + ITERATIONS * (n**2 * (2 * columns + 2 * d + 20) + 8.0 * n * self.rank * columns)),
+            bytes=8.0 * L * n * (5 * self.rank + 8 * max(columns, BLOCK) + 2 * d) + IN_FLIGHT_BYTES,
+        )
+
+
+class Workspace(AbstractWorkspace):
+    """Encoded inputs cut into tiles, and the pivoted Cholesky factor of the last kernel seen."""
+
+    def __init__(self, solver: ConjugateGradient, prior, X):
+        self.memory: dict[str, Any] = {}
+        self.solver, self.columns = solver, Columns(X)
+        self.encoded = prior.kernel.encode(X)
+        self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
+        self._seen: Any = None
+
+    def hold(self, prior):
+        self.low_rank(prior)
+
+    def share(self, other: Workspace) -> None:
+        self._seen, self._G = other._seen, other._G
+
+    def low_rank(self, prior) -> np.ndarray:
+        """G (n, k) with G G' close to K."""
+        if self._seen is not prior.kernel:
+            rank = self.solver.rank
+            self._G = pivoted_cholesky(prior.kernel, self.panels, rank)[0] if rank else np.zeros((self.panels.n, 0))
+            self._seen = prior.kernel
+        return self._G
+
+
+class Preconditioner:
+    """P = I + Q Q' for Q (n, k): its inverse I - F F', inverse root and determinant, all without cancellation."""
+
+    def __init__(self, Q: np.ndarray):
+        t, E = np.linalg.eigh(Q.T @ Q)
+        t = np.maximum(t, 0.0)
+        self.logdet = float(np.sum(np.log1p(t)))
+        self.Q, self.E, self.shrink = Q, E, 1.0 / (1.0 + t + np.sqrt(1.0 + t))
+        self.F = Q @ (E / np.sqrt(1.0 + t))
+
+    def half(self, V: np.ndarray) -> np.ndarray:
+        """P^-1/2 V."""
+        return V - self.Q @ (self.E @ (self.shrink[:, None] * (self.E.T @ (self.Q.T @ V))))
+
+    def inverse_diagonal(self) -> np.ndarray:
+        return 1.0 - np.einsum("ij,ij->i", self.F, self.F)
+
+
+class ConjugateGradientState(AbstractHostState):
+    """`logdet` with its standard error `logdet_error`; `notes` say both and how the iterations ended."""
+
+    def __init__(self, solver: ConjugateGradient, prior, X, sites, workspace: Workspace):
+        super().__init__(prior, X, sites, workspace.columns, "ConjugateGradient")
+        self.solver, self.kernel, self.jitter = solver, strip(prior.kernel), 0.0
+        self.panels, self.encoded = workspace.panels, workspace.encoded
+        self.root = np.sqrt(self.precision)
+        self.near = Preconditioner(self.root[:, None] * workspace.low_rank(prior))
+        self._diagonal = self._solved_diagonal
+        self._start()
+
+    def _start(self) -> None:
+        """One block of iterations for the data and the probes."""
+        n, p = self.panels.n, self.solver.probes
+        g, delta = self.slope, self.centre - self.m
+        Kg = np.zeros(n) if g is None else self.times_K(g[:, None])[:, 0]
+        rest = delta - Kg
+        signs = np.random.default_rng(self.solver.seed).choice([-1.0, 1.0], (n, p))
+        right = np.concatenate([self.near.half((self.root * rest)[:, None]), signs], 1)
+        solution = self._iterate(right)
+        logs = n * solution.quadrature(np.log)[1:]
+        self.logdet, self.logdet_error = self.near.logdet + float(logs.mean()), _standard_error(logs)
+        gain, whole = (solution.quadrature(f)[1:].mean() for f in (lambda t: (t - 1) ** 2 / t, lambda t: (t - 1) ** 2))
+        self.share = float(gain / whole) if whole > 0 else 1.0
+        self.probe, self.inverse_probe = self.near.half(signs), self.near.half(solution.X[:, 1:])
+        along = -self.share * n * solution.quadrature(lambda t: t)[1:] - np.einsum("ij,ij->j", self.probe, self._ahead(self.share))
+        r = self.root * self.near.half(solution.X[:, :1])[:, 0]
+        alpha = r if g is None else g + r
+        value = -0.5 * self.logdet - 0.5 * rest @ r
+        self._solved = alpha, float(value if g is None else value - g @ delta + 0.5 * g @ Kg)
+        converged = (solution.residual <= self.solver.tol).all()
+        ended = "" if converged else f"DID NOT CONVERGE to {self.solver.tol:.1g}: a larger rank or max_iter may help; "
+        self.notes: tuple[str, ...] = (
+            f"conjugate gradients: {ended}{solution.iterations.max()} iterations, relative residual {solution.residual.max():.1e}",
+            f"log-determinant by {p} random probes: standard error of the log evidence {0.5 * self.logdet_error:.2g}, "
+            f"of its derivative along the log amplitude {0.5 * _standard_error(along):.2g}",
+        )
+
+    # -- solutions ----------------------------------------------------------------------------------------------------
+
+    def _iterate(self, right: np.ndarray) -> cg.Solution:
+        """C X = right."""
+
+        def product(V):
+            H = self.near.half(V)
+            return self.near.half(H + self.root[:, None] * self.times_K(self.root[:, None] * H))
+
+        solution = cg.conjugate_gradients(product, right, self.solver.tol, self.solver.max_iter)
+        if (solution.residual > self.solver.tol).any():
+            warnings.warn(
+                f"conjugate gradients stopped after {solution.iterations.max()} iterations with a relative residual of "
+                f"{solution.residual.max():.1e}, above tol = {self.solver.tol:.1e}: raise rank or max_iter.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return solution
+
+    def apply(self, V):
+        H = self.near.half(self.root[:, None] * V)
+        blocks = [self._iterate(H[:, j : j + BLOCK]).X for j in range(0, V.shape[1], BLOCK)]
+        return self.root[:, None] * self.near.half(np.concatenate(blocks, 1))
+
+    def _explained(self, panels: tiles.Panels) -> np.ndarray:
+        """diag(K_* R K_*') for the rows of `panels`, a block of iterations for each tile."""
+        out = []
+        for i in range(len(panels.tiles)):
+            K = self._rectangle(panels.part(i, i + 1))
+            H = self.near.half(self.root[:, None] * K.T)
+            out.append(np.einsum("ij,ij->j", H, self._iterate(H).X))
+        return np.concatenate(out) if out else np.zeros(0)
+
+    def _rectangle(self, panels: tiles.Panels) -> np.ndarray:
+        K = np.empty((panels.n, self.panels.n))
+        tiles.rectangle(self.kernel, panels, self.panels, K)
+        return K
+
+    def _test_panels(self, Xs):
+        return tiles.Panels(self.kernel.encode(Xs), BLOCK)
+
+    def _some(self, rows):
+        return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), BLOCK)
+
+    # -- products -----------------------------------------------------------------------------------------------------
+
+    def times_K(self, V):
+        return cg.symmetric_times(self.kernel, self.panels, V)
+
+    def rows_times_K(self, rows, V):
+        return cg.times(self.kernel, self._some(rows), self.panels, V)
+
+    def cross(self, Xs, V):
+        return cg.times(self.kernel, self._test_panels(Xs), self.panels, V)
+
+    def prior_variance(self):
+        return tiles.diagonal(self.kernel, self.panels)
+
+    # -- variances ----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _inverse_diagonal(self) -> np.ndarray:
+        n, out = self.panels.n, []
+        for j in range(0, n, BLOCK):
+            rows = np.arange(j, min(j + BLOCK, n))
+            unit = np.zeros((n, rows.size))
+            unit[rows, np.arange(rows.size)] = 1.0
+            H = self.near.half(unit)
+            out.append(np.einsum("ij,ij->j", H, self._iterate(H).X))
+        return np.concatenate(out)
+
+    def _solved_diagonal(self) -> np.ndarray:
+        """diag B^-1, by n solutions."""
+        return self._inverse_diagonal
+
+    def _estimated_diagonal(self) -> np.ndarray:
+        """The same, by the probes."""
+        return self.near.inverse_diagonal() + np.mean(self.probe * self._ahead(1.0), 1)
+
+    def _ahead(self, share: float) -> np.ndarray:
+        """B^-1 - share P^-1 is the mean over the probes of this times `probe`'."""
+        return self.inverse_probe - share * self.probe
+
+    def kappa(self):
+        return self.precision * self._diagonal()
+
+    def variances(self):
+        prior = self.prior_variance()
+        weak = self.precision * prior < WEAK
+        out = np.empty_like(prior)
+        if not weak.all():
+            out[~weak] = (1.0 - self._diagonal()[~weak]) / self.precision[~weak]
+        if weak.any():
+            out[weak] = prior[weak] - self._explained(self._some(np.flatnonzero(weak)))
+        return out
+
+    def predict(self, Xs, full=False, variance=True):
+        panels = self._test_panels(Xs)
+        mean = np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0]
+        if not variance:
+            return mean[:, None], None
+        if not full:
+            prior = tiles.diagonal(self.kernel, panels)
+            return mean[:, None], np.maximum(prior - self._explained(panels), 0.0)[:, None]
+        K, covariance = self._rectangle(panels), np.empty((panels.n, panels.n))
+        tiles.rectangle(self.kernel, panels, panels, covariance)
+        covariance -= K @ self.apply(K.T)
+        return mean[:, None], 0.5 * (covariance + covariance.T)
+
+    # -- cotangents ---------------------------------------------------------------------------------------------------
+
+    def pullback(self, log_normaliser_bar=0.0, *bars, **named):
+        """As everywhere, except that the diagonal of R inside the derivative of the evidence is the probes' estimate."""
+        estimated = copy.copy(self)
+        estimated._diagonal = estimated._estimated_diagonal
+        return AbstractHostState.pullback(estimated, log_normaliser_bar, *bars, **named)
+
+    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+        if inputs:
+            raise SolverError("ConjugateGradient does not differentiate with respect to the inputs; use solver='dense'.")
+        if k is not None or v is not None:
+            raise SolverError("ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'.")
+        left, right = [P], [Q]
+        if coefficient:
+            F, half = self.root[:, None] * self.near.F, 0.5 * coefficient / self.solver.probes
+            ahead, probe = self.root[:, None] * self._ahead(self.share), self.root[:, None] * self.probe
+            left += [-coefficient * self.share * F, half * ahead, half * probe]
+            right += [F, probe, ahead]
+        bar = self._pull(np.concatenate(left, 1), np.concatenate(right, 1))
+        on_diagonal = tiles.pull_rows(_diag, self.kernel, self.panels, coefficient * self.share * self.precision)
+        return jax.tree.map(np.add, bar, on_diagonal), None
+
+    def _pull(self, P, Q):
+        """Cotangents of the kernel for cotangent P Q' of K."""
+        nothing = np.broadcast_to(0.0, (self.panels.n,) * 2)  # a view of one number
+        extra = ((0, 0), (0, -P.shape[1] % BLOCK))
+        P, Q = np.pad(P, extra), np.pad(Q, extra)
+        return tiles.pull_symmetric(self.kernel, self.panels, 0.0, nothing, np.zeros(self.panels.n), P, Q)[0]
+
+    def gradient_error(self) -> dict[str, np.ndarray]:
+        """Standard errors of the derivatives of the log evidence with respect to the kernel's hyperparameters, by name.
+
+        Costs as much as one gradient for every probe.
+        """
+        ahead, probe = self.root[:, None] * self._ahead(self.share), self.root[:, None] * self.probe
+        each = []
+        for j in range(self.solver.probes):
+            a, b = ahead[:, [j]], probe[:, [j]]
+            bar = self._pull(0.5 * np.concatenate([a, b], 1), np.concatenate([b, a], 1))
+            each.append({f"kernel.{name}": np.asarray(value) for name, value in named_leaves(bar)})
+        return {name: 0.5 * _standard_error(np.stack([one[name] for one in each])) for name in each[0]}
+
+    def weighted_squares(self, k, v):
+        raise SolverError("ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'.")
+
+    def resolvent(self, reuse=False):
+        raise SolverError("ConjugateGradient never forms an n x n matrix; use solver='dense' for R itself.")
+
+    def pull_matrix(self, bar, P, Q, inputs):
+        raise SolverError("ConjugateGradient never forms an n x n matrix; use solver='dense' for this derivative.")
+
+
+def _diag(kernel, A):
+    return kernel.diag(A)
+
+
+def _standard_error(values: np.ndarray):
+    return np.std(values, axis=0, ddof=1) / np.sqrt(values.shape[0])

@@ -1,0 +1,72 @@
+"""Subset of data: any solver on m chosen data, the rest unused (GPML 8.3.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from mercer.solvers.dense import Dense
+from mercer.solvers.protocol import AbstractSolver, SolverError
+from mercer.solvers.selection import HOW, select
+
+
+@dataclasses.dataclass(frozen=True)
+class SubsetOfData(AbstractSolver):
+    """An exact GP on a subset of the data, chosen once, before learning. m^3 flops whatever n is.
+
+    m: how many data are kept (all of them where there are fewer). select: how they are chosen, a name from
+    `mercer.solvers.selection.select`; "entropy" gives the informative vector machine, for every likelihood with one latent
+    function: sites are taken in one by one where they change the posterior most, then the inference rule runs on those chosen. That
+    prefers surprising labels: good where classes are separate, but where they overlap a random subset represents them better.
+    base: the solver that works on the subset.
+
+    >>> model.condition(X, y, solver=SubsetOfData(500, "entropy"))
+
+    The evidence is that of the subset (8.31), which favours longer length-scales than that of all data.
+    """
+
+    m: int = 1000
+    select: str = "random"
+    base: AbstractSolver = Dense()
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.m < 1:
+            raise ValueError(f"SubsetOfData needs at least one datum, got m={self.m}.")
+        if self.select not in HOW:
+            raise ValueError(f"unknown selection {self.select!r}; there are {sorted(HOW)}.")
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        return self.base.offers
+
+    def rows(self, prior, X: np.ndarray, y: np.ndarray, likelihood) -> np.ndarray:
+        """Indices of the data to keep, in ascending order."""
+        n = X.shape[0]
+        if self.m >= n:
+            return np.arange(n)
+        if likelihood.per_datum:
+            raise SolverError(
+                "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y and it first."
+            )
+        noise = getattr(likelihood, "noise_variance", None)
+        return np.sort(select(prior, X, y, self.m, self.select, noise, likelihood, self.seed))
+
+    def prepare(self, prior, X, y, noise_variance=None):
+        return dataclasses.replace(self, base=self.base.prepare(prior, X, y, noise_variance))
+
+    def workspace(self, prior, X):
+        self._check(X)
+        return self.base.workspace(prior, X)
+
+    def _check(self, X):
+        if X.shape[0] > self.m:
+            raise SolverError(f"SubsetOfData(m={self.m}) was handed {X.shape[0]} data uncut: choose them with its `rows` first.")
+
+    def factor(self, prior, X, sites, workspace=None):
+        self._check(X)
+        return self.base.factor(prior, X, sites, workspace)
+
+    def cost(self, n, d, L=1):
+        return self.base.cost(min(n, self.m), d, L)

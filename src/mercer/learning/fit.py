@@ -13,6 +13,7 @@ import numpy as np
 from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.learning import starts
+from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.inducing import move_inducing
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.optimise import Evaluation, Optimum, Recorder, curvature, levels, maximise
@@ -66,7 +67,7 @@ class FitWarning(UserWarning):
 
 def fit(
     model, X, y, *, objective="evidence", inference=None, solver=None, restarts: int = 0, seed: int = 0, n_folds: int = 10,
-    jacobian: bool = False, max_evaluations: int = 500, progress: bool | None = None,
+    jacobian: bool = False, max_evaluations: int = 500, progress: bool | None = None, checkpoint=None,
 ) -> Fit:  # fmt: skip
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
@@ -76,6 +77,7 @@ def fit(
     several data
     sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
     `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
+    `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes on from them if it was killed.
     `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model` holds their medians.
 
     >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
@@ -95,7 +97,7 @@ def fit(
     if hasattr(rule, "learn"):
         return _sample(bound, data, rule, chosen, objective)
     if getattr(rule, "stochastic", False):
-        return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress)
+        return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint)
     settled = [settle(starts.data_driven(bound, inputs.values, targets), inputs, targets, rule, chosen) for inputs, targets in data]
     data = [(inputs, targets) for inputs, targets, _, _ in settled]
     if not pooled:  # several data sets have inducing inputs of their own
@@ -106,7 +108,11 @@ def fit(
         _warn_scale_free(problem, goal.name)
     with Progress(progress, problem.size) as bar:
         recorder = Recorder(bar)
+        if checkpoint is not None:
+            recorder.checkpoint = Checkpoint(checkpoint, problem.flat.names, data, goal.name)
         best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations)
+        if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
+            recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
         if getattr(chosen, "learn", False) and not pooled and not interrupted and np.isfinite(best.value):
             best, Z = move_inducing(problem, best, recorder, max_evaluations)
             chosen = dataclasses.replace(chosen, inducing=Z, learn=False)
@@ -167,7 +173,7 @@ def _sample(model: Model, data, rule, solver, objective) -> Fit:
 BATCH_START = 1600  # data that give the hyperparameters from which learning from batches starts
 
 
-def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress) -> Fit:
+def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint) -> Fit:
     """Hyperparameters from a part of the data, then from batches of all; the posterior from all at once."""
     if len(data) > 1 or objective != "evidence":
         raise ValueError("learning from batches takes one data set and objective='evidence'.")
@@ -179,8 +185,13 @@ def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, m
     part = whole.subset(min(BATCH_START, whole.size), seed) if whole.size > BATCH_START else whole
     with Progress(progress, whole.size) as bar:
         recorder = Recorder(bar)
-        best, ends, interrupted = _search(part, restarts, seed, recorder, max_evaluations)
-        start = part.flat.unflatten(best.vector)
+        kept = None if checkpoint is None else Checkpoint(checkpoint, part.flat.names, data, "batches")
+        if kept is not None and kept.found is not None:
+            start, ends, interrupted = part.flat.unflatten(kept.found["vector"]), {}, False
+        else:
+            best, ends, interrupted = _search(part, restarts, seed, recorder, max_evaluations)
+            start = part.flat.unflatten(best.vector)
+        recorder.checkpoint = kept
         part.release()
         _, _, _, chosen = settle(start, inputs, y, rule, rule.solver())
         fitted, Z = (start, chosen.inducing) if interrupted else train(start, inputs.values, y, rule, chosen.inducing, recorder)
@@ -213,7 +224,13 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)
     }
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
-    best = Optimum(vectors["given"])  # of the full problem
+    kept = None if recorder.checkpoint is None else recorder.checkpoint.found
+    if kept is not None:
+        vectors = {"checkpoint": _clip(problem, kept["vector"])}
+        sizes = [size for size in levels(problem.size) if size >= 0.9 * kept["size"]]
+    else:
+        sizes = levels(problem.size)
+    best = Optimum(next(iter(vectors.values())))  # of the full problem
     ends: dict[str, float] = {}
     running = best  # what is being improved right now
     if problem.flat.vector.size == 0:
@@ -221,7 +238,6 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         recorder.note("given", problem.size, value)
         return Optimum(problem.flat.vector, value, gradient, objective, 0.0, "nothing to learn"), {"given": value}, False
     try:
-        sizes = levels(problem.size)
         climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
             for label, vector in _distinct(vectors).items():

@@ -14,7 +14,9 @@ def move_inducing(problem: Problem, best: Optimum, recorder: Recorder, max_evalu
     """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
     joint = InducingProblem(problem)
     start = np.concatenate([best.vector, (problem.solver.inducing / joint.scale).ravel()])
+    checkpoint, recorder.checkpoint = recorder.checkpoint, None  # which keeps hyperparameters only
     found = maximise(joint, start, "inducing inputs", recorder, ftol=1e-8, max_evaluations=max_evaluations)
+    recorder.checkpoint = checkpoint
     theta, Z = joint.split(found.vector)
     gradient = None if found.gradient is None else found.gradient[: theta.shape[0]]
     return dataclasses.replace(found, vector=theta, gradient=gradient), Z

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 
+from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.problem import Problem
 from mercer.linalg.lapack import threads_for
 
@@ -34,6 +35,7 @@ class Recorder:
         self.began = time.perf_counter()
         self.progress = progress
         self.interrupted = False
+        self.checkpoint: Checkpoint | None = None
 
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
@@ -72,6 +74,8 @@ def maximise(
         recorder.note(label, problem.size, value)
         if value > best.value:
             best.vector, best.value, best.gradient, best.objective = vector.copy(), value, gradient, objective
+            if recorder.checkpoint is not None:
+                recorder.checkpoint.keep(best.vector, problem.size, value)
         if not np.isfinite(value):
             return (abs(first[0]) if first else 1.0) * 1e3 + 1e6, np.zeros_like(z)
         first.append(value)  # values are counted from the first: stopping then does not depend on the units of y

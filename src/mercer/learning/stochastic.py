@@ -34,9 +34,14 @@ def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, 
     rng = np.random.default_rng(rule.seed)
     theta = np.concatenate([flat.vector, (Z / unit).ravel() if rule.learn_inducing else []])
     p, adam = flat.vector.shape[0], Adam(rule.rate, theta.shape[0])
-    h, P = jnp.zeros(m), jnp.eye(m)
+    h, P, first = jnp.zeros(m), jnp.eye(m), 0
+    kept = None if recorder.checkpoint is None else recorder.checkpoint.found
+    if kept is not None and kept["theta"].shape == theta.shape and kept["h"].shape == h.shape:
+        theta, h, P, first = kept["theta"], jnp.asarray(kept["h"]), jnp.asarray(kept["P"]), int(kept["epoch"])
+        Z = theta[p:].reshape(Z.shape) * unit if rule.learn_inducing else Z
+        adam.first, adam.second, adam.t = kept["first"], kept["second"], int(kept["t"])
     try:
-        for epoch in range(rule.epochs):
+        for epoch in range(first, rule.epochs):
             total = 0.0
             batches = [rows for rows in np.array_split(rng.permutation(n), max(1, n // b))]
             size = min(len(rows) for rows in batches)  # equal batches: compiled once
@@ -62,6 +67,11 @@ def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, 
                     theta = theta + adam.step(gradient / n)
                     if rule.learn_inducing:
                         Z = theta[p:].reshape(Z.shape) * unit
+            if recorder.checkpoint is not None:
+                recorder.checkpoint.keep(
+                    theta[:p], n, total / len(batches), now=True, theta=theta, h=h, P=P, epoch=epoch + 1, first=adam.first,
+                    second=adam.second, t=adam.t,
+                )  # fmt: skip
             recorder.note(f"epoch {epoch + 1} of {rule.epochs}", n, total / len(batches))
     except KeyboardInterrupt:
         recorder.interrupted = True

@@ -48,7 +48,7 @@ class AbstractLowRank(AbstractSolver):
     store: bool | None = None
     seed: int = 0
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "stream"})
     rest_in_prior: ClassVar[bool] = False  # f has the independent part t at the data (FITC)
     rest_in_bound: ClassVar[bool] = False  # the log normaliser pays for t (VFE)
     rest_at_test: ClassVar[bool] = True  # predictions have the exact prior variance

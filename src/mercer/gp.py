@@ -146,7 +146,7 @@ def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspa
     if hasattr(rule, "posterior"):  # a rule whose posterior is not a Gaussian one
         return rule.posterior(model, inputs, y, solver)
     result = rule.run(model, inputs.values, y, solver, workspace)
-    notes = (*result.notes, *result.state.notes)
+    notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
     return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status)
 
 

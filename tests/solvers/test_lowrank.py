@@ -153,6 +153,18 @@ def test_subset_of_regressors_is_a_gp_with_the_nystrom_kernel():
     assert projected.variance(far, latent=True)[0] == pytest.approx(1.8, rel=1e-9)
 
 
+def test_a_basis_function_at_the_test_input_mends_the_variance():
+    """SP7: the same as the subset of regressors rebuilt with m + 1 basis functions, one test input at a time."""
+    far = np.full((1, 2), 30.0)
+    points = np.concatenate([XS, far])
+    post = mc.GP(KERNEL).condition(X, Y, 0.05, solver=SubsetOfRegressors(inducing=Z, augment=True))
+    for i, x in enumerate(points):
+        rebuilt = mc.GP(KERNEL).condition(X, Y, 0.05, solver=SubsetOfRegressors(inducing=np.vstack([Z, x])))
+        assert post.mean(points)[i] == pytest.approx(rebuilt.mean(x[None])[0], abs=1e-7)
+        assert post.variance(points)[i] == pytest.approx(rebuilt.variance(x[None])[0], abs=1e-7)
+    assert post.variance(far, latent=True)[0] == pytest.approx(1.8, rel=1e-6)
+
+
 def test_the_exact_evidence_lies_between_the_bounds():
     exact = mc.GP(KERNEL).condition(X, Y, 0.05).log_evidence
     last = -np.inf

@@ -98,7 +98,11 @@ def fit(
         return _sample(bound, data, rule, chosen, objective)
     if getattr(rule, "stochastic", False):
         return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint)
-    settled = [settle(starts.data_driven(bound, inputs.values, targets), inputs, targets, rule, chosen) for inputs, targets in data]
+    began, guess = None, starts.data_driven(bound, data[0][0].values, data[0][1])
+    if chosen.pilot and not pooled and data[0][1].shape[0] > PILOT:
+        began = _pilot(bound, data, rule, seed, max_evaluations, progress)
+        guess = flatten(bound).unflatten(began[1])
+    settled = [settle(guess, inputs, targets, rule, chosen) for inputs, targets in data]
     data = [(inputs, targets) for inputs, targets, _, _ in settled]
     if not pooled:  # several data sets have inducing inputs of their own
         chosen = settled[0][3]
@@ -110,7 +114,9 @@ def fit(
         recorder = Recorder(bar)
         if checkpoint is not None:
             recorder.checkpoint = Checkpoint(checkpoint, problem.flat.names, data, goal.name)
-        best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations)
+            if (kept := recorder.checkpoint.found) is not None:
+                began = "checkpoint", kept["vector"], int(kept["size"])
+        best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations, began)
         if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
             recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
         if getattr(chosen, "learn", False) and not pooled and not interrupted and np.isfinite(best.value):
@@ -170,7 +176,17 @@ def _sample(model: Model, data, rule, solver, objective) -> Fit:
     return Fit(post.model, post, [], status, "draws (mean log density)", value, log_prior, {})
 
 
+PILOT = 2000  # beyond, solvers that choose by hyperparameters see rough ones first
 BATCH_START = 1600  # data that give the hyperparameters from which learning from batches starts
+
+
+def _pilot(model: Model, data, rule, seed, max_evaluations, progress) -> tuple[str, np.ndarray, int]:
+    """Hyperparameters from a part of the data, by dense algebra."""
+    whole = Problem(model, data, rule, choose_solver(model, None), objective_by_name("evidence"))
+    part = whole.subset(PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed)
+    with Progress(progress, whole.size) as bar:
+        best, _, _ = _search(part, 0, seed, Recorder(bar), max_evaluations)
+    return "pilot", best.vector, part.size
 
 
 def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint) -> Fit:
@@ -215,8 +231,11 @@ def _mode(model: Model, inputs, y) -> Model:
     return problem.flat.unflatten(best.vector) if np.isfinite(best.value) else model
 
 
-def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_evaluations: int):
-    """The best point over all starts; coarse-to-fine where the data are many."""
+def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_evaluations: int, began=None):
+    """The best point over all starts; coarse-to-fine where the data are many.
+
+    `began`: (label, vector, size) of what was found before on `size` data: the only start then, and no coarser level is visited.
+    """
     inputs, y = problem.data[0]
     guess = starts.data_driven(problem.model, inputs.values, y)
     rng = np.random.default_rng(seed)
@@ -224,12 +243,10 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)
     }
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
-    kept = None if recorder.checkpoint is None else recorder.checkpoint.found
-    if kept is not None:
-        vectors = {"checkpoint": _clip(problem, kept["vector"])}
-        sizes = [size for size in levels(problem.size) if size >= 0.9 * kept["size"]]
-    else:
-        sizes = levels(problem.size)
+    sizes = levels(problem.size)
+    if began is not None:
+        label, vector, size = began
+        vectors, sizes = {label: _clip(problem, vector)}, [s for s in sizes if s >= 0.9 * size]
     best = Optimum(next(iter(vectors.values())))  # of the full problem
     ends: dict[str, float] = {}
     running = best  # what is being improved right now

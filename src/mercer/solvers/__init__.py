@@ -14,6 +14,7 @@ from mercer.solvers.weight_space import WeightSpace
 
 # imported when first used: name for `by_name`, class, module
 _LARGE = (
+    ("auto", "Auto", "auto"),
     ("sr", "SubsetOfRegressors", "lowrank"),
     ("pp", "ProjectedProcess", "lowrank"),
     ("fitc", "FITC", "lowrank"),

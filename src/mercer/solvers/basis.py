@@ -26,6 +26,14 @@ class WithBasis(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
 
+    @property
+    def why(self):
+        return self.base.why
+
+    @property
+    def pilot(self):
+        return self.base.pilot
+
     def prepare(self, prior, X, y, noise_variance=None):
         return WithBasis(self.base.prepare(prior, X, y, noise_variance))
 

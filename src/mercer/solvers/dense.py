@@ -14,7 +14,7 @@ from mercer.linalg.cholesky import factor, invert
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError, is_coupled
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError, is_coupled
 
 WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
 PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
@@ -36,6 +36,13 @@ class Dense(AbstractSolver):
     def __post_init__(self):
         if self.backend not in ("auto", "lapack", "jax"):
             raise ValueError(f"Dense.backend must be 'auto', 'lapack' or 'jax', got {self.backend!r}.")
+
+    @classmethod
+    def propose(cls, task):
+        n = task.n
+        rounds = 1 if task.gaussian else 10  # factorisations until the sites are found
+        seconds = rounds * n**3 / task.rate + 2e-8 * n**2 * rounds
+        return [Proposal(cls(), seconds, 8.0 * n**2 * (1.1 if task.gaussian else 3.0), 0.0, "exact, n^3")]
 
     def workspace(self, prior, X):
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)

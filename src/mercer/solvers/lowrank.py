@@ -25,7 +25,7 @@ from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.solvers.host import AbstractHostState, Columns, pull_encoding
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, SolverError
 
 JITTER = 1e-9  # of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
 BLOCK_BYTES = 64 * 2**20  # rows of Psi worked on at a time
@@ -52,6 +52,7 @@ class AbstractLowRank(AbstractSolver):
     rest_in_prior: ClassVar[bool] = False  # f has the independent part t at the data (FITC)
     rest_in_bound: ClassVar[bool] = False  # the log normaliser pays for t (VFE)
     rest_at_test: ClassVar[bool] = True  # predictions have the exact prior variance
+    pilot: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.inducing is not None:
@@ -94,9 +95,19 @@ class AbstractLowRank(AbstractSolver):
 
 @dataclasses.dataclass(frozen=True)
 class SubsetOfRegressors(AbstractLowRank):
-    """f(x) = sum_i alpha_i k(x, z_i): a degenerate prior whose variance vanishes far from the inducing inputs (8.3.1)."""
+    """f(x) = sum_i alpha_i k(x, z_i): a degenerate prior whose variance vanishes far from the inducing inputs (8.3.1).
+
+    augment: each prediction adds k(x, x*) to the basis (Rasmussen and Quinonero-Candela), which mends the variance at n m flops for
+    each test input; Gaussian noise only.
+    """
+
+    augment: bool = False
 
     rest_at_test: ClassVar[bool] = False
+
+    def factor(self, prior, X, sites, workspace=None):
+        state = AugmentedState if self.augment else LowRankState
+        return state(self, prior, X, sites, workspace or self.workspace(prior, X))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +121,10 @@ class FITC(AbstractLowRank):
 
     rest_in_prior: ClassVar[bool] = True
 
+    @classmethod
+    def propose(cls, task):
+        return () if task.gaussian else _proposals(cls, task, rounds=12)
+
 
 @dataclasses.dataclass(frozen=True)
 class VFE(AbstractLowRank):
@@ -120,6 +135,32 @@ class VFE(AbstractLowRank):
     """
 
     rest_in_bound: ClassVar[bool] = True
+
+    @classmethod
+    def propose(cls, task):
+        return _proposals(cls, task, rounds=1) if task.gaussian else ()
+
+
+def _proposals(cls, task, rounds: int):
+    """More and more inducing inputs until they are accurate enough, by the variance they leave unexplained.
+
+    Half its mean over the noise variance is the loss of the bound per datum; other likelihoods are taken to be as informative as
+    noise of the variance of f.
+    """
+    from mercer.solvers.auto import LADDER
+
+    if task.several:
+        return
+    scale = task.noise or task.unexplained(0)
+    for m in LADDER:
+        if 2 * m > task.n:
+            break
+        error = 0.5 * task.unexplained(m) / max(scale, 1e-12)
+        seconds = rounds * (6.0 * task.n * m**2 / task.rate + 1.2e-8 * task.n * m * (1 + task.d / 8) + 2.0 * m**3 / task.rate)
+        says = f"inducing inputs leave about {2 * error:.2g} of the {'noise' if task.gaussian else 'prior'} variance unexplained"
+        yield Proposal(cls(m=m), seconds, cls(m=m).cost(task.n, task.d).bytes, error, says)
+        if error <= task.tolerance:
+            break
 
 
 @dataclasses.dataclass(frozen=True)
@@ -492,6 +533,32 @@ class LowRankState(AbstractHostState):
         if v is not None and self.solver.rest_at_test:
             out += v
         return out
+
+
+class AugmentedState(LowRankState):
+    """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*), scaled to variance 1."""
+
+    def predict(self, Xs, full=False, variance=True):
+        if full or self.slope is not None:
+            raise SolverError("SubsetOfRegressors(augment=True) predicts single inputs under Gaussian noise: use ProjectedProcess.")
+        f, Psi = self.features, self.features.of(Xs)
+        panels = tiles.Panels(self.kernel.encode(Xs), f.panels.size)
+        root = np.sqrt(self._rest(Xs, Psi, False)[:, 0])
+        K = np.empty((f.panels.n, panels.n))
+        tiles.rectangle(self.kernel, f.panels, panels, K)
+        r = (K - f.expand(Psi.T)) / np.maximum(root, 1e-300)
+        r[:, root**2 < 1e-12 * tiles.diagonal(self.kernel, panels)] = 0.0
+        Lr = self.Lambda[:, None] * r
+        c, w = f.project(Lr), self._weight_mean  # its covariance with the other weights, which have mean w
+        Cc = self._solve_C(c)
+        schur = 1.0 + np.einsum("ij,ij->j", r, Lr) - np.einsum("ij,ij->j", c, Cc)
+        own = (Lr.T @ (self.centre - self.m) - c.T @ w) / schur
+        reach = root - np.einsum("ij,ji->i", Psi, Cc)
+        mean = np.asarray(self.prior.mean.value(Xs), float) + Psi @ w + reach * own
+        if not variance:
+            return mean[:, None], None
+        V = lapack.solve_lower(self.U, np.array(Psi, order="C").T)
+        return mean[:, None], (np.einsum("ij,ij->j", V, V) + reach**2 / schur)[:, None]
 
 
 class NystromState(LowRankState):

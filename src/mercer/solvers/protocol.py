@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import jax
@@ -73,6 +74,19 @@ class Cost:
     bytes: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """A solver for a task (see `mercer.solvers.auto`): seconds for one value and gradient, bytes, the estimated error in nats per
+    datum (0: exact, inf: nobody knows), and a few words for people.
+    """
+
+    solver: Any
+    seconds: float
+    bytes: float
+    error: float
+    says: str
+
+
 class SolverError(ValueError):
     """A solver was asked for something it does not do; the message names one that does."""
 
@@ -101,6 +115,13 @@ class AbstractSolver(abc.ABC):
     """
 
     offers: ClassVar[frozenset[str]]
+    pilot: ClassVar[bool] = False  # choices depend on hyperparameters: learning finds rough ones on a part of the data first
+    why = ""  # how it came to be chosen
+
+    @classmethod
+    def propose(cls, task: Any) -> Iterable[Proposal]:
+        """Itself, for solver="auto", where it suits the task; nothing by default."""
+        return ()
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once before learning.

@@ -16,7 +16,7 @@ from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError, is_coupled
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, SolverError, is_coupled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,15 @@ class WeightSpace(AbstractSolver):
     rank: int | None = None  # for `cost` only; the kernel knows its own
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream", "blocks", "indefinite"})
+
+    @classmethod
+    def propose(cls, task):
+        p = task.prior.kernel.rank(task.d)
+        if p is None or p >= task.n:
+            return []
+        rounds = 1 if task.gaussian else 10
+        seconds = rounds * (6.0 * task.n * p**2 + p**3) / task.rate + 2e-8 * task.n * p
+        return [Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")]
 
     def workspace(self, prior, X):
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)

@@ -90,6 +90,8 @@ class AbstractGridWorkspace(AbstractWorkspace):
     def __init__(self, prior, X):
         if isinstance(prior, tuple):
             raise SolverError("data on a grid are solved for one latent function only; for several use solver='dense'.")
+        if X.dtype == object:
+            raise SolverError("a grid needs numeric inputs; for text and categories use solver='dense'.")
         self.memory: dict[str, Any] = {}
         self.X, self.columns = X, Columns(X)
         self.find(prior)

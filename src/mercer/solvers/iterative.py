@@ -86,6 +86,7 @@ class Workspace(AbstractWorkspace):
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
         self._seen: Any = None
+        self._G: np.ndarray
 
     def hold(self, prior):
         self.low_rank(prior)

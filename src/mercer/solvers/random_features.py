@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from mercer.kernels.algebra import Product, Scale, Sum
-from mercer.kernels.base import AbstractKernel
 from mercer.kernels.columns import On
 from mercer.kernels.dot import Constant
 from mercer.kernels.stationary import SE, GammaExponential, Matern, RationalQuadratic
@@ -233,7 +232,7 @@ def _settle(kernel, draws):
     return tuple(_settle(*part) for part in zip(kernel.parts, draws, strict=True))
 
 
-def _draw(kernel: AbstractKernel, d: int, solver: RandomFeatures, rng, inside=False) -> Any:
+def _draw(kernel: Any, d: int, solver: RandomFeatures, rng, inside=False) -> Any:
     """Draws in the shape of the kernel: a tuple for a sum or a product, None where the features are exact."""
     if not inside and kernel.rank(d) is not None:
         return None

@@ -125,6 +125,11 @@ class SparseState(AbstractHostState):
             "duplicated with (almost) no noise. Remedies: a larger noise_variance, bounds on the hyperparameters."
         )
 
+    @property
+    def pivots(self) -> np.ndarray:
+        """The diagonal of the factor of B (n,)."""
+        return np.concatenate([np.diag(L) for L in self.factor.L])
+
     def apply(self, V):
         return self.root[:, None] * self.factor.solve(self.root[:, None] * V)
 

@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import spsolve_triangular
 from scipy.spatial import cKDTree
 
-from mercer.inputs import numeric
+from mercer.inputs import InputError, numeric
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.linalg.neighbours import (
@@ -103,7 +103,7 @@ class Workspace(AbstractWorkspace):
     def __init__(self, solver: Vecchia, prior, X):
         self.memory: dict[str, Any] = {}
         self.columns, self.encoded = Columns(X), prior.kernel.encode(X)
-        values, n = numeric(X), X.shape[0]
+        values, n = _places(X), X.shape[0]
         self.unit = reach(strip(prior.kernel), values)
         self.scaled = values / self.unit
         self.order = ordering(self.scaled, solver.ordering, solver.seed)
@@ -125,7 +125,7 @@ class Workspace(AbstractWorkspace):
 
     def nearest(self, Xs: np.ndarray) -> np.ndarray:
         """The data nearest to test inputs (m, k)."""
-        return self.tree.query(numeric(Xs) / self.unit, np.arange(1, self.test_neighbours + 1), workers=-1)[1]
+        return self.tree.query(_places(Xs) / self.unit, np.arange(1, self.test_neighbours + 1), workers=-1)[1]
 
 
 class VecchiaState(AbstractState):
@@ -167,6 +167,11 @@ class VecchiaState(AbstractState):
 
     def _roots(self):
         return self.root[self.index] * self.workspace.present
+
+    @property
+    def pivots(self) -> np.ndarray:
+        """Conditional standard deviations: the diagonal of a factor of B (n,)."""
+        return 1.0 / self.entries[:, -1]
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -272,6 +277,13 @@ class VecchiaState(AbstractState):
             if inputs:
                 jax.tree.map(lambda out, part, at=index: np.add.at(out, at, np.asarray(part)), encoded_bar, A_bar)
         return jax.tree.unflatten(jax.tree.structure(self.kernel), total or []), encoded_bar
+
+
+def _places(X: np.ndarray) -> np.ndarray:
+    try:
+        return numeric(X)
+    except InputError as error:
+        raise SolverError(f"Vecchia looks for nearest neighbours, among numbers: {error} Or use solver='dense'.") from None
 
 
 def reach(kernel, X: np.ndarray) -> np.ndarray:

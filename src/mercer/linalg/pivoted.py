@@ -1,0 +1,61 @@
+"""Incomplete Cholesky factor of a covariance matrix, with the largest pivots first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.inputs import as_inputs
+from mercer.linalg import tiles
+from mercer.params import strip
+
+
+def pivoted_cholesky(kernel: Any, X: Any, rank: int, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """G (n, k) with G G' close to K, the rows chosen as pivots (k,), and the diagonal of K - G G' (n,), which is never negative.
+
+    X: inputs (n, d), or `tiles.Panels` of inputs encoded by a bound kernel. Each step takes the row with the largest remaining
+    variance, k <= rank of them, until the remaining variance is at most `tol` times the whole in total, or nothing but rounding
+    is left of any row. G G' is the Nystrom approximation K_nm K_mm^-1 K_mn on the pivots (8.4); of K only its diagonal and k
+    columns are computed: O(n k^2) flops.
+
+    >>> G, pivots, rest = pivoted_cholesky(SE(), X, rank=50, tol=1e-6)
+    """
+    if rank < 1:
+        raise ValueError(f"the rank of a pivoted Cholesky factor must be at least 1, got {rank}.")
+    kernel, panels = _panels(kernel, X)
+    n = panels.n
+    rest = tiles.diagonal(kernel, panels)
+    total, floor = rest.sum(), 4 * np.finfo(float).eps * rest.max()
+    G, pivots = np.zeros((n, min(rank, n)), order="F"), np.empty(min(rank, n), int)
+    rows = np.empty((n if rank >= n else 1, n))  # a factor of full rank is as large as K: then all rows at once
+    if rank >= n:
+        tiles.rectangle(kernel, panels, panels, rows)
+    for j in range(G.shape[1]):
+        i = int(np.argmax(rest))
+        if rest[i] <= floor or rest.sum() <= tol * total:
+            return G[:, :j], pivots[:j], rest
+        pivots[j] = i
+        if rank < n:
+            tiles.rectangle(kernel, _one(panels, i), panels, rows)
+        G[:, j] = (rows[i if rank >= n else 0] - G[:, :j] @ G[i, :j]) / np.sqrt(rest[i])
+        G[pivots[:j], j] = 0.0
+        rest = np.maximum(rest - G[:, j] ** 2, 0.0)
+        rest[i] = 0.0
+    return G, pivots, rest
+
+
+def _panels(kernel, X) -> tuple[Any, tiles.Panels]:
+    if isinstance(X, tiles.Panels):
+        return strip(kernel), X
+    inputs = as_inputs(X, objects=kernel.reads_objects())
+    bound = strip(kernel.bind(inputs.values.shape[1], inputs.names))
+    return bound, tiles.Panels(bound.encode(inputs.values), tiles.tile_size(inputs.values.shape[0]))
+
+
+def _one(panels: tiles.Panels, i: int) -> tiles.Panels:
+    """Row i alone, as panels of height one."""
+    tile, offset = divmod(i, panels.size)
+    return tiles.Panels(jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[offset : offset + 1]), panels.tiles[tile]), 1)

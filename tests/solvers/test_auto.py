@@ -6,7 +6,7 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import as_inputs
-from mercer.solvers import FITC, VFE, Auto, Dense, SolverError, WeightSpace, by_name
+from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, SolverError, Toeplitz, WeightSpace, by_name
 from mercer.solvers.auto import Task
 
 RNG = np.random.default_rng(0)
@@ -52,6 +52,15 @@ def test_rough_functions_of_many_inputs_are_dense_until_time_forbids():
     assert isinstance(Auto(seconds=1e5).choose(prior, X, 0.01).solver, Dense)
     hurried = Auto(seconds=0.9 * 20 * Auto(seconds=1e5).choose(prior, X, 0.01).best.seconds).choose(prior, X, 0.01)
     assert isinstance(hurried.solver, VFE) and "misses the tolerance" in hurried.why
+
+
+def test_grids():
+    t = np.linspace(0, 100, 3000)[:, None]
+    assert isinstance(Auto(tolerance=0.0).choose(gp(k.Matern(nu=0.5), t), t, 0.1).solver, Toeplitz)
+    grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(50.0)), -1).reshape(-1, 2)
+    assert isinstance(Auto(tolerance=0.0).choose(gp(k.SE([2.0, 2.0]), grid), grid, 0.1).solver, Kronecker)
+    moved = grid + 0.1 * RNG.normal(size=grid.shape)
+    assert isinstance(Auto(tolerance=0.0).choose(gp(k.SE([2.0, 2.0]), moved), moved, 0.1).solver, Dense)
 
 
 def test_other_likelihoods_go_to_fitc():

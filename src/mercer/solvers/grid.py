@@ -16,7 +16,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
 
 BLOCK = 128  # unit vectors or test inputs at a time, fewer where n is large
 BLOCK_BYTES = 128 * 2**20
@@ -37,6 +37,10 @@ class Kronecker(AbstractSolver):
     axes: int | None = None
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+
+    @classmethod
+    def propose(cls, task):
+        return _proposal(cls, task, lambda cost: cost.flops / (0.1 * task.rate), "exact on a full grid")
 
     def workspace(self, prior, X):
         from mercer.solvers.kronecker import KroneckerWorkspace
@@ -65,6 +69,10 @@ class Toeplitz(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
 
+    @classmethod
+    def propose(cls, task):
+        return _proposal(cls, task, lambda cost: cost.flops / 2e9, "exact at equal distances")
+
     def workspace(self, prior, X):
         from mercer.solvers.toeplitz import ToeplitzWorkspace
 
@@ -77,6 +85,17 @@ class Toeplitz(AbstractSolver):
 
     def cost(self, n, d, L=1):
         return Cost(flops=L * (4.0 * n**2 + 200 * n * np.log2(max(n, 2))), bytes=8.0 * L * 40 * n)
+
+
+def _proposal(cls, task, seconds, says: str) -> list[Proposal]:
+    if not task.constant_noise or task.several:
+        return []
+    try:
+        cls().workspace(task.prior, task.X)
+    except SolverError:
+        return []
+    cost = cls().cost(task.n, task.d)
+    return [Proposal(cls(), seconds(cost), cost.bytes, 0.0, says)]
 
 
 # ------------------------------------------------------------------------------------------------- what both share

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.linalg import tiles
-from mercer.linalg.pivoted import pivoted_cholesky
+from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.params import parameters, strip
 from mercer.solvers.protocol import SolverError
 

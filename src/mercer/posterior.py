@@ -172,6 +172,7 @@ class Posterior:
     def smoother(self, Xs) -> np.ndarray:
         """Weights (m, n): the mean at Xs is mean(Xs) + weights (y - mean(X)) (2.25, 2.36)."""
         self._gaussian("a linear smoother")
+        self._exact("the weights of a linear smoother")
         values = self._values(Xs)
         gp = self.state.prior
         weights = self.state.apply(gp.kernel(self.inputs.values, values)).T
@@ -195,6 +196,7 @@ class Posterior:
         """
         if self.model.likelihood.latents > 1:
             raise ValueError("components are those of one latent function; this likelihood has several.")
+        self._exact("components")
         kernel = self.state.prior.kernel
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
         out = []
@@ -212,6 +214,11 @@ class Posterior:
         return out
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _exact(self, what: str) -> None:
+        state = getattr(self.state, "base", self.state)
+        if not state.exact:
+            raise ValueError(f"{what} need predictions by the exact covariance, which this solver approximates: use solver='dense'.")
 
     def _values(self, Xs) -> np.ndarray:
         inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())

@@ -6,8 +6,9 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import as_inputs
-from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, SolverError, Toeplitz, WeightSpace, by_name
+from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, SolverError, Toeplitz, Vecchia, WeightSpace, by_name
 from mercer.solvers.auto import Task
+from mercer.solvers.vecchia import expected_loss
 
 RNG = np.random.default_rng(0)
 
@@ -52,6 +53,14 @@ def test_rough_functions_of_many_inputs_are_dense_until_time_forbids():
     assert isinstance(Auto(seconds=1e5).choose(prior, X, 0.01).solver, Dense)
     hurried = Auto(seconds=0.9 * 20 * Auto(seconds=1e5).choose(prior, X, 0.01).best.seconds).choose(prior, X, 0.01)
     assert isinstance(hurried.solver, VFE) and "misses the tolerance" in hurried.why
+
+
+def test_rough_functions_of_few_inputs_go_to_neighbours():
+    X = RNG.uniform(0, 1, (20000, 2))
+    choice = Auto().choose(gp(k.Matern(nu=0.5, lengthscale=0.3), X), X, 1e-3)
+    assert isinstance(choice.solver, Vecchia) and choice.best.error < 0.05
+    # a smooth function under much noise needs more than its neighbours
+    assert expected_loss(k.SE([0.5, 0.5]), X[:3000], 1.0, 10) > 3 * expected_loss(k.Matern(nu=0.5, lengthscale=0.3), X[:3000], 1e-3, 10)
 
 
 def test_grids():

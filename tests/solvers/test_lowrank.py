@@ -279,3 +279,11 @@ def test_names_and_bad_input():
     twice = np.concatenate([Z, Z])
     same = mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=twice))
     assert same.log_evidence == pytest.approx(mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=Z)).log_evidence, abs=1e-5)
+
+
+def test_what_needs_exact_covariances_is_refused():
+    post = mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=Z))
+    for ask in (post.components, post.smoother):
+        with pytest.raises(ValueError, match="use solver='dense'"):
+            ask(XS)
+    assert "condition number" in mc.GPRegressor(k.SE([1.0, 1.0]), solver=VFE(m=10)).fit(X, Y).summary()

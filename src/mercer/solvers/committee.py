@@ -129,6 +129,8 @@ class Workspace(AbstractWorkspace):
 class CommitteeState(AbstractState):
     """The members' States side by side; `members` holds them, `rows` the data of each."""
 
+    exact = False
+
     def __init__(self, solver: Committee, prior, X: np.ndarray, sites: Sites, workspace: Workspace):
         self.solver, self.prior, self.X, self.sites, self.rows = solver, prior, X, sites, workspace.rows
         self.priors = prior if isinstance(prior, tuple) else (prior,) * sites.centre.shape[1]

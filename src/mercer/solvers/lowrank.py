@@ -286,6 +286,8 @@ class Features:
 class LowRankState(AbstractHostState):
     """Posterior over m whitened weights w ~ N(0, I), f = m + Psi w (+ an independent part): `weights()`."""
 
+    exact = False
+
     def __init__(self, solver: AbstractLowRank, prior, X, sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace.columns, type(solver).__name__)
         self.solver, self.workspace = solver, workspace

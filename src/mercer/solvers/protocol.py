@@ -166,6 +166,7 @@ class AbstractState(abc.ABC):
     log_normaliser: float
     alpha: np.ndarray  # (n,), or (n, L): R(z - m)
     notes: tuple[str, ...] = ()  # what a person should know about the approximation made
+    exact: bool = True  # predictions are K_* alpha and K_** - K_* R K_*' with the prior's own covariances
 
     @abc.abstractmethod
     def prior_mean(self) -> np.ndarray:

@@ -118,6 +118,8 @@ def _values(waves, A):
 class RandomFeaturesState(WeightSpaceState):
     """As in weight space; `kernel_error` is the root-mean-square error of k at pairs of data, over the mean prior variance."""
 
+    exact = False
+
     def __init__(self, prior, X, sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace)  # type: ignore[arg-type]
         self.kernel = workspace.waves(prior)

@@ -89,40 +89,45 @@ def _char(c: str):
     return ctypes.c_char(c.encode())
 
 
-def _square(M: np.ndarray) -> tuple[int, int]:
-    if M.dtype != np.float64 or M.ndim != 2 or M.strides[1] != 8 or M.strides[0] < 8 * M.shape[1]:
-        raise TypeError("LAPACK needs a C-ordered float64 matrix")
-    return M.shape[0], max(M.strides[0] // 8, 1)
+_LETTER = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
+
+
+def _square(M: np.ndarray) -> tuple[int, int, str]:
+    """Order, leading dimension, and the letter of the precision in the routine's name."""
+    letter, size = _LETTER.get(M.dtype), M.itemsize
+    if letter is None or M.ndim != 2 or M.strides[1] != size or M.strides[0] < size * M.shape[1]:
+        raise TypeError("LAPACK needs a C-ordered matrix of float64 (or float32)")
+    return M.shape[0], max(M.strides[0] // size, 1), letter
 
 
 def potrf(M: np.ndarray) -> int:
     """Cholesky factor in place (upper triangle of C-ordered M). Returns 0, or the order of the first minor that is not positive."""
-    n, ld = _square(M)
+    n, ld, letter = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dpotrf", 5), n, _char("L"), _int(n), M, _int(ld), info)
+    _call(_routine("lapack", f"{letter}potrf", 5), n, _char("L"), _int(n), M, _int(ld), info)
     return info.value
 
 
 def potri(M: np.ndarray) -> int:
     """Inverse from the factor, in place (upper triangle)."""
-    n, ld = _square(M)
+    n, ld, letter = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dpotri", 5), n, _char("L"), _int(n), M, _int(ld), info)
+    _call(_routine("lapack", f"{letter}potri", 5), n, _char("L"), _int(n), M, _int(ld), info)
     return info.value
 
 
 def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.ndarray:
     """L^-1 B (or L'^-1 B) in place, for B (n, q) given as a Fortran-ordered array or (n,); U holds L' in its upper triangle."""
-    n, ld = _square(U)
+    n, ld, letter = _square(U)
     q = 1 if B.ndim == 1 else B.shape[1]
     if q == 0 or n == 0:
         return B
-    if B.dtype != np.float64 or (B.ndim == 2 and not B.flags.f_contiguous) or (B.ndim == 1 and not B.flags.c_contiguous):
-        raise TypeError("the right-hand side must be a Fortran-ordered float64 matrix")
+    if B.dtype != U.dtype or (B.ndim == 2 and not B.flags.f_contiguous) or (B.ndim == 1 and not B.flags.c_contiguous):
+        raise TypeError("the right-hand side must be a Fortran-ordered matrix of the factor's precision")
     side, uplo, trans, diag = _char("L"), _char("L"), _char("T" if transpose else "N"), _char("N")
-    one = ctypes.c_double(1.0)
+    one = ctypes.c_double(1.0) if letter == "d" else ctypes.c_float(1.0)
     _call(
-        _routine("blas", "dtrsm", 11),
+        _routine("blas", f"{letter}trsm", 11),
         int((n * n * q) ** (1 / 3)),
         side, uplo, trans, diag, _int(n), _int(q), one, U, _int(ld), B, _int(n),
     )  # fmt: skip
@@ -134,9 +139,15 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
 
 def _block(A: np.ndarray) -> tuple[int, int, int]:
     """Rows and columns as BLAS sees a C-ordered block, and its leading dimension."""
-    if A.dtype != np.float64 or A.ndim != 2 or A.strides[1] != 8:
-        raise TypeError("BLAS needs a C-ordered float64 block")
-    return A.shape[1], A.shape[0], max(A.strides[0] // 8, 1)
+    if A.dtype not in _LETTER or A.ndim != 2 or A.strides[1] != A.itemsize:
+        raise TypeError("BLAS needs a C-ordered block of float64 (or float32)")
+    return A.shape[1], A.shape[0], max(A.strides[0] // A.itemsize, 1)
+
+
+def _typed(name: str, nargs: int, A: np.ndarray):
+    """A routine for the precision of A, and numbers as it takes them."""
+    letter = _LETTER[A.dtype]
+    return _routine("blas", letter + name, nargs), ctypes.c_double if letter == "d" else ctypes.c_float
 
 
 def _order(*sizes: int) -> int:
@@ -145,19 +156,20 @@ def _order(*sizes: int) -> int:
 
 def trsm(side: str, uplo: str, trans: str, alpha: float, A: np.ndarray, B: np.ndarray) -> None:
     """B <- alpha op(A)^-1 B (side "L") or alpha B op(A)^-1 ("R"), in place, for triangular A."""
-    _triangular("dtrsm", side, uplo, trans, alpha, A, B)
+    _triangular("trsm", side, uplo, trans, alpha, A, B)
 
 
 def trmm(side: str, uplo: str, trans: str, alpha: float, A: np.ndarray, B: np.ndarray) -> None:
     """B <- alpha op(A) B or alpha B op(A), in place, for triangular A."""
-    _triangular("dtrmm", side, uplo, trans, alpha, A, B)
+    _triangular("trmm", side, uplo, trans, alpha, A, B)
 
 
 def _triangular(name, side, uplo, trans, alpha, A, B):
     (m, n, ldb), (k, _, lda) = _block(B), _block(A)
+    routine, number = _typed(name, 11, A)
     _call(
-        _routine("blas", name, 11), _order(m, n, k), _char(side), _char(uplo), _char(trans), _char("N"), _int(m), _int(n),
-        ctypes.c_double(alpha), A, _int(lda), B, _int(ldb),
+        routine, _order(m, n, k), _char(side), _char(uplo), _char(trans), _char("N"), _int(m), _int(n), number(alpha), A, _int(lda),
+        B, _int(ldb),
     )  # fmt: skip
 
 
@@ -165,35 +177,36 @@ def syrk(trans: str, alpha: float, A: np.ndarray, beta: float, C: np.ndarray) ->
     """The lower triangle of C <- alpha A A' + beta C (trans "N") or alpha A'A + beta C ("T"), as BLAS sees them."""
     (rows, columns, lda), (n, _, ldc) = _block(A), _block(C)
     k = columns if trans == "N" else rows
+    routine, number = _typed("syrk", 10, A)
     _call(
-        _routine("blas", "dsyrk", 10), _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), ctypes.c_double(alpha), A,
-        _int(lda), ctypes.c_double(beta), C, _int(ldc),
-    )  # fmt: skip
+        routine, _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), number(alpha), A, _int(lda), number(beta), C, _int(ldc)
+    )
 
 
 def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, beta: float, C: np.ndarray) -> None:
     """C <- alpha op(A) op(B) + beta C, as BLAS sees them."""
     (m, n, ldc), (rows, columns, lda), (_, _, ldb) = _block(C), _block(A), _block(B)
     k = columns if transA == "N" else rows
+    routine, number = _typed("gemm", 13, A)
     _call(
-        _routine("blas", "dgemm", 13), _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k),
-        ctypes.c_double(alpha), A, _int(lda), B, _int(ldb), ctypes.c_double(beta), C, _int(ldc),
+        routine, _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k), number(alpha), A, _int(lda), B, _int(ldb),
+        number(beta), C, _int(ldc),
     )  # fmt: skip
 
 
 def trtri(M: np.ndarray) -> int:
     """The inverse of the triangular factor, in place."""
-    n, ld = _square(M)
+    n, ld, letter = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dtrtri", 6), n, _char("L"), _char("N"), _int(n), M, _int(ld), info)
+    _call(_routine("lapack", f"{letter}trtri", 6), n, _char("L"), _char("N"), _int(n), M, _int(ld), info)
     return info.value
 
 
 def lauum(M: np.ndarray) -> None:
     """L'L of a lower triangle as LAPACK sees it, in place."""
-    n, ld = _square(M)
+    n, ld, letter = _square(M)
     info = _int(0)
-    _call(_routine("lapack", "dlauum", 5), n, _char("L"), _int(n), M, _int(ld), info)
+    _call(_routine("lapack", f"{letter}lauum", 5), n, _char("L"), _int(n), M, _int(ld), info)
 
 
 def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 64) -> None:

@@ -218,7 +218,7 @@ def pull_symmetric(
                 padded[:h, :w] = tile
                 tile = padded
             else:
-                tile = np.ascontiguousarray(tile)
+                tile = np.ascontiguousarray(tile, float)
             part, ends = run(
                 leaves, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
                 tile, scales[i], scales[j], left[i], right[j],

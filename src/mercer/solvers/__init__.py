@@ -15,6 +15,7 @@ from mercer.solvers.weight_space import WeightSpace
 # imported when first used: name for `by_name`, class, module
 _LARGE = (
     ("auto", "Auto", "auto"),
+    ("single", "SinglePrecision", "single"),
     ("sr", "SubsetOfRegressors", "lowrank"),
     ("pp", "ProjectedProcess", "lowrank"),
     ("fitc", "FITC", "lowrank"),

@@ -63,15 +63,15 @@ class Dense(AbstractSolver):
         return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
 
 
-def square(n: int) -> np.ndarray:
+def square(n: int, dtype: Any = np.float64) -> np.ndarray:
     """A buffer for an n x n matrix, if there is room for it."""
-    need, there = 8.0 * n**2, memory.available() if n >= blocked.FROM else np.inf
+    need, there = np.dtype(dtype).itemsize * float(n) ** 2, memory.available() if n >= blocked.FROM else np.inf
     if need > there:
         raise SolverError(
             f"solver 'dense' needs {memory.text(need)} for {n:,} data, but {memory.text(there)} are free: use solvers.VFE(m=1024) "
             f"({memory.text(8.0 * n * 1024)}), solvers.Vecchia() for inputs of few columns, or solver='auto'."
         )
-    return np.empty((n, n))
+    return np.empty((n, n), dtype)
 
 
 class Workspace(AbstractWorkspace):

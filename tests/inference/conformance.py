@@ -14,7 +14,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lk
 from mercer.gp import choose_solver, prepare
-from mercer.inference import EP, KL, Exact, Laplace, LocalBound
+from mercer.inference import EP, KL, Exact, Laplace, LocalBound, ScaleMixture
 from mercer.params import parameters, replace_leaves
 
 N = 14
@@ -43,6 +43,7 @@ RULES = {
     "ep-sequential": EP("sequential", tol=1e-11),
     "kl": KL(tol=1e-10),
     "local-bound": LocalBound(tol=1e-14),
+    "scale-mixture": ScaleMixture(tol=1e-11),
 }
 ONE = ("laplace", "ep", "kl")  # for smooth likelihoods of one latent function
 
@@ -87,10 +88,11 @@ CASES = {
     "poisson": Case(lk.Poisson(), COUNTS),
     "poisson, exposure": Case(lk.Poisson(EXPOSURE), COUNTS),
     "ordinal": Case(lk.Ordinal([-0.6, 0.8]), CLASSES),
-    "student-t": Case(lk.StudentT(0.3, 3.0), OUTLYING),
-    "laplace": Case(lk.Laplace(0.3), OUTLYING, ("ep", "kl")),
-    "epsilon-insensitive": Case(lk.EpsilonInsensitive(0.3, 0.1), OUTLYING, ("ep", "kl"), rtol=5e-3),
-    "mixture": Case(lk.GaussianMixtureNoise(0.1, 0.1, 60.0), OUTLYING),
+    "student-t": Case(lk.StudentT(0.3, 3.0), OUTLYING, (*ONE, "scale-mixture")),
+    "laplace": Case(lk.Laplace(0.3), OUTLYING, ("ep", "kl", "scale-mixture")),
+    "epsilon-insensitive": Case(lk.EpsilonInsensitive(0.3, 0.1), OUTLYING, ("ep", "kl")),
+    "mixture": Case(lk.GaussianMixtureNoise(0.2, 0.2, 20.0), OUTLYING, (*ONE, "scale-mixture")),
+    "uniform": Case(lk.ContaminatedUniform(0.1, 0.1, 20.0), OUTLYING),
     "heteroscedastic": Case(lk.Heteroscedastic(), OUTLYING, ("laplace",), mean_and_noise),
     "custom": Case(lk.Custom(sech, "sech", {"scale": 0.4}, concave=True), OUTLYING),
 }

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 import mercer as mc
 from mercer import hyperpriors as hp
 from mercer.inference import AIS, Estimate, Importance
+from mercer.sampling import thermodynamic
 from mercer.sampling.anneal import Ladder, anneal, fixed_path
 from mercer.sampling.target import whiten
 
@@ -136,6 +137,55 @@ def test_an_estimate_is_a_float_that_knows_more():
     assert "-3.500 +- 0.1" in repr(e)
     back = pickle.loads(pickle.dumps(e))
     assert (back, back.reverse) == (e, -3.4)
+
+
+def test_thermodynamic_integration_of_the_same_runs():
+    """The trapezoidal rule against the exact Gaussian evidence; the left rule errs downwards, by the first order of the steps."""
+    X, y = data()
+    model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.1))
+    exact = mc.log_evidence(model, X, y)
+    found = mc.log_evidence(model, X, y, inference=AIS(steps=400, runs=8, reverse=False, progress=False))
+    best = found.thermodynamic
+    assert best.standard_error < 0.15 and abs(best - exact) < 4.5 * max(best.standard_error, 0.02)
+    left = thermodynamic(found.temperatures, found.log_likelihood, "left")
+    np.testing.assert_allclose(left, found.runs.mean(), rtol=1e-9)  # 4.46: the mean log weight of AIS
+    np.testing.assert_allclose(best.cumulative[-1], best, rtol=1e-12)
+    assert best.terms.shape == (400,) and float(pickle.loads(pickle.dumps(best)).standard_error) == best.standard_error
+    tau = np.linspace(0, 1, 101)
+    line = thermodynamic(tau, np.stack([2 * tau, 2 * tau], 1))
+    np.testing.assert_allclose(line, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(thermodynamic(tau, 2 * tau[:, None], "left"), 0.99, rtol=1e-12)
+    for bad in ((tau[:5], np.zeros((101, 2)), "left"), (tau[1:], np.zeros((100, 2)), "left"), (tau, np.zeros((101, 2)), "right")):
+        with pytest.raises(ValueError, match=r"temperatures|rule"):
+            thermodynamic(*bad)
+    assert np.isnan(Estimate(-1.0).thermodynamic)
+
+
+class Stop:
+    """Raises KeyboardInterrupt once so many temperatures are done in all, counted over passes."""
+
+    def __init__(self, passes):
+        self.passes = passes
+
+    def __call__(self, done, total, text):
+        self.passes -= done == total
+        if self.passes < 0:
+            raise KeyboardInterrupt
+
+
+def test_interrupting_keeps_finished_runs():
+    X, y = data(8)
+    model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.1))
+    half = mc.log_evidence(model, X, y, inference=AIS(steps=400, runs=16, progress=Stop(1)))
+    assert half.interrupted and half.runs.shape == (8,) and np.isnan(half.reverse)
+    assert any("8 of 16 forward runs" in note for note in half.notes)
+    close(half, mc.log_evidence(model, X, y))
+    ahead = mc.log_evidence(model, X, y, inference=AIS(steps=200, runs=8, progress=Stop(1)))
+    assert ahead.interrupted and ahead.runs.shape == (8,) and np.isnan(ahead.reverse)
+    assert any("0 of 8 reverse" in note for note in ahead.notes)
+    with pytest.raises(KeyboardInterrupt):
+        mc.log_evidence(model, X, y, inference=AIS(steps=200, runs=4, progress=Stop(0)))
+    assert not mc.log_evidence(model, X, y, inference=AIS(steps=20, runs=2, reverse=False, progress=False)).interrupted
 
 
 def test_bad_requests():

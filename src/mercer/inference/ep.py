@@ -17,8 +17,13 @@ from mercer.inference.anderson import Anderson
 from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, gaussian_start, jitter_notes, prior_mean
 from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.laplace import Laplace
+from mercer.inference.scale_mixture import ScaleMixture
+from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.protocol import AbstractSolver, AbstractState, Sites
+
+NEAR = 1e-3  # sites that change by less are better than those of another rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +33,10 @@ class EP(AbstractInference):
     schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or "sequential" (one site after
     the other with rank-one updates, Algorithm 3.5). Both have the same fixed points. A parallel run that does not settle goes on
     sequentially, and the notes say so. tol: largest change of a site, in units of the marginal's standard deviation.
+
+    Noise that is not log-concave may leave EP without a fixed point, mostly where its scale is far too small for the data. Runs
+    then start from the sites of ScaleMixture, from none, and with short steps; if none converges the status says so, and what
+    ScaleMixture finds is returned.
     """
 
     schedule: str = "parallel"
@@ -47,34 +56,48 @@ class EP(AbstractInference):
         self.check(solver)
         self.check_single(model)
         workspace = begin(model, X, solver, workspace)
-        sites = self._warm(y, workspace) or self._cold(model, X, y)
         problem = _Problem(model, X, y, solver, workspace)
         notes: list[str] = []
-        schedule = self.schedule
+        schedule, warm = self.schedule, self._warm(y, workspace)
         if schedule == "parallel":
-            end = problem.parallel(sites, self.damping, self.tol, max(1, self.max_sweeps // 2))
-            if not end.converged:  # afresh, with shorter steps
-                end = problem.parallel(self._cold(model, X, y), 0.5 * self.damping, self.tol, self.max_sweeps, end.sweeps)
-            if not end.converged and "full" in solver.offers:
-                schedule = "parallel, then sequential"
-                again = problem.sequential(end.state.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), end.sweeps)
+            sweeps, half, ends = 0, max(1, self.max_sweeps // 2), []
+            for start, damping in self._attempts(model, warm):
+                end = problem.parallel(start(problem), damping, self.tol, half, sweeps)
+                sweeps = end.sweeps
+                ends.append(end)
+                if end.converged:
+                    break
+            else:
+                nearest = min(ends, key=lambda end: end.change)
+                end = problem.end(problem.point(nearest.sites), self.tol, sweeps)
+            if not end.converged and not _several_modes(model) and "full" in solver.offers:
+                schedule, change = "parallel, then sequential", end.change
+                end = problem.sequential(end.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), sweeps)
                 notes.append(
-                    f"parallel EP had not settled after {end.sweeps} sweeps (last change {end.change:.1e}), so sites were visited "
-                    f"one after the other: {'converged' if again.converged else 'not converged'} after "
-                    f"{again.sweeps - end.sweeps} more"
+                    f"parallel EP had not settled after {sweeps} sweeps (last change {change:.1e}), so sites were visited "
+                    f"one after the other: {'converged' if end.converged else 'not converged'} after {end.sweeps - sweeps} more"
                 )
-                end = again
         else:
-            end = problem.sequential(sites, self.damping, self.tol, self.max_sweeps)
-        if not end.converged:
-            notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
-        else:
-            workspace.memory["ep"] = end.state.sites
+            end = problem.sequential(warm or _cold(problem), self.damping, self.tol, self.max_sweeps)
         status = InferenceStatus(end.converged, end.sweeps, f"{schedule}, last change {end.change:.1e}")
+        if end.converged:
+            workspace.memory["ep"] = end.sites
+        else:
+            notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
+            lost = not end.change <= NEAR or not np.isfinite(end.log_evidence)
+            if lost and _several_modes(model) and model.likelihood.scale_mixture:
+                found = ScaleMixture().run(model, X, y, solver, workspace)
+                notes.append("the sites and the lower bound of ScaleMixture are given instead")
+                return dataclasses.replace(found, notes=(*notes, *found.notes), status=status)
+            if lost and (_several_modes(model) or not np.isfinite(end.log_evidence)):
+                end = problem.end(problem.point(_cold(problem)), self.tol, end.sweeps)
+                notes.append("the sites that EP started from are given instead")
         return Result(end.state, end.log_evidence, (*jitter_notes(end.state), *notes), status)
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
         self.check_bars(bars)
+        if result.state.sites.slope is None:  # those of ScaleMixture
+            return ScaleMixture().gradient(model, y, result, consume, log_evidence_bar)
         c = cavity(result.state)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         gradient = prior_gradient(model, bar.prior)
@@ -86,17 +109,59 @@ class EP(AbstractInference):
         old = workspace.memory.get("ep")
         return old if old is not None and old.centre.shape[0] == y.shape[0] else None
 
-    def _cold(self, model, X, y) -> Sites:
-        """No sites, or Gaussian ones where the prior needs data to be proper."""
-        if model.gp.basis is not None:
-            return gaussian_start(model, X, y)
-        m = prior_mean(model, X)
-        return Sites(m, np.zeros_like(m), np.zeros_like(m))
+    def _attempts(self, model, warm) -> list:
+        """Where parallel runs start, and their damping: until one of them converges."""
+        first = _cold if warm is None else lambda _: warm
+        if _several_modes(model):
+            return [(first, self.damping), (_flat, self.damping), (_cold, 0.2 * self.damping)]
+        return [(first, self.damping), (_cold, 0.5 * self.damping)]
 
 
-@dataclasses.dataclass(frozen=True)
+def _several_modes(model) -> bool:
+    return isinstance(model.likelihood, AbstractNoise) and not model.likelihood.log_concave
+
+
+def _flat(problem: _Problem) -> Sites:
+    """No sites; Gaussian ones where the prior needs data to be proper."""
+    if problem.model.gp.basis is not None:
+        return gaussian_start(problem.model, problem.X, problem.y)
+    m = prior_mean(problem.model, problem.X)
+    return Sites(m, np.zeros_like(m), np.zeros_like(m))
+
+
+def _cold(problem: _Problem) -> Sites:
+    """Where the posterior may have several modes, sites of a rule that finds one of them, all of positive precision so that every
+    cavity is proper; else none.
+    """
+    model, X, y = problem.model, problem.X, problem.y
+    if not _several_modes(model):
+        return _flat(problem)
+    rule = ScaleMixture(tol=1e-3) if model.likelihood.scale_mixture else Laplace()
+    found = rule.run(model, X, y, problem.solver, problem.workspace).state
+    mean = found.mean()
+    return Sites(mean, pointwise.fisher(model.likelihood, mean, y)[0], found.alpha[:, None] + 0.0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Point:
+    """Sites in use and how EP would change them: W and g, the slope at the posterior mean, by dW and dg; all (n, 1)."""
+
+    state: AbstractState
+    mean: np.ndarray
+    variance: np.ndarray
+    W: np.ndarray
+    g: np.ndarray
+    dW: np.ndarray
+    dg: np.ndarray
+    proper: bool
+    change: float
+    log_evidence: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class _End:
     state: AbstractState
+    sites: Sites
     log_evidence: float
     converged: bool
     sweeps: int
@@ -114,98 +179,124 @@ class _Problem:
     def factor(self, sites: Sites) -> AbstractState:
         return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
 
+    def point(self, sites: Sites) -> _Point:
+        state = self.factor(sites)
+        mean, variance = state.marginals()
+        c = cavity(state)
+        ok = (c.share > 0) & (variance > 0)
+        v = np.where(ok, c.variance, 1.0)
+        log_Z, d, D = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, mean), v)
+        W, g = _site(d, D, v)
+        g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
+        old_W, old_g = state.sites.precision, state.alpha[:, None]
+        ok &= np.isfinite(W) & np.isfinite(g)
+        # a site without a proper cavity is taken back a little, so that the others can make room for it
+        dW, dg = np.where(ok, W - old_W, -0.3 * old_W), np.where(ok, g - old_g, -0.3 * old_g)
+        variance = np.maximum(np.abs(variance), 1e-300)
+        change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(variance))))
+        return _Point(state, mean, variance, old_W, old_g, dW, dg, bool(ok.all()), change, _evidence(state, c, log_Z))
+
+    def step(self, sites: Sites, needed: bool) -> _Point | None:
+        """The point at these sites; None where the posterior, or a cavity that is needed, is not proper."""
+        try:
+            point = self.point(sites)
+        except NotPositiveDefinite:
+            return None
+        return point if point.proper or not needed else None
+
+    def end(self, point: _Point, tol: float, sweeps: int) -> _End:
+        converged = point.proper and point.change <= tol and np.isfinite(point.log_evidence)
+        return _End(point.state, point.state.sites, point.log_evidence, bool(converged), sweeps, point.change)
+
     def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
         """All sites at once, accelerated while that goes well. The step is shortened when changes grow, and lengthened again slowly
-        while they shrink.
+        while they shrink; from sites of positive precision, also where a cavity would be improper.
         """
-        state, last, longest, memory = self.factor(sites), np.inf, step, Anderson()
-        evidence, change, sweep = -np.inf, np.inf, before
-        for sweep in range(before + 1, max(before + 1, max_sweeps) + 1):
-            mean, variance = state.marginals()
-            c = cavity(state)
-            ok = (c.share > 0) & (variance > 0)
-            log_Z, d, D = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, mean), np.where(ok, c.variance, 1.0))
-            evidence = _evidence(state, c, log_Z)
-            W, g = _site(d, D, np.where(ok, c.variance, 1.0))
-            g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
-            old_W, old_g = state.sites.precision, state.alpha[:, None]
-            ok &= np.isfinite(W) & np.isfinite(g)
-            # a site without a proper cavity is taken back a little, so that the others can make room for it
-            dW, dg = np.where(ok, W - old_W, -0.3 * old_W), np.where(ok, g - old_g, -0.3 * old_g)
-            change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(np.abs(variance)))))
-            if change <= tol:
-                return _End(state, evidence, bool(ok.all()), sweep, change)
-            if change > last:
-                step, memory = max(0.5 * step, 0.05), Anderson()
-            elif change < (1.0 - 0.4 * step) * last:
+        point, last, longest, memory = self.point(sites), np.inf, step, Anderson()
+        careful = point.proper and bool(point.W.any() and (point.W >= 0).all())
+        sweep = before
+        for sweep in range(before + 1, before + max_sweeps + 1):
+            if point.change <= tol:
+                break
+            if point.change > last:
+                step, memory = max(0.5 * step, 0.02), Anderson()
+            elif point.change < (1.0 - 0.4 * step) * last:
                 step = min(1.2 * step, longest)
-            last = change
-            faster = memory.step(old_W, old_g + old_W * mean, dW, dg + dW * mean, np.sqrt(np.maximum(variance, 1e-300)))
+            last = point.change
+            mean, W, g, dW, dg = point.mean, point.W, point.g, point.dW, point.dg
+            faster = memory.step(W, g + W * mean, dW, dg + dW * mean, np.sqrt(point.variance))
             if faster is not None and step > 0.1 and (not self.model.likelihood.log_concave or (faster[0] >= 0).all()):
-                try:
-                    state = self.factor(Sites(mean, faster[0], faster[1] - faster[0] * mean))
+                new = self.step(Sites(mean, faster[0], faster[1] - faster[0] * mean), careful)
+                if new is not None:
+                    point = new
                     continue
-                except NotPositiveDefinite:
-                    memory = Anderson()
-            while True:
-                try:
-                    state = self.factor(Sites(mean, old_W + step * dW, old_g + step * dg))
-                    break
-                except NotPositiveDefinite:
-                    step *= 0.5
-                    if step < 1e-4:
-                        return _End(self.factor(Sites(mean, old_W, old_g)), evidence, False, sweep, change)
-        return _End(state, evidence, False, sweep, change)
+                memory = Anderson()
+            new, length = None, step
+            while new is None and length > 1e-5:
+                step, length = length, 0.5 * length
+                new = self.step(Sites(mean, W + step * dW, g + step * dg), careful)
+            if new is None:
+                return self.end(self.point(Sites(mean, W, g)), tol, sweep)
+            point = new
+        return self.end(point, tol, sweep)
 
     def sequential(self, sites: Sites, longest: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
         """One site after the other, with a rank-one update of the covariance each; factored afresh after every sweep."""
-        n = self.y.shape[0]
-        state, evidence, change, sweep = self.factor(sites), -np.inf, np.inf, 0
+        point, change, sweep = self.point(sites), np.inf, 0
         for sweep in range(1, max_sweeps + 1):  # noqa: B007
-            mean, A = state.predict(self.X, full=True)
+            mean, A = point.state.predict(self.X, full=True)
             assert A is not None
-            mean, W = mean[:, 0].copy(), state.sites.precision[:, 0].copy()
-            gamma = state.alpha + 0.0  # slope of each site at the current mean
+            mean, W = mean[:, 0].copy(), point.W[:, 0].copy()
+            gamma = point.state.alpha + 0.0  # slope of each site at the current mean
             c0, W0, g0 = mean.copy(), W.copy(), gamma.copy()
-            for i in range(n):
-                s = A[i, i]
-                # the site's slope has moved with the mean: g(m) = g(c0) + W (c0 - m), kept up to date below
-                share = 1.0 - W[i] * s
-                if not share > 0:
-                    continue
-                v = s / share
-                mu = mean[i] - v * gamma[i]
-                d, D = self._tilted(i, mu, v)
-                if not (np.isfinite(d) and np.isfinite(D) and 1.0 - v * D > 0):
-                    continue
-                new_W, new_g = D / (1.0 - v * D), d / (1.0 - v * D)
-                dW, dg = new_W - W[i], new_g + new_W * (mu - mean[i]) - gamma[i]
-                step = longest
-                while 1.0 + step * dW * s <= 1e-8:  # stay proper: the largest feasible part of the step
-                    step *= 0.5
-                dW, dg = step * dW, step * dg
-                a, scale = A[:, i].copy(), 1.0 / (1.0 + dW * s)
-                shift = a * (dg * scale)
-                mean += shift
-                gamma -= W * shift
-                gamma[i] += dg - dW * shift[i]
-                W[i] += dW
-                A -= np.outer(a * (dW * scale), a)
+            for i in range(self.y.shape[0]):
+                self._visit(i, mean, A, W, gamma, longest)
             s0 = np.maximum(np.abs(np.diag(A)), 1e-300)
             slope0 = gamma + W * (mean - c0)  # at the old centre
             change = float(max(np.max(np.abs(W - W0) * s0), np.max(np.abs(slope0 - g0) * np.sqrt(s0))))
-            try:
-                state = self.factor(Sites(mean[:, None], W[:, None], gamma[:, None]))
-            except NotPositiveDefinite:
-                state = self.factor(Sites(c0[:, None], W0[:, None], g0[:, None]))
+            new = self.step(Sites(mean[:, None], W[:, None], gamma[:, None]), point.proper)
+            if new is None:
+                point = self.point(Sites(c0[:, None], W0[:, None], g0[:, None]))
                 break
+            point = new
             if change <= tol:
                 break
-        c = cavity(state)
-        ok = c.share > 0
-        log_Z, _, _ = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, 0.0), np.where(ok, c.variance, 1.0))
-        evidence = _evidence(state, c, log_Z)
-        return _End(state, evidence, change <= tol and bool(ok.all()), before + sweep, change)
+        return self.end(dataclasses.replace(point, change=max(change, point.change if change <= tol else 0.0)), tol, before + sweep)
+
+    def _visit(self, i: int, mean, A, W, gamma, longest: float) -> None:
+        """Update site i in place. The site's slope moves with the mean, g(m) = g(c) + W (c - m), and is kept up to date."""
+        s = A[i, i]
+        share = 1.0 - W[i] * s
+        if not share > 0:
+            return
+        v = s / share
+        mu = mean[i] - v * gamma[i]
+        d, D = self._tilted(i, mu, v)
+        if not (np.isfinite(d) and np.isfinite(D) and 1.0 - v * D > 0):
+            return
+        new_W, new_g = D / (1.0 - v * D), d / (1.0 - v * D)
+        dW, dg = new_W - W[i], new_g + new_W * (mu - mean[i]) - gamma[i]
+        a, diagonal = A[:, i].copy(), np.diag(A)
+        proper = W * diagonal < 1.0
+        step, scale = longest, 1.0
+        while step > 1e-6:  # the largest part of the step that leaves the posterior and all cavities proper
+            rest = 1.0 + step * dW * s
+            if rest > 1e-8:
+                scale = 1.0 / rest
+                after = W.copy()
+                after[i] += step * dW
+                if (after * (diagonal - step * dW * scale * a**2) < 1.0)[proper].all():
+                    break
+            step *= 0.5
+        else:
+            return
+        dW, dg = step * dW, step * dg
+        shift = a * (dg * scale)
+        mean += shift
+        gamma -= W * shift
+        gamma[i] += dg - dW * shift[i]
+        W[i] += dW
+        A -= np.outer(a * (dW * scale), a)
 
     def _tilted(self, i: int, mean: float, variance: float) -> tuple[float, float]:
         """d and D of datum i. A likelihood with a parameter for each datum needs all of them in their places."""

@@ -15,6 +15,7 @@ import numpy as np
 from mercer.inference import pointwise
 from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
@@ -24,7 +25,9 @@ class Laplace(AbstractInference):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
 
     tol: when a Newton step promises less than this gain of the log posterior density, it is the last. Likelihoods that are not
-    log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian.
+    log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian. They may also
+    have several modes: for scale mixtures of normals the search starts at the prior mean and at the mean that ScaleMixture finds,
+    and the highest mode is kept.
     """
 
     tol: float = 1e-7
@@ -48,6 +51,12 @@ class Laplace(AbstractInference):
         warm = workspace.memory.get("laplace")
         if warm is not None and warm.shape[0] == y.shape[0]:
             search.start_near(warm)
+        elif likelihood.scale_mixture and not likelihood.log_concave:
+            other = _Newton(model, X, y, solver, workspace)
+            other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
+            other.climb(self.tol, self.max_iter)
+            search.climb(self.tol, self.max_iter)
+            search = max(search, other, key=lambda s: s.value)
         state, steps, gain, true = search.climb(self.tol, self.max_iter)
         converged = gain <= max(self.tol, 1e-12 * abs(search.value))
         notes = [*jitter_notes(state)]
@@ -86,6 +95,11 @@ class _Newton:
         self.f, self.a = self.m.copy(), np.zeros_like(self.m)
         self.log_p = pointwise.log_prob(self.likelihood, self.f, y)
         self.value = float(np.sum(self.log_p))
+
+    def start_at(self, state: AbstractState) -> None:
+        """The mean of a posterior with other sites, to which its own a = K^-1(f - m) belongs."""
+        self.f, self.a = state.mean(), state.alpha.reshape(self.m.shape) + 0.0
+        self.log_p, self.value = self._density(self.f, self.a)
 
     def start_near(self, f: np.ndarray) -> None:
         """One full step from a guess of the mode, if that is better than the prior mean."""

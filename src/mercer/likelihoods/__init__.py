@@ -21,11 +21,13 @@ from mercer.likelihoods.ordinal import Ordinal
 from mercer.likelihoods.poisson import Poisson
 from mercer.likelihoods.softmax import Softmax
 from mercer.likelihoods.student_t import StudentT
+from mercer.likelihoods.uniform import ContaminatedUniform
 
 __all__ = [
     "AbstractLikelihood",
     "AbstractNoise",
     "Bernoulli",
+    "ContaminatedUniform",
     "Custom",
     "EpsilonInsensitive",
     "Gaussian",
@@ -51,6 +53,7 @@ _NAMES: dict[str, Callable[..., AbstractLikelihood]] = {
     "laplace": Laplace,
     "epsilon-insensitive": EpsilonInsensitive,
     "mixture": GaussianMixtureNoise,
+    "uniform": ContaminatedUniform,
     "null-category": NullCategory,
     "ordinal": Ordinal,
     "heteroscedastic": Heteroscedastic,

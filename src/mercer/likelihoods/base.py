@@ -31,6 +31,7 @@ class AbstractLikelihood(Parametrised):
 
     mean_is_latent: ClassVar[bool] = False  # E[y | f] = f, so that a predictive mean needs no variance
     smooth: ClassVar[bool] = True  # log p(y | f) has two derivatives everywhere: what Laplace needs
+    scale_mixture: ClassVar[bool] = False  # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
 
     @property
     def latents(self) -> int:

@@ -20,6 +20,7 @@ class Laplace(AbstractNoise):
     """
 
     smooth: ClassVar[bool] = False
+    scale_mixture: ClassVar[bool] = True
 
     scale: Hyper = hyper(1.0, positive)
 
@@ -42,7 +43,7 @@ class Laplace(AbstractNoise):
         return -(_mean_above(d, sd) + _mean_above(-d, sd)) / self.scale - jnp.log(2.0 * self.scale)
 
     @property
-    def width(self):
+    def grain(self):
         return self.scale
 
     @property
@@ -108,7 +109,7 @@ class EpsilonInsensitive(AbstractNoise):
         return -beyond / self.scale - self._log_total()
 
     @property
-    def width(self):
+    def grain(self):
         return jnp.minimum(self.scale, self.epsilon)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.quadrature import log_normal
 from mercer.params import Constraint, Hyper, hyper, positive
 
-_OPEN_UNIT = Constraint("strictly between 0 and 1", 0.0, 1.0)
+OPEN_UNIT = Constraint("strictly between 0 and 1", 0.0, 1.0)
 _ABOVE_ONE = Constraint("greater than 1", lower=1.0)
 
 
@@ -21,7 +23,9 @@ class GaussianMixtureNoise(AbstractNoise):
     closed form. Not log-concave.
     """
 
-    weight: Hyper = hyper(0.1, _OPEN_UNIT)
+    scale_mixture: ClassVar[bool] = True
+
+    weight: Hyper = hyper(0.1, OPEN_UNIT)
     variance: Hyper = hyper(0.1, positive)
     ratio: Hyper = hyper(100.0, _ABOVE_ONE)
 
@@ -41,6 +45,8 @@ class GaussianMixtureNoise(AbstractNoise):
         regular, outlier = self._log_components(y, mean, variance)
         return np.asarray(jax.nn.sigmoid(outlier - regular))
 
+    outlier_score = outlier_probability
+
     def fisher(self, f, y):
         """The weight of expectation maximisation: E[1 / noise variance] given the residual."""
         regular, outlier = self._log_components(y, f, 0.0)
@@ -48,7 +54,7 @@ class GaussianMixtureNoise(AbstractNoise):
         return (1.0 - p + p / self.ratio) / self.variance, None
 
     @property
-    def width(self):
+    def grain(self):
         return jnp.sqrt(self.variance)
 
     @property

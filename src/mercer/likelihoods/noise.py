@@ -18,7 +18,7 @@ class AbstractNoise(AbstractLikelihood):
 
     @property
     @abc.abstractmethod
-    def width(self) -> Any:
+    def grain(self) -> Any:
         """Length over which the density of the noise changes, in units of y."""
 
     @property
@@ -39,17 +39,28 @@ class AbstractNoise(AbstractLikelihood):
         """Huber's psi: minus the slope of the log density of the noise, at residuals y - f. How hard a datum pulls."""
         return np.asarray(self.derivatives(np.zeros(np.shape(residual)), np.asarray(residual, float), 1)[1])
 
+    def outlier_score(self, y, mean, variance) -> np.ndarray:
+        """How far y is from being a regular observation where, without it, f ~ N(mean, variance): 0 to 1, (n,).
+
+        One minus the weight of y in the posterior of f relative to that of a regular observation; the probability of an outlier
+        where the noise has a component for them. Here for noise with straight tails, whose weight falls as 1 / |residual|: a
+        residual y - E[f | y] of up to one standard deviation of the noise counts as regular.
+        """
+        _, slope = quadrature.derivatives(lambda m: self.log_partition(y, m, variance), mean, 1)
+        distance = np.abs(y - mean - variance * np.asarray(slope))
+        return np.maximum(0.0, 1.0 - np.sqrt(float(self.noise_variance)) / np.maximum(distance, 1e-300))
+
     def bend(self, y):
-        return y, self.width
+        return y, self.grain
 
     def predict(self, mean, variance):
         return mean, variance + np.asarray(self.noise_variance)
 
     def cdf(self, y, mean, variance) -> np.ndarray:
         """P(Y <= y) where f ~ N(mean, variance)."""
-        return np.asarray(quadrature.average(lambda f: self.noise_cdf(np.asarray(y - f)), mean, variance, y, float(self.width)))
+        return np.asarray(quadrature.average(lambda f: self.noise_cdf(np.asarray(y - f)), mean, variance, y, float(self.grain)))
 
     def quantile(self, q, mean, variance):
         mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
-        spread = np.sqrt(variance) + float(self.width)
+        spread = np.sqrt(variance) + float(self.grain)
         return continuous_quantile(lambda y: self.cdf(y, mean, variance), q, mean - 3 * spread, mean + 3 * spread)

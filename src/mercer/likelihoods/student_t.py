@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,8 @@ class StudentT(AbstractNoise):
     the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not log-concave: the posterior may have several modes.
     """
 
+    scale_mixture: ClassVar[bool] = True
+
     scale: Hyper = hyper(1.0, positive)
     dof: Hyper = hyper(4.0, positive)
 
@@ -29,8 +33,19 @@ class StudentT(AbstractNoise):
         """The weight of expectation maximisation, (dof + 1) / (dof scale^2 + r^2): E[1 / noise variance] given the residual r."""
         return (self.dof + 1) / (self.dof * self.scale**2 + (y - f) ** 2), None
 
+    def outlier_score(self, y, mean, variance) -> np.ndarray:
+        """One minus E[1 / noise variance | y] relative to its largest value, (dof + 1) / (dof scale^2), at a residual of zero.
+
+        The weight times the density is again a Student-t density, so the expectation is a ratio of two predictive densities.
+        A typical regular observation scores about 1 / (dof + 1), one without any weight 1.
+        """
+        nu = float(self.dof)
+        heavier = StudentT(float(self.scale) * np.sqrt(nu / (nu + 2.0)), nu + 2.0)
+        log_ratio = heavier.log_density(y, mean, variance) - self.log_density(y, mean, variance)
+        return np.clip(1.0 - nu / (nu + 1.0) * np.exp(log_ratio), 0.0, 1.0)
+
     @property
-    def width(self):
+    def grain(self):
         return self.scale * jnp.sqrt(jnp.minimum(self.dof, 1.0))
 
     @property

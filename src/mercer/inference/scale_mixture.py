@@ -1,0 +1,174 @@
+"""Variational inference for noise that is a scale mixture of normals: y_i = f_i + N(0, s_i), with a variance s_i of its own for
+each datum (Kuss 5.4.1).
+
+q(f) q(s) maximises a lower bound on the evidence. With e_i = E[(y_i - f_i)^2] under q(f), the best q(s_i) leaves the term
+phi(e_i) = log p(residual = sqrt(e_i)) and the weight w_i = E[1 / s_i] = -2 phi'(e_i), which is the precision of a Gaussian site at
+y_i. Because phi is convex, e -> w -> q(f) -> e never lowers the bound
+
+    log normaliser of the sites + sum_i [phi(e_i) + w_i e_i / 2].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.inference import pointwise
+from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.gradient import prior_gradient
+from mercer.solvers.protocol import AbstractState, Sites, SolverError
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaleMixture(AbstractInference):
+    """The factorial variational scheme for Student-t, Laplace and mixture noise; `log_evidence` is a lower bound.
+
+    Outliers get small weights, which are the precisions of the sites: `posterior.state.sites.precision`. tol: largest change of
+    w_i e_i (an expected squared residual in units of its noise) at which the search ends. A run without earlier weights starts
+    twice, with all data regular and with all judged by their distance from the prior mean, and keeps the higher bound.
+
+    >>> Model(GP(kernels.SE()), likelihoods.StudentT(0.2, dof=4.0)).condition(X, y, ScaleMixture())
+    """
+
+    tol: float = 1e-6
+    max_iter: int = 300
+
+    needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+
+    def run(self, model, X, y, solver, workspace=None):
+        self.check(solver)
+        if not model.likelihood.scale_mixture:
+            raise SolverError(
+                f"ScaleMixture is for noise that is a scale mixture of normals (StudentT, Laplace, GaussianMixtureNoise), which "
+                f"{type(model.likelihood).__name__} is not: use inference='kl', 'ep' or 'laplace'."
+            )
+        workspace = begin(model, X, solver, workspace)
+        problem = _Problem(model, X, y, solver, workspace)
+        warm = workspace.memory.get("scale-mixture")
+        starts = [warm] if warm is not None and warm.shape[0] == y.shape[0] else problem.starts()
+        notes = []
+        ends = [problem.climb(w, self.tol, self.max_iter) for w in starts]
+        best = max(ends, key=lambda end: end.bound)
+        gap = best.bound - min(end.bound for end in ends)
+        if gap > 1e-3:
+            notes.append(f"the lower bound has several maxima: this one, and one that is {gap:.3g} lower")
+        if best is not ends[-1]:
+            best = dataclasses.replace(best, state=problem.factor(best.weight))
+        converged = best.change <= self.tol
+        if converged:
+            workspace.memory["scale-mixture"] = best.weight
+        else:
+            notes.append(f"the weights had not converged after {problem.factorisations} factorisations: change {best.change:.1e}")
+        status = InferenceStatus(converged, problem.factorisations, f"last change {best.change:.1e}")
+        return Result(best.state, best.bound, (*jitter_notes(best.state), "log_evidence is a lower bound", *notes), status)
+
+    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+        self.check_bars(bars)
+        r = np.sqrt(_expected_squares(model.likelihood, result.state)[0])
+        bar = result.state.pullback(log_evidence_bar, consume=consume)
+        zero = np.zeros_like(r)
+        by_name, _ = pointwise.pull_slopes(model.likelihood, -r, zero[:, 0], np.full(y.shape, log_evidence_bar), zero, zero)
+        return prior_gradient(model, bar.prior) | by_name
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Point:
+    """Weights in use, the bound they give, the better weights they lead to, and `bend` = -d better / d e; arrays are (n, 1)."""
+
+    state: AbstractState
+    weight: np.ndarray
+    bound: float
+    better: np.ndarray
+    bend: np.ndarray
+    residual: np.ndarray
+    variance: np.ndarray
+    change: float
+
+
+@dataclasses.dataclass(eq=False)
+class _Problem:
+    model: Any
+    X: np.ndarray
+    y: np.ndarray
+    solver: Any
+    workspace: Any
+    factorisations: int = 0
+
+    def factor(self, w: np.ndarray) -> AbstractState:
+        self.factorisations += 1
+        return self.solver.factor(self.model.priors, self.X, Sites(self.y[:, None], w), self.workspace)
+
+    def starts(self) -> list[np.ndarray]:
+        """Weights if all data were regular, and if f were known to be near its prior mean."""
+        regular = np.full((self.y.shape[0], 1), float(self.model.likelihood.grain) ** 2)
+        squares = (self.y[:, None] - prior_mean(self.model, self.X)) ** 2
+        return [_weights(self.model.likelihood, e)[1] for e in (squares + np.median(squares), regular)]
+
+    def climb(self, w: np.ndarray, tol: float, max_iter: int) -> _Point:
+        at = self._point(w)
+        for _ in range(max_iter):
+            if at.change <= tol:
+                break
+            new = self._point(_newton(at))
+            if not new.bound >= at.bound - 1e-12 * abs(at.bound):
+                new = self._point(at.better)
+            at = new
+        return at
+
+    def _point(self, w: np.ndarray) -> _Point:
+        state = self.factor(w)
+        e, residual, variance = _expected_squares(self.model.likelihood, state)
+        value, better, bend = _weights(self.model.likelihood, e)
+        bound = state.log_normaliser + float(np.sum(value) + 0.5 * np.sum(w * e))
+        return _Point(state, w, bound, better, bend, residual, variance, float(np.max(np.abs(better - w) * e)))
+
+
+def _expected_squares(likelihood, state: AbstractState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E[(y - f)^2] with the residual y - E[f], by the site's own equation, and the variance; each (n, 1)."""
+    variance = state.marginals()[1]
+    residual = state.alpha[:, None] / state.sites.precision
+    return np.maximum(residual**2 + variance, 1e-16 * float(likelihood.grain) ** 2), residual, variance
+
+
+def _weights(likelihood, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """phi(e) (n,), w = -2 phi'(e) and -dw/de >= 0, each (n, 1): from log p and its slope and curvature at a residual sqrt(e)."""
+    r = np.sqrt(e)
+    value, slope, curvature, _ = pointwise.slopes(likelihood, -r, np.zeros(e.shape[0]))
+    w = slope / r
+    return value, w, np.maximum(w - curvature, 0.0) / (2.0 * e)
+
+
+def _newton(at: _Point) -> np.ndarray:
+    """Weights after a Newton step for w = better(e(w)); the plain step where that leads nowhere.
+
+    de/dw = -(A o A + 2 A o r r') with the posterior covariance A = W^-1 - W^-1 R W^-1; of A o A the diagonal is kept. The system
+    is solved by a few conjugate gradients, which start at the plain step and stop where the curvature is not positive.
+    """
+    w, plain, r, s = (a[:, 0] for a in (at.weight, at.better, at.residual, at.variance))
+    root = np.sqrt(at.bend[:, 0])
+
+    def spread(v):
+        rv = r * v
+        return 2.0 * r * (rv - at.state.apply((rv / w)[:, None])[:, 0]) / w + s**2 * v
+
+    z = np.zeros_like(w)
+    rest = root * spread(plain - w)
+    direction, size = rest.copy(), rest @ rest
+    goal = 1e-6 * size
+    for _ in range(12):
+        image = direction - root * spread(root * direction)
+        curvature = direction @ image
+        if not curvature > 1e-3 * (direction @ direction):
+            break
+        step = size / curvature
+        z += step * direction
+        rest -= step * image
+        before, size = size, rest @ rest
+        if size <= goal:
+            break
+        direction = rest + size / before * direction
+    new = plain + root * z
+    low, high = 0.1 * np.minimum(w, plain), 10.0 * np.maximum(w, plain)
+    return np.where((new > low) & (new < high), new, plain)[:, None]

@@ -1,0 +1,327 @@
+"""Gibbs sampling where noise is a scale mixture of normals: y_i ~ N(f_i, v_i), the v_i drawn by the noise model (Kuss 5.1).
+
+The state of a chain is (scales, f, theta): what makes the noise variance of each datum (an indicator, or the logarithm of the
+variance itself), the latent values and the free hyperparameters. A transition integrates out whatever it can:
+
+1. theta given the scales, f integrated out: Hamiltonian Monte Carlo on a Gaussian evidence (5.16);
+2. indicators of a mixture one after the other, f integrated out (5.15);
+3. f given the scales: a Gaussian;
+4. parameters of the noise given f, the scales integrated out: a few random-walk proposals, O(n) each;
+5. scales given f, independently, from their exact conditional.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+
+from mercer.hyperpriors import Beta
+from mercer.likelihoods import GaussianMixtureNoise, Laplace, StudentT
+from mercer.params import strip
+from mercer.sampling.hyper import Hyperparameters, Spec, on_traced
+from mercer.sampling.step import AbstractStep, Info
+from mercer.sampling.target import JITTER, Target, bucket, encoded, likelihood_data, moments
+from mercer.solvers.dense_jax import log_normaliser
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_TINY = 1e-300
+BLOCK = 32  # data between two updates of the whole inverse matrix in a sweep
+NODES = 100  # of a noise model that is written as a finite mixture
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractScales(abc.ABC):
+    """How a noise model makes the noise variance of each datum. Scales, residuals r = y - f and results are (n,)."""
+
+    @abc.abstractmethod
+    def variance(self, likelihood, scales): ...
+
+    @abc.abstractmethod
+    def log_prob(self, likelihood, scales):
+        """Log density (or probability) of each scale."""
+
+    @abc.abstractmethod
+    def draw(self, key, likelihood, r):
+        """Scales from their exact conditional given the residuals."""
+
+    @abc.abstractmethod
+    def first(self, rng: np.random.Generator, likelihood, size: tuple[int, ...]) -> np.ndarray:
+        """Scales from their prior, where chains start."""
+
+    @abc.abstractmethod
+    def pull(self, likelihood, r):
+        """Weight of each datum relative to a regular one, in [0, 1], averaged over its scale."""
+
+    @abc.abstractmethod
+    def components(self, likelihood) -> tuple[np.ndarray, np.ndarray]:
+        """The noise as a finite mixture of normals: variances (J,) and weights (J,) that sum to one."""
+
+    def sweep(self, key, likelihood, scales, K, delta, mask):
+        """New scales with f integrated out; the same ones where that has no closed form. delta is y - m."""
+        return scales
+
+
+@dataclasses.dataclass(frozen=True)
+class Indicators(AbstractScales):
+    """c_i = 1 for an outlier: variance ratio times as large, with probability `weight`."""
+
+    over_relaxed: bool = True
+
+    def variance(self, likelihood, scales):
+        return likelihood.variance * jnp.where(scales > 0.5, likelihood.ratio, 1.0)
+
+    def log_prob(self, likelihood, scales):
+        return jnp.where(scales > 0.5, jnp.log(likelihood.weight), jnp.log1p(-likelihood.weight))
+
+    def draw(self, key, likelihood, r):
+        p = jax.nn.sigmoid(_log_odds(likelihood, r, 0.0))
+        return (jax.random.uniform(key, r.shape) < p).astype(float)
+
+    def first(self, rng, likelihood, size):
+        return (rng.random(size) < float(likelihood.weight)).astype(float)
+
+    def pull(self, likelihood, r):
+        return jax.nn.sigmoid(-_log_odds(likelihood, r, 0.0))
+
+    def components(self, likelihood):
+        w, v, ratio = (float(x) for x in (likelihood.weight, likelihood.variance, likelihood.ratio))
+        return np.array([v, v * ratio]), np.array([1.0 - w, w])
+
+    def sweep(self, key, likelihood, scales, K, delta, mask):
+        """One sweep with P = (K + Sigma)^-1 and a = P delta, both made anew for every sweep.
+
+        Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i / P_ii. Within a block
+        of data a flip changes that block of P by a matrix of rank one; the rest of P follows once for the block, which costs least.
+        """
+        N = scales.shape[0]
+        size = BLOCK if N % BLOCK == 0 else 8
+        P = _inverse(K, jnp.where(mask, 1.0 / self.variance(likelihood, scales), 0.0))
+        log_uniform = jnp.log(jax.random.uniform(key, scales.shape))
+        regular, outlying = likelihood.variance, likelihood.variance * likelihood.ratio
+
+        def one(i, carry, log_u, used):
+            c, P, a = carry
+            column, now = P[i], jnp.where(c[i] > 0.5, outlying, regular)
+            pivot = jnp.where(used[i], column[i], 1.0)
+            log_odds = _log_odds(likelihood, a[i] / pivot, jnp.maximum(1.0 / pivot - now, 0.0))
+            if self.over_relaxed:  # (5.17)
+                flip = log_u[i] < jnp.where(c[i] > 0.5, -log_odds, log_odds)
+            else:
+                flip = (log_u[i] < jax.nn.log_sigmoid(log_odds)) != (c[i] > 0.5)
+            new = jnp.where(flip & used[i], 1.0 - c[i], c[i])
+            change = jnp.where(new > 0.5, outlying, regular) - now
+            shrink = change / (1.0 + change * pivot)
+            return c.at[i].set(new), P - (shrink * column)[:, None] * column, a - shrink * a[i] * column
+
+        def block(carry, start):
+            P, a = carry
+            part = lambda x: jax.lax.dynamic_slice_in_dim(x, start, size)  # noqa: E731
+            rows, before, a_before = part(P), part(scales), part(a)
+            inner = jax.lax.dynamic_slice_in_dim(rows, start, size, 1)
+            step = functools.partial(one, log_u=part(log_uniform), used=part(mask))
+            after, _, _ = jax.lax.fori_loop(0, size, step, (before, inner, a_before))
+            change = (after - before) * (outlying - regular)
+            turn = jnp.linalg.solve(jnp.eye(size) + change[:, None] * inner, change[:, None] * jnp.eye(size))
+            return (P - rows.T @ (turn @ rows), a - rows.T @ (turn @ a_before)), after
+
+        return jax.lax.scan(block, (P, P @ delta), jnp.arange(0, N, size))[1].ravel()
+
+
+def _log_odds(likelihood, r, v):
+    """Log odds of an outlier where, f integrated out, y - mu = r and v is the variance of f without the datum."""
+    regular, outlying = v + likelihood.variance, v + likelihood.variance * likelihood.ratio
+    prior = jnp.log(likelihood.weight) - jnp.log1p(-likelihood.weight)
+    return prior + 0.5 * (jnp.log(regular) - jnp.log(outlying) + r**2 * (1.0 / regular - 1.0 / outlying))
+
+
+@dataclasses.dataclass(frozen=True)
+class StudentScales(AbstractScales):
+    """Log variances, each InvGamma(dof / 2, dof scale^2 / 2) (5.20)."""
+
+    def variance(self, likelihood, scales):
+        return jnp.exp(scales)
+
+    def log_prob(self, likelihood, scales):
+        a, b = 0.5 * likelihood.dof, 0.5 * likelihood.dof * likelihood.scale**2
+        return a * jnp.log(b) - jax.scipy.special.gammaln(a) - a * scales - b * jnp.exp(-scales)
+
+    def draw(self, key, likelihood, r):
+        b = 0.5 * (likelihood.dof * likelihood.scale**2 + r**2)
+        return jnp.log(b) - jax.random.loggamma(key, 0.5 * (likelihood.dof + 1.0), r.shape)
+
+    def first(self, rng, likelihood, size):
+        a = 0.5 * float(likelihood.dof)
+        return np.log(a * float(likelihood.scale) ** 2) - np.log(np.maximum(rng.gamma(a, size=size), _TINY))
+
+    def pull(self, likelihood, r):
+        return 1.0 / (1.0 + (r / likelihood.scale) ** 2 / likelihood.dof)
+
+    def components(self, likelihood):
+        a = 0.5 * float(likelihood.dof)
+        return _nodes(self, likelihood, -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50), 35.0 / a + 9.0 / np.sqrt(a))
+
+
+@dataclasses.dataclass(frozen=True)
+class LaplaceScales(AbstractScales):
+    """Log variances, each exponential with mean 2 scale^2 (5.49)."""
+
+    def variance(self, likelihood, scales):
+        return jnp.exp(scales)
+
+    def log_prob(self, likelihood, scales):
+        b = 0.5 / likelihood.scale**2
+        return jnp.log(b) - b * jnp.exp(scales) + scales
+
+    def draw(self, key, likelihood, r):
+        """1 / variance is inverse Gaussian with mean 1 / (s |r|) and shape 1 / s^2: one of two roots, free of cancellation."""
+        by_root, by_choice = jax.random.split(key)
+        product = likelihood.scale * jnp.abs(r)
+        b = 0.5 * (likelihood.scale * jax.random.normal(by_root, r.shape)) ** 2
+        large = product + b + jnp.sqrt(b * (b + 2.0 * product))
+        chosen = jax.random.uniform(by_choice, r.shape) < large / (large + product)
+        return jnp.log(jnp.maximum(jnp.where(chosen, large, product / large * product), _TINY))
+
+    def first(self, rng, likelihood, size):
+        return np.log(np.maximum(rng.exponential(2.0 * float(likelihood.scale) ** 2, size), _TINY))
+
+    def pull(self, likelihood, r):
+        return jnp.minimum(1.0, likelihood.scale / jnp.maximum(jnp.abs(r), _TINY))
+
+    def components(self, likelihood):
+        return _nodes(self, likelihood, -35.0, 5.0)
+
+
+def _nodes(scales: AbstractScales, likelihood, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Variances and weights of the trapezoidal rule in the log variance, from low to high around 2 log(scale)."""
+    u = 2.0 * np.log(float(likelihood.scale)) + np.linspace(low, high, NODES)
+    log_w = np.asarray(scales.log_prob(likelihood, u))
+    w = np.exp(log_w - log_w.max())
+    return np.exp(u), w / w.sum()
+
+
+def scales_of(likelihood: Any, over_relaxed: bool = True) -> AbstractScales | None:
+    """The scales of a noise model; None where it is not one of those that can be sampled so."""
+    if isinstance(likelihood, GaussianMixtureNoise):
+        return Indicators(over_relaxed)
+    return StudentScales() if isinstance(likelihood, StudentT) else LaplaceScales() if isinstance(likelihood, Laplace) else None
+
+
+# ------------------------------------------------------------------------------------------------- the density and the transition
+
+
+def scales_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters | None, scales: AbstractScales) -> Target:
+    """log p(y | scales, theta) + log p(scales | theta) + log p(theta) over z = (scales, f, theta), on which f has no influence.
+
+    Without `hyper` the hyperparameters stand. Data are padded to a bucket: z has 2 N + p entries.
+    """
+    size = bucket(y.shape[0])
+    free = {"hyper_leaves": jax.tree.leaves(strip(model))} if hyper is None else hyper.data()
+    data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | free
+    spec, p = (fixed_spec(model), 0) if hyper is None else (hyper.spec, hyper.size)
+    return Target(_scales_density(spec, scales), data, 2 * size + p, 2 * y.shape[0] + p)
+
+
+def fixed_spec(model: Any) -> Spec:
+    """For compiled code that takes the hyperparameters as they are."""
+    return Spec(jax.tree.structure(strip(model)), ())
+
+
+@functools.lru_cache(maxsize=64)
+def _scales_density(spec: Spec, scales: AbstractScales):
+    def log_density(z, data):
+        N, mask = data["mask"].shape[0], data["mask"]
+        model, log_prior = spec.build(z[2 * N :], data)
+        m, K = moments(model.priors, data, 0)
+        noise = scales.variance(model.likelihood, z[:N])
+        W = jnp.where(mask, 1.0 / noise, 0.0)
+        each = scales.log_prob(model.likelihood, z[:N]) - 0.5 * (jnp.log(noise) + _LOG_2PI)
+        return log_normaliser(K, data["y"] - m, W, jnp.zeros_like(W)) + jnp.sum(jnp.where(mask, each, 0.0)) + log_prior
+
+    return log_density
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaleMixtureStep(AbstractStep):
+    """The transition described above. `base` moves theta; `tries` random-walk proposals move what belongs to the noise alone."""
+
+    base: AbstractStep
+    spec: Spec
+    scales: AbstractScales
+    noise: tuple[int, ...]  # entries of theta that only the likelihood reads
+    conjugate: tuple[int, Beta, Any] | None = None  # entry, prior and constraint of a mixture weight with a Beta prior
+    tries: int = 4
+
+    needs_data: ClassVar[bool] = True
+    needs_gradient: ClassVar[bool] = False
+
+    @property
+    def acceptance(self):  # type: ignore[override]
+        return self.base.acceptance if self.spec.slots else 1.0
+
+    def __call__(self, key, point, log_density, step_size, variance, data=None):
+        N, mask = data["mask"].shape[0], data["mask"]
+        by_theta, by_sweep, by_f, by_noise, by_scales, by_weight = jax.random.split(key, 6)
+        s, f, theta = point.position[:N], point.position[N : 2 * N], point.position[2 * N :]
+        info = Info(jnp.ones(()), jnp.zeros((), bool), jnp.nan * jnp.ones(()), jnp.zeros((), int))
+        if self.spec.slots:
+            density = lambda t: log_density(jnp.concatenate([s, f, t]))  # noqa: E731
+            inner, info = self.base(by_theta, self.base.begin(density, theta), density, step_size, variance[2 * N :])
+            theta = inner.position
+        model, _ = self.spec.build(theta, data)
+        m, K = moments(model.priors, data, 0)
+        s = self.scales.sweep(by_sweep, model.likelihood, s, K, data["y"] - m, mask)
+        f = m + _latents(by_f, K, data["y"] - m, self.scales.variance(model.likelihood, s), mask)
+        if self.noise:
+            theta = self._noise_moves(by_noise, theta, f, jnp.sqrt(variance[2 * N :]), data)
+        model, _ = self.spec.build(theta, data)
+        s = jnp.where(mask, self.scales.draw(by_scales, model.likelihood, data["y"] - f), s)
+        if self.conjugate is not None:
+            i, prior, constraint = self.conjugate
+            outliers = jnp.sum(jnp.where(mask, s, 0.0))
+            drawn = jax.random.beta(by_weight, prior.a + outliers, prior.b + jnp.sum(mask) - outliers)
+            theta = theta.at[i].set(on_traced(constraint.unconstrained, jnp.clip(drawn, 1e-12, 1.0 - 1e-12)))
+        # the energy is not that of one density from transition to transition, so it says nothing of mixing
+        return self.begin(log_density, jnp.concatenate([s, f, theta])), info._replace(energy=jnp.nan * jnp.ones(()))
+
+    def _noise_moves(self, key, theta, f, sd, data):
+        where = jnp.array(self.noise)
+
+        def value(theta):
+            model, log_prior = self.spec.build(theta, data)
+            return jnp.sum(jnp.where(data["mask"], model.likelihood.log_prob(f, data["y"]), 0.0)) + log_prior
+
+        now = value(theta)
+        for i, sub in enumerate(jax.random.split(key, self.tries)):
+            by_step, by_choice = jax.random.split(sub)
+            length = 2.4 / np.sqrt(len(self.noise)) * (1.0, 0.3)[i % 2]
+            new = theta.at[where].add(length * sd[where] * jax.random.normal(by_step, where.shape))
+            then = value(new)
+            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(jnp.isnan(then), -jnp.inf, then - now)
+            theta, now = jnp.where(accepted, new, theta), jnp.where(accepted, then, now)
+        return theta
+
+
+def _inverse(K, W):
+    """(K + W^-1)^-1; rows with W = 0 are zero."""
+    root = jnp.sqrt(W)
+    L = jnp.linalg.cholesky(jnp.eye(K.shape[0]) + root[:, None] * K * root)
+    return root[:, None] * jsl.cho_solve((L, True), jnp.eye(K.shape[0])) * root
+
+
+def _latents(key, K, delta, noise, mask):
+    """A draw of f - m given y - m = delta and the noise variances: a prior draw, corrected by what its own noisy data miss."""
+    by_f, by_noise = jax.random.split(key)
+    K = jnp.where(mask[:, None] & mask, K, 0.0)
+    K = K + jnp.diag(jnp.where(mask, JITTER * jnp.sum(jnp.where(mask, jnp.diagonal(K), 0.0)) / jnp.sum(mask), 1.0))
+    prior = jnp.linalg.cholesky(K) @ jax.random.normal(by_f, delta.shape)
+    miss = delta - prior - jnp.sqrt(noise) * jax.random.normal(by_noise, delta.shape)
+    root = jnp.sqrt(jnp.where(mask, 1.0 / noise, 0.0))
+    L = jnp.linalg.cholesky(jnp.eye(K.shape[0]) + root[:, None] * K * root)
+    return prior + K @ (root * jsl.cho_solve((L, True), root * miss))

@@ -20,6 +20,7 @@ from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.target import whiten
+from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
 from mercer.solvers.protocol import SolverError
 
 
@@ -27,9 +28,10 @@ class Estimate(float):
     """A log evidence with what is known of its error. It is a float: the forward estimate.
 
     standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error
-    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by the
-    trapezoidal rule over the temperatures. temperatures (T + 1,) and path (T + 1,): mean of log p(y | f) over the forward runs at
-    each.
+    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by
+    thermodynamic integration of the same forward runs, with its own `standard_error`. temperatures (T + 1,) and log_likelihood
+    (T + 1, runs): log p(y | f) of the forward runs at each; path (T + 1,) is its mean. interrupted: Ctrl-C ended the work early;
+    the notes say what was left out.
     """
 
     standard_error: float = float("nan")
@@ -37,11 +39,23 @@ class Estimate(float):
     reverse: float = float("nan")
     runs: np.ndarray = np.zeros(0)
     reverse_runs: np.ndarray = np.zeros(0)
-    thermodynamic: float = float("nan")
     temperatures: np.ndarray = np.zeros(0)
-    path: np.ndarray = np.zeros(0)
+    log_likelihood: np.ndarray = np.zeros((0, 0))
     acceptance: float = float("nan")
+    interrupted: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> np.ndarray:
+        """Mean of log p(y | f) over the forward runs at each temperature, (T + 1,)."""
+        return self.log_likelihood.mean(1) if self.log_likelihood.size else np.zeros(0)
+
+    @property
+    def thermodynamic(self) -> Thermodynamic:
+        """The estimate by thermodynamic integration; nan where there were no temperatures."""
+        if not self.temperatures.size:
+            return Thermodynamic(float("nan"))
+        return thermodynamic(self.temperatures, self.log_likelihood)
 
     def __new__(cls, value: float, **known):
         self = super().__new__(cls, value)
@@ -69,7 +83,8 @@ class AIS(AbstractInference):
 
     steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error; transitions: moves at each
     temperature; hyperparameters: "fixed", or "integrate" for the evidence with the free ones integrated over their priors.
-    reverse=False leaves out the reverse runs. Step sizes are tuned to each temperature in a short pilot, then held.
+    reverse=False leaves out the reverse runs. Step sizes are tuned to each temperature in a short pilot, then held. Ctrl-C keeps
+    the runs that are finished (up to eight go side by side), and the estimate says so.
 
     >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000)); value, value.standard_error, value.reverse
     """
@@ -116,29 +131,36 @@ class AIS(AbstractInference):
             hyper = None
             path = fixed_path(model.likelihood, y, *self._white(model, X, y))
         ladder = Ladder(temperatures, self.transitions, self.leapfrogs, self.progress)
-        pilot = ladder.pilot(path, path.prior_draws(rng, self.runs), rng)
+        pilot = ladder.pilot(path, path.prior_draws(rng, min(self.runs, path.group(self.runs))), rng)
         forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng)
         logs = forward.log_weights
-        value = float(logsumexp(logs) - np.log(self.runs))
-        error = float(np.std(logs, ddof=1) / np.sqrt(self.runs)) if self.runs > 1 else float("nan")
-        if self.runs == 1:
+        made, interrupted = len(logs), forward.interrupted
+        value = float(logsumexp(logs) - np.log(made))
+        error = float(np.std(logs, ddof=1) / np.sqrt(made)) if made > 1 else float("nan")
+        if interrupted:
+            notes.append(f"interrupted: {made} of {self.runs} forward runs were finished, and no reverse runs")
+        if made == 1:
             notes.append("one run says nothing of its error: use several")
         elif np.std(logs, ddof=1) > 0.5:
             notes.append(f"the log weights of the runs spread by {np.std(logs, ddof=1):.1f}: more steps are needed")
         back, back_logs = float("nan"), np.zeros(0)
-        if self.reverse:
-            start, note = self._posterior_draws(model, inputs, y, path, hyper)
-            notes += note
-            back_logs = -anneal(path, ladder.reversed(), start, pilot, rng).log_weights
-            back = float(np.log(self.runs) - logsumexp(-back_logs))
+        if self.reverse and not interrupted:
+            try:
+                start, note = self._posterior_draws(model, inputs, y, path, hyper)
+                passed = anneal(path, ladder.reversed(), start, pilot, rng)
+                notes += note
+                interrupted, back_logs = passed.interrupted, -passed.log_weights
+                back = float(np.log(len(back_logs)) - logsumexp(-back_logs))
+            except KeyboardInterrupt:
+                interrupted = True
+            if interrupted:
+                notes.append(f"interrupted: all forward runs were finished, and {len(back_logs)} of {self.runs} reverse ones")
             gap = abs(back - value)
             if gap > max(0.5, 4 * error if np.isfinite(error) else 0.0):
                 notes.append(f"forward and reverse estimates differ by {gap:.2f}: more steps are needed")
-        means = forward.log_likelihood.mean(1)
-        thermodynamic = float(np.sum(np.diff(temperatures) * 0.5 * (means[1:] + means[:-1])))
         return Estimate(
-            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs,
-            thermodynamic=thermodynamic, temperatures=temperatures, path=means, acceptance=forward.acceptance, notes=tuple(notes),
+            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs, temperatures=temperatures,
+            log_likelihood=forward.log_likelihood, acceptance=forward.acceptance, interrupted=interrupted, notes=tuple(notes),
         )  # fmt: skip
 
     def _white(self, model, X, y):

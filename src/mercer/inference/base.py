@@ -44,6 +44,10 @@ class AbstractInference(abc.ABC):
     def gradient(self, model: Any, y: np.ndarray, result: Result, consume: bool = False, **bars) -> dict[str, np.ndarray]:
         """Derivatives with respect to every hyperparameter, by dotted name: of the log evidence, or of what the bars say."""
 
+    def rough(self) -> AbstractInference:
+        """The rule to use while hyperparameters are looked for: accurate enough for their gradient, no more."""
+        return self
+
     def check(self, solver: AbstractSolver) -> None:
         missing = self.needs - solver.offers
         if missing:

@@ -21,7 +21,7 @@ from mercer.inference.laplace import Laplace
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.solvers.protocol import AbstractSolver, AbstractState, Sites
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Sites, SolverError
 
 NEAR = 1e-3  # sites that change by less are better than those of another rule
 
@@ -55,6 +55,9 @@ class EP(AbstractInference):
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
         self.check_single(model)
+        if self.schedule == "sequential" and "full" not in solver.offers:
+            raise SolverError(f"EP(schedule='sequential') needs the joint posterior at the data, which {type(solver).__name__} does not "
+                              "offer: use schedule='parallel'.")  # fmt: skip
         workspace = begin(model, X, solver, workspace)
         problem = _Problem(model, X, y, solver, workspace)
         notes: list[str] = []
@@ -62,7 +65,12 @@ class EP(AbstractInference):
         if schedule == "parallel":
             sweeps, half, ends = 0, max(1, self.max_sweeps // 2), []
             for start, damping in self._attempts(model, warm):
-                end = problem.parallel(start(problem), damping, self.tol, half, sweeps)
+                try:
+                    end = problem.parallel(start(problem), damping, self.tol, half, sweeps)
+                except NotPositiveDefinite:  # earlier sites of negative precision need not suit this prior
+                    if warm is None or ends:
+                        raise
+                    continue
                 sweeps = end.sweeps
                 ends.append(end)
                 if end.converged:

@@ -20,6 +20,9 @@ from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 
+NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
+
+
 @dataclasses.dataclass(frozen=True)
 class Laplace(AbstractInference):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
@@ -116,15 +119,16 @@ class _Newton:
         """The State at the mode, steps taken, the gain another promises, and whether W there is the true Hessian.
 
         The error of the evidence is of the order of the last step, the gain that of its square: below `tol` one more step is taken.
+        On the way negative precisions are taken as zero, which costs a plain factorisation; the last steps have them as they are.
         """
-        last = False
+        last, gain = False, np.inf
         for steps in range(1, max_iter + 1):
-            true, state = self._state_at(self.f)
+            true, state = self._state_at(self.f, clip=gain > NEAR and steps < max_iter)
             full, a = state.mean(), state.alpha.reshape(self.f.shape)
             slope = state.sites.slope - self.a
             gain = 0.5 * float(np.sum(slope * (full - self.f)))
             small = gain <= max(tol, 1e-15 * abs(self.value))
-            if (small and (last or gain <= 1e-5 * tol)) or steps == max_iter:
+            if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iter:
                 break
             if small:
                 last = True
@@ -134,9 +138,14 @@ class _Newton:
                 break
         return state, steps, gain, true
 
-    def _state_at(self, f: np.ndarray) -> tuple[bool, Any]:
-        """Sites at f: with the true Hessian where that leaves the posterior proper, else with a positive stand-in."""
+    def _state_at(self, f: np.ndarray, clip: bool = True) -> tuple[bool, Any]:
+        """Sites at f: with the true Hessian where that leaves the posterior proper, else with a positive stand-in.
+
+        `clip`: without its negative entries.
+        """
         _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
+        if clip and P is None and W.shape[1] == 1 and (W < 0).any():
+            return False, self.solver.factor(self.model.priors, self.X, Sites(f, np.maximum(W, 0.0), g), self.workspace)
         indefinite = bool((W < 0).any()) and "indefinite" not in self.solver.offers
         if not indefinite:
             try:

@@ -36,7 +36,8 @@ class MCMC(AbstractInference):
     inference=MCMC())` samples the free hyperparameters too (for Gaussian noise alone, with f integrated out).
 
     sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`. draws: kept in each chain, of which
-    every `thin`-th is; tune: steps before, in which step size and variances are tuned and which are thrown away.
+    every `thin`-th is; tune: steps before, in which step size and variances are tuned and which are thrown away. step_size: where
+    tuning starts, and what is used as it is with tune=0.
     whiten: "posterior" (chains run in coordinates in which a Gaussian approximation is standard normal) or "prior".
     updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or "interleaved" (then also while
     f itself stands, which helps where data are strong). progress: True, False, None, or a function (done, total, text).
@@ -53,12 +54,15 @@ class MCMC(AbstractInference):
     progress: Any = None
     whiten: str = "posterior"
     updates: str = "ancillary"
+    step_size: float | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset({"full"})
 
     def __post_init__(self):
         runs.check_lengths(self.draws, self.tune, self.chains, self.thin)
         runs.by_name(self.sampler)
+        if self.step_size is not None and not self.step_size > 0:
+            raise ValueError(f"MCMC.step_size must be above zero, got {self.step_size}.")
         if self.whiten not in ("posterior", "prior"):
             raise ValueError(f"MCMC.whiten must be 'posterior' or 'prior', got {self.whiten!r}.")
         if self.updates not in ("ancillary", "interleaved"):
@@ -160,7 +164,7 @@ class MCMC(AbstractInference):
     def _run(self, target, start, sampler) -> Chains:
         return runs.sample(
             target.log_density, start, sampler=sampler, draws=self.draws, tune=self.tune, chains=self.chains, thin=self.thin,
-            seed=self.seed, data=target.data, progress=self.progress,
+            seed=self.seed, data=target.data, step_size=self.step_size, together=target.together, progress=self.progress,
         )  # fmt: skip
 
     def _notes(self, chains, diagnostics, used: int) -> tuple[str, ...]:

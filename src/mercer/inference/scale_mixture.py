@@ -37,6 +37,10 @@ class ScaleMixture(AbstractInference):
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
 
+    def rough(self):
+        """The bound is stationary in the weights: it is right to the square of their error."""
+        return dataclasses.replace(self, tol=max(self.tol, 1e-3))
+
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
         if not model.likelihood.scale_mixture:
@@ -104,7 +108,8 @@ class _Problem:
         """Weights if all data were regular, and if f were known to be near its prior mean."""
         regular = np.full((self.y.shape[0], 1), float(self.model.likelihood.grain) ** 2)
         squares = (self.y[:, None] - prior_mean(self.model, self.X)) ** 2
-        return [_weights(self.model.likelihood, e)[1] for e in (squares + np.median(squares), regular)]
+        distant = squares + max(float(np.median(squares)), regular[0, 0])
+        return [_weights(self.model.likelihood, e)[1] for e in (distant, regular)]
 
     def climb(self, w: np.ndarray, tol: float, max_iter: int) -> _Point:
         at = self._point(w)

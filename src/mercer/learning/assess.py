@@ -17,6 +17,7 @@ from mercer.gp import Model, as_model, prepare
 from mercer.inference import EP, KL, Exact, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Gaussian
+from mercer.sampling.progress import Progress
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
 """Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of their standard
@@ -113,8 +114,9 @@ def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progr
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 
     model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was fitted on). Xs:
-    inputs at which predictions are compared (default: the data and points between them). budget: about how long this may take, as
-    seconds, "60s" or "5min"; what did not fit is said.
+    inputs at which predictions are compared (default: the data and points between them). budget: how long this may take, as
+    seconds, "60s" or "5min", compilation included: when it ends, what is running is stopped at its next step, and what did not fit
+    is said in `left_out`. Only a compilation that has begun is waited for, and the deterministic rules always run.
 
     >>> verdict = assess(clf, X, y, budget="60s")
     >>> print(verdict); verdict["EP"].prediction_error
@@ -135,10 +137,11 @@ def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progr
             found[name] = (post, time.perf_counter() - start)
         except (ValueError, np.linalg.LinAlgError) as error:
             left_out.append(f"{name}: {error}")
-    remaining = lambda: seconds - (time.perf_counter() - began)  # noqa: E731
     reference = _Reference(bound, inputs.values, y, seed, progress)
-    reference.sample(0.5 * max(remaining(), 1.0))
-    reference.anneal(max(remaining(), 1.0))
+    now = time.perf_counter()
+    end = began + seconds
+    reference.sample(now + 0.5 * max(end - now, 0.0))
+    reference.anneal(end)
     left_out += reference.left_out
     classes = hasattr(bound.likelihood, "probability")
     truth, noise = reference.views(Xs, classes)
@@ -167,49 +170,75 @@ class _Reference:
         self.left_out: list[str] = []
         self.problems: list[str] = []
 
-    def sample(self, seconds: float) -> None:
+    def sample(self, deadline: float) -> None:
+        """Chains, four times as long while they say too little and the next ones would end before the deadline."""
         from mercer.inference import MCMC
 
-        draws, spent = 250, 0.0
+        draws = 250
         while True:
-            start = time.perf_counter()
-            rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=self.progress)
-            self.posterior = self.model.condition(self.X, self.y, rule)
-            took = time.perf_counter() - start
-            spent += took
-            if (self._draws_ok() and self.posterior.diagnostics.least_ess > 1000) or draws >= 8000 or spent + 4.5 * took > seconds:
+            try:
+                with _Clock(deadline, self.progress, "sampling") as clock:
+                    rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=clock)
+                    found = self.model.condition(self.X, self.y, rule)
+            except KeyboardInterrupt:
+                if not clock.expired:
+                    raise
+                break
+            if clock.expired:
+                if self.posterior is None:
+                    self.posterior = found
+                self.left_out.append(f"chains of {draws} draws: the budget ended after {found.diagnostics.draws}")
+                break
+            self.posterior = found
+            enough = self._draws_ok() and found.diagnostics.least_ess > 1000
+            if enough or draws >= 8000:
+                break
+            if clock.now + 4.5 * clock.seconds > deadline:
+                self.left_out.append(f"chains of {4 * draws} draws, which would not have fitted into the budget")
                 break
             draws *= 4
-        if not self._draws_ok():
+        if self.posterior is None:
+            self.problems.append("the budget ended before any draw was made")
+        elif not self._draws_ok():
             self.problems.append("the chains had not mixed within the budget")
 
     def _draws_ok(self) -> bool:
         d = self.posterior.diagnostics
         return bool(d.worst_r_hat < 1.05 and d.least_ess > 100 and d.divergences == 0)
 
-    def anneal(self, seconds: float) -> None:
+    def anneal(self, deadline: float) -> None:
+        """Annealing with four times the temperatures while the error is large and the next would end before the deadline."""
         from mercer import log_evidence
         from mercer.inference import AIS
 
-        best, steps, spent = None, 500, 0.0
+        best: Any = None
+        self.steps = steps = 500
         while True:
-            start = time.perf_counter()
-            best = log_evidence(
-                self.model, self.X, self.y, inference=AIS(steps=steps, runs=4, seed=self.seed, progress=self.progress)
-            )
-            took = time.perf_counter() - start
-            spent += took
-            good = best.standard_error < 0.25
-            if good or steps >= 16000 or spent + 4.5 * took > seconds:
+            try:
+                with _Clock(deadline, self.progress, "annealing") as clock:
+                    rule = AIS(steps=steps, runs=4, seed=self.seed, progress=clock)
+                    found = log_evidence(self.model, self.X, self.y, inference=rule)
+            except KeyboardInterrupt:
+                if not clock.expired:
+                    raise
+                self.left_out.append(f"an estimate of the evidence with {steps} temperatures: the budget ended before it")
+                break
+            best, self.steps = found, steps
+            if clock.expired:
+                self.left_out.append("the reverse runs that bracket the evidence: the budget ended before them")
+                break
+            if best.standard_error < 0.25 or steps >= 16000:
+                break
+            if clock.now + 4.5 * clock.seconds > deadline:
                 break
             steps *= 4
-        self.evidence, self.steps = best, steps
-        if not best.standard_error < 1.0:
-            self.evidence = None
+        if best is not None and not best.standard_error < 1.0:
             self.left_out.append(
-                f"the evidence: {steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget "
+                f"the evidence: {self.steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget "
                 "allowed no more"
             )
+            best = None
+        self.evidence = best
 
     @property
     def ok(self) -> bool:
@@ -239,12 +268,32 @@ class _Reference:
         return text + f", its evidence to {self.evidence.standard_error:.2f} nats."
 
     def described(self) -> str:
+        if self.posterior is None:
+            return "none"
         d = self.posterior.diagnostics
         text = f"MCMC, R-hat {d.worst_r_hat:.3f}, effective draws {d.least_ess:.0f}, divergences {d.divergences}"
         return text + (f"; AIS with {self.steps} steps and 4 runs" if self.evidence is not None else "")
 
 
 # ------------------------------------------------------------------------------------------------- inside
+
+
+class _Clock(Progress):
+    """A progress line that stops the work as Ctrl-C would, once the deadline has passed."""
+
+    def __init__(self, deadline: float, show: Any, what: str):
+        super().__init__(show, what)
+        self.deadline, self.expired = deadline, False
+
+    @property
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def __call__(self, done: int, total: int, text: str) -> None:
+        self.update(done, total, text)
+        if done < total and self.now > self.deadline:
+            self.expired = True
+            raise KeyboardInterrupt
 
 
 def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def fit(
     if not pooled:  # several data sets have inducing inputs of their own
         chosen = settled[0][3]
     goal = objective_by_name(objective, n_folds, seed)
-    problem = Problem(bound, data, rule, chosen, goal, jacobian)
+    problem = Problem(bound, data, rule.rough(), chosen, goal, jacobian)
     if goal.scale_free:
         _warn_scale_free(problem, goal.name)
     with Progress(progress, problem.size) as bar:
@@ -182,7 +182,7 @@ BATCH_START = 1600  # data that give the hyperparameters from which learning fro
 
 def _pilot(model: Model, data, rule, seed, max_evaluations, progress) -> tuple[str, np.ndarray, int]:
     """Hyperparameters from a part of the data, by dense algebra."""
-    whole = Problem(model, data, rule, choose_solver(model, None), objective_by_name("evidence"))
+    whole = Problem(model, data, rule.rough(), choose_solver(model, None), objective_by_name("evidence"))
     part = whole.subset(PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed)
     with Progress(progress, whole.size) as bar:
         best, _, _ = _search(part, 0, seed, Recorder(bar), max_evaluations)

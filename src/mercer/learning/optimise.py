@@ -87,11 +87,16 @@ def maximise(
         box = [_box(b, s, c) for b, s, c in zip(bounds, start, np.diag(scaling), strict=True)]
     elif scaling is None:
         box = [_box(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
+    if box is not None and (None, None) in bounds:  # SciPy takes a whole gradient for its first step where every side is closed
+        free = bounds.index((None, None))
+        box[free] = box[free][0], None
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
         result = minimize(negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options)
     best.message = str(result.message)
-    best.expected_gain = 0.5 * float(result.jac @ (result.hess_inv @ result.jac))
+    if best.gradient is not None:  # of the best point: the last may have failed
+        slope = best.gradient if scaling is None else scaling.T @ best.gradient
+        best.expected_gain = 0.5 * float(slope @ (result.hess_inv @ slope))
     return best
 
 

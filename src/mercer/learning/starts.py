@@ -7,8 +7,15 @@ import functools
 import numpy as np
 
 from mercer.gp import GP, Model
-from mercer.likelihoods import AbstractNoise, ContaminatedUniform, EpsilonInsensitive, Gaussian
-from mercer.likelihoods import GaussianMixtureNoise, Laplace, StudentT
+from mercer.likelihoods import (
+    AbstractNoise,
+    ContaminatedUniform,
+    EpsilonInsensitive,
+    Gaussian,
+    GaussianMixtureNoise,
+    Laplace,
+    StudentT,
+)
 from mercer.means import Constant, Linear
 from mercer.params import flatten, parameters, replace_leaves
 

@@ -48,6 +48,18 @@ def regression_report(y: ArrayLike, mean: ArrayLike, std: ArrayLike, y_train: Ar
     }
 
 
+def robust_report(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike, median: ArrayLike | None = None) -> dict[str, float]:
+    """RMSE and MAE of the predicted means, and the average negative log density, "nlp" (Kuss 5.61-5.63).
+
+    For predictions that need not be Gaussian. `log_density` is that of y where the test targets are noisy, and of the function
+    where they are free of noise. With `median` also "mae_median", which a heavy-tailed prediction should minimise.
+
+        >>> robust_report(y, model.predict(Xs), model.log_density(Xs, y))
+    """
+    report = {"rmse": rmse(y, mean), "mae": mae(y, mean), "nlp": nlpd(y, log_density=log_density)}
+    return report if median is None else report | {"mae_median": mae(y, median)}
+
+
 # --- point scores
 
 

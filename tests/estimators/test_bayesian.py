@@ -5,7 +5,6 @@ import pytest
 
 import mercer as mc
 from mercer.inference import MCMC
-from mercer.serialise import SerialiseError
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(-3, 3, 16))[:, None]
@@ -29,13 +28,31 @@ def test_regression(inference, tmp_path):
     for call in (full.loo, lambda: full.components(XS)):
         with pytest.raises(ValueError, match="averages over many"):
             call()
-    with pytest.raises(SerialiseError, match="not saved yet"):
-        full.save(tmp_path / "m.mercer")
+    same_after_a_round_trip(full, tmp_path / "m.mercer")
+
+
+def same_after_a_round_trip(model, path):
+    """Predictions, draws and diagnostics of a saved model are those it had."""
+    model.save(path)
+    back = mc.load(path)
+    predict = "predict_proba" if hasattr(model, "predict_proba") else "predict"
+    np.testing.assert_allclose(getattr(back, predict)(XS), getattr(model, predict)(XS), rtol=1e-12, atol=1e-12)
+    old, new = model.posterior_, back.posterior_
+    np.testing.assert_allclose(new.std(XS), old.std(XS), rtol=1e-12)
+    assert type(new) is type(old) and new.notes == old.notes and back.log_marginal_likelihood_ is None
+    if hasattr(old, "draws"):
+        assert list(new.draws) == list(old.draws) and new.status == old.status
+        for name in old.draws:
+            np.testing.assert_array_equal(new.draws[name], old.draws[name])
+        np.testing.assert_array_equal(new.diagnostics.r_hat, old.diagnostics.r_hat)
+        assert new.summary() == old.summary()
+    else:
+        np.testing.assert_array_equal(new.weights, old.weights)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.learning.FitWarning")
 @pytest.mark.parametrize("inference", [SHORT, "ccd"], ids=["mcmc", "ccd"])
-def test_classification(inference):
+def test_classification(inference, tmp_path):
     clf = mc.GPClassifier(inference=inference).fit(X, LABELS)
     p = clf.predict_proba(XS)
     np.testing.assert_allclose(p.sum(1), 1.0)
@@ -43,6 +60,28 @@ def test_classification(inference):
     assert clf.latent(XS)[0].shape == (7,)
     with pytest.raises(ValueError, match="averages over many"):
         clf.loo()
+    same_after_a_round_trip(clf, tmp_path / "c.mercer")
+
+
+@pytest.mark.filterwarnings("ignore::mercer.learning.FitWarning")
+def test_damaged_averages_are_refused(tmp_path):
+    from mercer.estimators.averaged import pack, unpack
+    from mercer.serialise import SerialiseError
+
+    post = mc.GPRegressor(inference="ccd").fit(X, Y).posterior_
+    arrays: dict = {}
+    tree = pack(post, arrays, "a")
+    given = (post.model, post.inputs, post.y, None)
+    for bad, message in (
+        ({"a.values": arrays["a.values"][:, :1]}, "columns"), ({"a.values": arrays["a.values"] * np.nan}, "not finite"),
+        ({"a.weights": np.zeros((2, 2))}, "sensible shape"),
+    ):  # fmt: skip
+        with pytest.raises(SerialiseError, match=message):
+            unpack(tree, arrays | bad, "a", *given)
+    with pytest.raises(ValueError, match="sum to one"):
+        unpack(tree, arrays | {"a.weights": 2 * arrays["a.weights"]}, "a", *given)
+    with pytest.raises(SerialiseError, match="no averaged posterior"):
+        unpack(tree | {"kind": "magic"}, arrays, "a", *given)
 
 
 def test_unknown_names_list_the_choices():

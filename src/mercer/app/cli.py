@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+
+
+class Robust(enum.StrEnum):
+    """The choices of --robust."""
+
+    AUTO = "auto"
+    STUDENT_T = "student-t"
+    LAPLACE = "laplace"
+    MIXTURE = "mixture"
+    UNIFORM = "uniform"
+    NONE = "none"
+
 
 app = typer.Typer(
     name="mercer",
@@ -75,6 +88,10 @@ def fit(
     noise: Annotated[
         float | None, typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise).")
     ] = None,
+    robust: Annotated[
+        Robust,
+        typer.Option(help="Noise that outliers cannot spoil; auto compares Gaussian, Student-t, Laplace and mixture noise."),
+    ] = Robust.NONE,
     classify: Annotated[
         bool, typer.Option("--classify", help="The target holds classes, though it is numeric (text is taken as classes anyway).")
     ] = False,
@@ -84,7 +101,8 @@ def fit(
 ) -> None:
     """Fit a Gaussian process to a table and save it.
 
-    Says what was learned and how well each datum is predicted by the others. A target of text is classified.
+    Says what was learned and how well each datum is predicted by the others. A target of text is classified. With --robust it also
+    says which rows are outliers, and with --robust auto why it kept a noise model.
 
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot weather.png
     """
@@ -93,9 +111,9 @@ def fit(
     for path in (out, plot):
         if path is not None:
             _writable(path)
-    X, y, notes = work.training_data(data, target, features, classify)
+    X, y, rows, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
-        model = work.fit_model(X, y, kernel, restarts, noise, seed, progress=not quiet, classify=classify)
+        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust.value, rows)
     model.save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)
@@ -105,6 +123,8 @@ def fit(
         note(line)
     typer.echo(model.summary())
     typer.echo()
+    for title, columns, lines in work.robust_tables(model):
+        show_table(title, columns, lines)
     show_table("Left out one at a time, each datum predicted from the others", *work.quality(model, y, target), right=(1,))
     typer.echo(f"saved {out}" + (f", drawn {plot}" if plot else ""))
 
@@ -137,7 +157,7 @@ def predict(
 def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")]) -> None:
     """Say what is in a saved model.
 
-    Columns, kernel, hyperparameters, evidence, versions.
+    Columns, kernel, noise, outliers, hyperparameters, evidence, versions.
     """
     from mercer.app import work
 

@@ -14,6 +14,8 @@ import numpy as np
 import mercer as mc
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
 from mercer.estimators import GPClassifier, GPRegressor
+from mercer.estimators.robust import noise_in_words
+from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
 
 COLUMNS = ("mean", "std", "lower", "upper")
@@ -21,8 +23,11 @@ Rows = list[tuple[str, ...]]
 Estimator = GPRegressor | GPClassifier
 
 
-def training_data(path: Path, target: str, features: str | None, classify: bool = False) -> tuple[Table, np.ndarray, list[str]]:
-    """Columns to learn from, the target (text or whole numbers where it holds classes), and notes on what was left out.
+def training_data(
+    path: Path, target: str, features: str | None, classify: bool = False
+) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:
+    """Columns to learn from, the target (text or whole numbers where it holds classes), the numbers of the rows in the file, and
+    notes on what was left out.
 
     A target holds classes if `classify` says so, or if it is text with at most half as many different values as rows.
     """
@@ -49,7 +54,7 @@ def training_data(path: Path, target: str, features: str | None, classify: bool 
             raise TableError(f"--features names the target {target!r} itself.")
         if len(set(names)) != len(names):
             raise TableError(f"--features names a column twice: {features}.")
-    return numeric(table, names, source, rows), y, notes
+    return numeric(table, names, source, rows), y, rows, notes
 
 
 def fit_model(
@@ -61,11 +66,20 @@ def fit_model(
     seed: int,
     progress: bool,
     classify: bool = False,
+    robust: str = "none",
+    rows: np.ndarray | None = None,
 ) -> Estimator:
-    """A fitted estimator: a classifier if `classify`, or if y is text."""
+    """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise, `rows` the rows for its report."""
     common: dict[str, Any] = dict(kernel=kernel, restarts=restarts, random_state=seed, verbose=progress and sys.stderr.isatty())
     if not classify and y.dtype != object:
-        return GPRegressor(noise_variance=noise, **common).fit(X, y)
+        if robust == "none":
+            return GPRegressor(noise_variance=noise, **common).fit(X, y)
+        if noise is not None:
+            raise ValueError("--noise is the variance of Gaussian noise: leave it out with --robust.")
+        model = GPRegressor(likelihood=robust, **common).fit(X, y)
+        return model if rows is None else model.name_rows(rows)
+    if robust != "none":
+        raise ValueError("--robust is for numeric targets; classes have no outliers in this sense.")
     if noise is not None:
         raise ValueError("--noise is for numeric targets; classes have no noise variance.")
     return GPClassifier(**common).fit(X, y)
@@ -77,11 +91,13 @@ def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ..
     if isinstance(model, GPClassifier):
         return columns, _class_quality(model, y, target)
     loo = model.loo()
-    half = _half_width(0.95) * np.sqrt(loo.variance)
-    inside, n, spread = int(np.sum(np.abs(y - loo.mean) <= half)), len(y), float(np.std(y))
+    lower, upper = model.loo_interval(0.95)
+    inside, n, spread = int(np.sum((lower <= y) & (y <= upper))), len(y), float(np.std(y))
+    away = mc.metrics.mae(y, np.median(y))
     blind = f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
     return columns, [
         ("RMSE", f"{mc.metrics.rmse(y, loo.mean):.4g}", f"in units of {target}; always guessing the mean: {spread:.4g}"),
+        ("MAE", f"{mc.metrics.mae(y, loo.mean):.4g}", f"in units of {target}; always guessing the median: {away:.4g}"),
         ("NLPD", f"{-np.mean(loo.log_density):.4g}", f"nats, lower is better{blind}"),
         ("coverage", f"{100 * inside / n:.1f} %", f"{inside} of {n} data lie in their 95 % interval"),
     ]
@@ -113,10 +129,14 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
     elif model.n_features_in_ == 1:
         figure = mc.viz.posterior(model, ylabel=target).figure
     else:
-        loo = model.loo()
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
-        mc.viz.observed_vs_predicted(y, loo.mean, np.sqrt(loo.variance), ax=left, label=target)
-        mc.viz.calibration(y, loo.mean, np.sqrt(loo.variance), ax=right)
+        loo, (lower, upper) = model.loo(), model.loo_interval(0.95)
+        std = (upper - lower) / (2 * _half_width(0.95))
+        mc.viz.observed_vs_predicted(y, loo.mean, std, ax=left, label=target)
+        if isinstance(model.model_.likelihood, AbstractNoise):
+            mc.viz.outliers(model, ax=right)
+        else:
+            mc.viz.calibration(y, loo.mean, std, ax=right)
         figure.suptitle("each datum predicted from the others", fontsize="medium")
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -141,14 +161,15 @@ def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> N
 
 def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) -> int:
     """Write the table with predictions beside its columns; returns the number of rows."""
-    half_width = _half_width(level)
+    half_width = _half_width(level)  # refuses a level that is none
     model, table = mc.load(model_path), read_table(new)
     X = _inputs(model, table, new)
     if isinstance(model, GPClassifier):
         predicted = _predicted_classes(model, X, latent)
     else:
         mean, std = model.predict(X, return_std=True, latent=latent)
-        predicted = dict(zip(COLUMNS, (mean, std, mean - half_width * std, mean + half_width * std), strict=True))
+        ends = (mean - half_width * std, mean + half_width * std) if latent else model.predict_interval(X, level)
+        predicted = dict(zip(COLUMNS, (mean, std, *ends), strict=True))
     prefix = "predicted_" if any(name in table for name in predicted) else ""
     write_table(out, table | {prefix + name: value for name, value in predicted.items()})
     return len(next(iter(predicted.values())))
@@ -185,6 +206,7 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         ("data", f"{n} rows, {d} column{'s' if d > 1 else ''}"),
         *([("classes", ", ".join(map(str, model.classes_)))] if isinstance(model, GPClassifier) else []),
         *[("kernel", str(kernel)) for kernel in kernels],
+        *([] if isinstance(model, GPClassifier) else [("noise", noise_in_words(model.model_.likelihood))]),
         ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
         ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
     ]
@@ -195,7 +217,18 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
             values.append((p.name, f"{flat.size} values", p.status))
             continue
         values += [(name, f"{v:.6g}", p.status) for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)]
-    return [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
+    tables = [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
+    return [*tables, *robust_tables(model)]
+
+
+def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
+    """Tables (title, columns, rows) on why a noise model was kept and on outliers; the titles are sentences."""
+    if isinstance(model, GPClassifier):
+        return []
+    found: list[Any] = [] if model.robust_comparison_ is None else [model.robust_comparison_]
+    if isinstance(model.model_.likelihood, AbstractNoise):
+        found.append(model.outliers_)
+    return [(part.paragraph(), tuple(header), [tuple(row) for row in rows]) for part in found for header, rows in [part.table()]]
 
 
 def _inputs(model: Estimator, table: Table, source: Path) -> Any:

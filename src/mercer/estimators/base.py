@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.estimators import defaults
-from mercer.inference import MCMC
+from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
@@ -77,7 +77,8 @@ class AbstractEstimator(BaseEstimator):
             found = fit(model, inputs, y, inference=None, **settings)
             return dataclasses.replace(found, posterior=integrate(found, how=inference, solver=settings.get("solver")))
         if isinstance(inference, str) and inference == "mcmc":
-            inference = MCMC(seed=settings["seed"], progress=settings["progress"])
+            rule: Any = inference_by_name("mcmc", model.likelihood)
+            inference = dataclasses.replace(rule, seed=settings["seed"], progress=settings["progress"])
         return fit(model, inputs, y, inference=inference, **settings)
 
     def _single(self, posterior: Any, what: str) -> Any:
@@ -170,6 +171,15 @@ def read_kernel(given: Any) -> AbstractKernel | None:
     if given is not None and not isinstance(given, AbstractKernel):
         raise TypeError(f"kernel must be a kernel, its formula or None, got {type(given).__name__}.")
     return given
+
+
+def frame_index(X: Any) -> tuple[str, ...] | None:
+    """Labels of the rows of a pandas frame that has other ones than their positions."""
+    index = getattr(X, "index", None)
+    if not is_into_dataframe(X) or index is None:
+        return None
+    labels = tuple(map(str, index))
+    return None if labels == tuple(map(str, range(len(labels)))) else labels
 
 
 def evidence_of(posterior: Any) -> float | None:

@@ -12,14 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from mercer.hyperpriors import Each, LogNormal
+from mercer.hyperpriors import AbstractHyperprior, Beta, Each, LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import Matern
-from mercer.params import Info, Param, Parametrised, Static, param
+from mercer.learning.starts import noise_values, robust_scale
+from mercer.likelihoods import AbstractLikelihood, by_name
+from mercer.params import Info, Param, Parametrised, Static, fixed, param, parameters
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
 LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)  # of the variance of a latent function behind classes; most probable: 4
+NOISE_SCALE_PRIOR = LogNormal(-0.5, 1.0)  # the same of a noise scale; most probable: exp(-1.5) of the standard deviation of y
+DOF_PRIOR, DOF_BOUNDS = LogNormal(math.log(8.0) + 1.0, 1.0), (1.0, 300.0)  # of Student-t noise; most probable: 8
+WEIGHT_PRIOR, WEIGHT_BOUNDS = Beta(1.5, 10.0), (1e-3, 0.45)  # of the share of outliers; most probable: 5 %
+RATIO_PRIOR = LogNormal(math.log(100.0), 2.0)  # of the variance of outliers over that of the noise
 NOISE_START = 0.1
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)
@@ -44,16 +50,39 @@ def default_noise(scale: float, start: float | None = None) -> Param:
     return param(NOISE_START * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
 
 
+def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
+    """A likelihood by name that starts where the robust scale of y says, with weak priors on what is learned.
+
+    Scales of the noise have `NOISE_SCALE_PRIOR` (a variance `NOISE_PRIOR`) in units of the targets; degrees of freedom, the share
+    of outliers and their variance ratio have priors of their own, which keep them in a sane range.
+    """
+    plain: Any = by_name(name)
+    values, scale = noise_values(plain, y), target_scale(y, robust=True)
+    lengths, squares = NOISE_SCALE_PRIOR.scaled(scale), NOISE_PRIOR.scaled(scale**2)
+    known: dict[str, tuple[AbstractHyperprior, tuple[float, float] | None]] = {
+        "scale": (lengths, None), "epsilon": (lengths, None), "variance": (squares, None), "dof": (DOF_PRIOR, DOF_BOUNDS),
+        "weight": (WEIGHT_PRIOR, WEIGHT_BOUNDS), "ratio": (RATIO_PRIOR, None),
+    }  # fmt: skip
+    settings: dict[str, Any] = {name: fixed(value) for name, value in values.items()}  # what is not learned: a range of y
+    for p in parameters(plain):
+        if p.free and p.name in known:
+            prior, bounds = known[p.name]
+            settings[p.name] = param(values.get(p.name, p.value), prior=prior, bounds=bounds)
+    return by_name(name, **settings)
+
+
 def column_scales(X: np.ndarray) -> np.ndarray:
     """Standard deviation of every column (d,); 1 for a column that does not vary."""
     scales = np.array([1.0 if constant(x) else _std(x) for x in X.T])
     return _check_units(scales, "a column of X", 1e-30, 1e30)
 
 
-def target_scale(y: np.ndarray) -> float:
-    """Standard deviation of y. A single target: its absolute value (1 for zero); equal targets: 1e-6 of it."""
+def target_scale(y: np.ndarray, robust: bool = False) -> float:
+    """Standard deviation of y, or what a few outliers cannot change (`robust_scale`). A single target: its absolute value (1 for
+    zero); equal targets: 1e-6 of it.
+    """
     if not constant(y):
-        return float(_check_units(_std(y), "y", 1e-15, 1e15))
+        return float(_check_units(robust_scale(y) if robust else _std(y), "y", 1e-15, 1e15))
     size = float(np.abs(y).max()) or 1.0
     return float(_check_units(size if len(y) == 1 else CONSTANT_SCALE * size, "y", 1e-15, 1e15))
 

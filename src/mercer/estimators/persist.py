@@ -22,6 +22,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.averaged import can_save
+from mercer.estimators.averaged import pack as pack_average
+from mercer.estimators.averaged import unpack as unpack_average
 from mercer.estimators.classifier import GPClassifier
 from mercer.estimators.regressor import GPRegressor
 from mercer.gp import Model
@@ -57,10 +60,10 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     check_is_fitted(estimator)
     inputs, y = estimator._training
     X, fits = inputs.values, estimator._fits
-    if not all(isinstance(found.posterior, Posterior) for found in fits):
+    if not all(isinstance(found.posterior, Posterior) or can_save(found.posterior) for found in fits):
         raise SerialiseError(
-            f"a model that averages over hyperparameters (inference={estimator.inference!r}) is not saved yet: save one fitted "
-            "with another inference, or keep its posterior_ in memory (it pickles)."
+            f"a posterior of this kind (inference={estimator.inference!r}) is not saved yet: save one fitted with another "
+            "inference, or keep its posterior_ in memory (it pickles)."
         )
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
     data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}
@@ -77,12 +80,15 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         "settings": {k: to_json(v, arrays, functions, f"settings.{k}") for k, v in settings.items()},
         "columns": None if inputs.names is None else list(inputs.names),
         "data": data,
-        "log_evidence": float(estimator.log_marginal_likelihood_),
+        "log_evidence": estimator.log_marginal_likelihood_,
         "model": to_json(tuple(f.model for f in fits) if len(fits) > 1 else fits[0].model, arrays, functions, "model"),
         "fit": _course(fits[0]) if len(fits) == 1 else {"each": [_course(f) for f in fits]},
     }
     if (labels := estimator._labels()) is not None:
         manifest["labels"] = to_json(labels, None, None, "labels")
+    averaged = {str(i): pack_average(f.posterior, arrays, f"average.{i}") for i, f in enumerate(fits) if can_save(f.posterior)}
+    if averaged:
+        manifest["averaged"] = averaged
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MANIFEST_BYTES:
         raise SerialiseError(f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model.")
@@ -148,7 +154,7 @@ def _manifest(text: bytes) -> dict:
             f"version that wrote it ({manifest.get('versions')}), or fit and save again."
         )
     kinds: dict[str, Any] = dict.fromkeys(("settings", "data", "model", "fit"), dict)
-    kinds |= {"class": str, "columns": (list, type(None)), "log_evidence": (int, float)}
+    kinds |= {"class": str, "columns": (list, type(None)), "log_evidence": (int, float, type(None))}
     for key, kind in kinds.items():
         if key not in manifest or not isinstance(manifest[key], kind):
             raise ModelFileError(f"{MANIFEST} has no valid {key!r}.")
@@ -185,11 +191,15 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
         if not isinstance(models, tuple) or not all(isinstance(m, Model) for m in models):
             raise TypeError("the model is not a Model")
         fits = []
-        for model, problem, rest in zip(models, problems, read["fit"], strict=True):
-            posterior = model.condition(*problem, estimator._rule, estimator.solver)
+        for i, (model, problem, rest) in enumerate(zip(models, problems, read["fit"], strict=True)):
+            average = manifest.get("averaged", {}).get(str(i))
+            if average is None:
+                posterior = model.condition(*problem, estimator._rule, estimator.solver)
+            else:
+                posterior = unpack_average(average, arrays, f"average.{i}", model.bind(problem[0]), *problem, estimator.solver)
             history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
             rest |= {"status": Status(**rest["status"]), "history": history}
-            fits.append(Fit(model=posterior.model, posterior=posterior, **rest))
+            fits.append(Fit(model=posterior.model if average is None else model, posterior=posterior, **rest))
         estimator._take(fits)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
         raise ModelFileError(f"the model cannot be built: {error}") from error
@@ -222,7 +232,9 @@ def _object_table(tree: Any) -> np.ndarray:
     return table
 
 
-def _compare(saved: float, now: float) -> None:
+def _compare(saved: float | None, now: float | None) -> None:
+    if saved is None or now is None:
+        return
     if not abs(saved - now) <= 1e-6 * max(1.0, abs(saved)):
         warnings.warn(
             f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the functions given differ from "

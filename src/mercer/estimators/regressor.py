@@ -1,8 +1,9 @@
-"""Gaussian-process regression as a scikit-learn estimator."""
+"""Gaussian-process regression as a scikit-learn estimator, with Gaussian noise or noise that outliers cannot spoil."""
 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +11,26 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
-from mercer.estimators.base import AbstractEstimator, evidence_of, read_kernel, relevance, relevance_lines
+from mercer.estimators.base import AbstractEstimator, evidence_of, frame_index, read_kernel, relevance, relevance_lines
+from mercer.estimators.robust import (
+    AUTO,
+    Candidate,
+    Outliers,
+    RobustComparison,
+    candidate,
+    noise_in_words,
+    outliers,
+    without_itself,
+)
 from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
-from mercer.likelihoods import Gaussian
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed
 from mercer.posterior import Component, Posterior
+from mercer.solvers.protocol import SolverError
 
 
 class GPRegressor(RegressorMixin, AbstractEstimator):
@@ -32,19 +44,26 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     kernel : kernel, str or None
         A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default.
     mean : "empirical", number, mean, callable or None
-        Prior mean. "empirical" fixes it at the mean of y; None is zero; `mercer.param(0.0)` is a learned constant.
+        Prior mean. "empirical" fixes it at the mean of y (the median where noise is robust); None is zero; `mercer.param(0.0)` is
+        a learned constant.
     basis : basis or None
         Explicit basis functions such as `means.Polynomial(1)`, with their weights integrated out.
     noise_variance : number, `mercer.param`, `mercer.fixed`, array (n,) or None
         Where the noise variance starts, in squared units of y; None starts at a tenth of the variance of y. An array gives a known
-        variance to each training row, which is not learned. Zero is noise-free, and is not learned either.
+        variance to each training row, which is not learned. Zero is noise-free, and is not learned either. For Gaussian noise only.
+    likelihood : str, instance or None
+        The noise. None or "gaussian"; robust against outliers are "student-t", "laplace", "mixture" (of two Gaussians), "uniform"
+        (Gaussian, contaminated uniformly) and "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto"
+        fits Gaussian, Student-t, Laplace and mixture noise and keeps what predicts left-out data best. "poisson" is for counts.
+        An instance such as `likelihoods.StudentT(dof=4.0)` is learned as it stands.
     objective : str
         "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
     solver : str, instance or None
         How the algebra is done (default "dense").
     inference : str, instance or None
-        How the posterior is found (default "exact"). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and
-        "grid" integrate over a few settings around the best: predictions then include their uncertainty.
+        How the posterior is found: "exact" for Gaussian noise, else "variational", "ep" or "laplace"; None is the best suited one
+        (variational for Student-t). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid" integrate over
+        a few settings around the best: predictions then include their uncertainty.
     restarts : int
         Random starts besides the given and the data-driven one.
     random_state : int, RandomState or None
@@ -59,7 +78,10 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     kernel_ : kernel with the learned values, in your units
     model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history
     log_marginal_likelihood_ : log density of your y given X, without priors; None where hyperparameters were averaged over
-    noise_variance_ : learned noise variance, or the array given
+    noise_variance_ : learned noise variance, or the array given; infinite for Student-t noise of at most 2 degrees of freedom,
+        None for counts
+    outliers_ : which training rows are outliers (`Outliers`): a score for each, and a report when printed
+    robust_comparison_ : for likelihood="auto", the noise models side by side and why one was kept (`RobustComparison`), else None
     relevance_ : share of each input in the learned distance, inverse length-scale times standard deviation, summing to 1: a dict
         by column name, an array, or None for kernels without a length-scale per column (and where no column varies)
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -78,13 +100,20 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     >>> model = GPRegressor().fit(df[["a", "b"]], df["y"])
     >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
     >>> print(model.summary())
+
+    >>> model = GPRegressor(likelihood="student-t").fit(X, y)
+    >>> print(model.outliers_)
+    >>> lower, upper = model.predict_interval(Xs, level=0.95)
     """
 
     numeric_targets: ClassVar[bool] = True
+    robust_comparison_: RobustComparison | None
+    _index: tuple[str, ...] | None
+    _outliers: Outliers | None
 
     def __init__(
         self, kernel=None, mean="empirical", basis=None, noise_variance=None, objective="evidence", solver=None, inference=None,
-        restarts=0, random_state=0, max_evaluations=500, verbose=False,
+        restarts=0, random_state=0, max_evaluations=500, verbose=False, likelihood=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.mean = mean
@@ -97,19 +126,52 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         self.random_state = random_state
         self.max_evaluations = max_evaluations
         self.verbose = verbose
+        self.likelihood = likelihood
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def fit(self, X, y) -> GPRegressor:
         """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
         kernel = read_kernel(self.kernel)
+        index = frame_index(X)
         inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
-        model = self._model(kernel, inputs, y)
+        self._index, self.robust_comparison_ = index, None
+        if isinstance(self.likelihood, str) and self.likelihood == "auto" and not defaults.constant(y):
+            return self._take([self._choose(kernel, inputs, y)])
+        return self._take([self._fit_noise(self.likelihood, kernel, inputs, y)])
+
+    def _fit_noise(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:
+        """The model with this noise, learned."""
+        model = self._model(likelihood, kernel, inputs, y)
         common: dict[str, Any] = dict(solver=self.solver, progress=bool(self.verbose), seed=self._seed())
         if defaults.constant(y):
-            return self._take([fit(defaults.hold(model), inputs, y, **common)])
+            return fit(defaults.hold(model), inputs, y, **common)
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
-        return self._take([self._learn(model, inputs, y, self.inference, **common)])
+        return self._learn(model, inputs, y, self.inference, **common)
+
+    def _choose(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:
+        """The noise model that predicts left-out data best; sets `robust_comparison_`."""
+        for given in ("noise_variance", "inference"):
+            if getattr(self, given) is not None:
+                raise ValueError(
+                    f"with likelihood='auto' every noise model starts and is fitted in its own way: leave out {given}."
+                )
+        found, entries, caught = {}, [], {}
+        for name in AUTO:
+            with warnings.catch_warnings(record=True) as caught[name]:
+                warnings.simplefilter("always")
+                try:
+                    found[name] = self._fit_noise(name, kernel, inputs, y)
+                    notes = "; ".join(str(w.message) for w in caught[name])
+                    entries.append(candidate(name, found[name].posterior, self.solver, notes))
+                except (ArithmeticError, np.linalg.LinAlgError, SolverError) as error:
+                    entries.append(Candidate(name, "", -np.inf, -np.inf, 0, f"failed: {error}"))
+        if not any(np.isfinite(e.held_out) for e in entries):
+            raise FloatingPointError("no noise model could be fitted: " + " ".join(f"{e.name} {e.note}." for e in entries))
+        self.robust_comparison_ = RobustComparison(tuple(entries))
+        for w in caught[self.robust_comparison_.best]:
+            warnings.warn(w.message, w.category, stacklevel=3)
+        return found[self.robust_comparison_.best]
 
     def _take(self, fits: list[Fit]) -> GPRegressor:
         (found,) = fits
@@ -121,26 +183,47 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = found.model.gp.kernel
         likelihood: Any = found.model.likelihood
-        noise = np.asarray(likelihood.noise_variance)
-        self.noise_variance_ = float(noise) if noise.ndim == 0 else noise
+        noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
+        self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
+        self._outliers = None
         self.log_marginal_likelihood_ = evidence_of(posterior)
         self.relevance_ = relevance(self.kernel_, posterior.inputs)
         return self
 
-    def _model(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
+    def _model(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
         """The model before learning."""
-        scale = defaults.target_scale(y)
+        likelihood = self._likelihood(likelihood, y)
+        latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
         if kernel is None:
-            kernel = defaults.default_kernel(inputs.values, scale)
-        likelihood = Gaussian(self._noise(scale, len(y)))
-        _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
-        return Model(GP(kernel, self._mean(y), self.basis), likelihood)
+            kernel = defaults.default_kernel(inputs.values, defaults.target_scale(latent, robust))
+        if isinstance(likelihood, Gaussian):
+            _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
+        return Model(GP(kernel, self._mean(latent, robust), self.basis), likelihood)
 
-    def _mean(self, y: np.ndarray) -> AbstractMean:
+    def _likelihood(self, given: Any, y: np.ndarray) -> AbstractLikelihood:
+        if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
+            return Gaussian(self._noise(defaults.target_scale(y), len(y)))
+        if self.noise_variance is not None:
+            raise ValueError(
+                "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
+                "likelihood=likelihoods.StudentT(scale=0.1)."
+            )
+        if isinstance(given, AbstractLikelihood):
+            likelihood = given
+        elif isinstance(given, str) and given in NOISES:
+            likelihood = defaults.default_likelihood(given, y)
+        else:
+            raise ValueError(f"likelihood must be one of {[*NOISES, 'auto']}, an instance or None, got {given!r}.")
+        if likelihood.latents > 1 or hasattr(likelihood, "probability"):
+            raise ValueError(f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for mercer.Model.")
+        likelihood.targets(y)
+        return likelihood
+
+    def _mean(self, y: np.ndarray, robust: bool) -> AbstractMean:
         if isinstance(self.mean, str):
             if self.mean != "empirical":
                 raise ValueError(f"mean must be 'empirical', a number, a mean function or None, got {self.mean!r}.")
-            return Constant(fixed(np.mean(y)))
+            return Constant(fixed(np.median(y) if robust else np.mean(y)))
         return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
 
     def _noise(self, scale: float, n: int):
@@ -162,7 +245,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     def predict(self, X, return_std=False, return_cov=False, latent=False, noise_variance=None):
         """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
 
-        They are those of a new observation y, or of the noise-free function if `latent`.
+        They are those of a new observation y, or of the noise-free function if `latent`. Student-t noise of at most 2 degrees of
+        freedom has an infinite standard deviation: `predict_interval` is always finite.
         `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
         """
         if return_std and return_cov:
@@ -175,7 +259,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         return self.posterior_.mean(X)
 
     def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
-        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several."""
+        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several; of heavy-tailed noise those of its own tails."""
         return self.posterior_.quantile(self._inputs(X), q, noise_variance)
 
     def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
@@ -210,10 +294,42 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         check_is_fitted(self)
         return self._single(self.posterior_, "leave-one-out predictions").loo()
 
+    def loo_interval(self, level=0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (n,), of the interval that the other data predict for each training target."""
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        posterior = self._single(self.posterior_, "leave-one-out predictions")
+        tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+        if isinstance(posterior.model.likelihood, Gaussian):
+            loo = posterior.loo()
+            return tuple(Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
+        return tuple(posterior.model.likelihood.quantile(q, *without_itself(posterior)) for q in tails)
+
+    def name_rows(self, names) -> GPRegressor:
+        """Call the training rows by these names in `outliers_`, instead of by their positions or the labels of a frame."""
+        check_is_fitted(self)
+        names = tuple(map(str, names))
+        if len(names) != len(self.posterior_.y):
+            raise ValueError(f"{len(names)} names were given for {len(self.posterior_.y)} rows.")
+        self._index, self._outliers = names, None
+        return self
+
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
         check_is_fitted(self)
-        return "\n".join([self.fit_.summary(), *relevance_lines(self.relevance_)])
+        lines = [self.fit_.summary(), *relevance_lines(self.relevance_), f"noise: {noise_in_words(self.model_.likelihood)}"]
+        if isinstance(self.model_.likelihood, AbstractNoise):
+            lines.append(f"outliers: {self.outliers_.paragraph()}")
+        return "\n".join(lines)
+
+    @property
+    def outliers_(self) -> Outliers:
+        """How far each training row is taken for an outlier."""
+        check_is_fitted(self)
+        if self._outliers is None:
+            self._outliers = outliers(self.posterior_, self._index)
+        return self._outliers
 
     # -- what the shared parts ask ----------------------------------------------------------------------------------------
 
@@ -225,11 +341,30 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     def _rule(self) -> Any:
         return self.inference
 
+    def _labels(self) -> Any:
+        compared = self.robust_comparison_
+        if self._index is None and compared is None:
+            return None
+        rows = None if compared is None else [list(dataclasses.astuple(c)) for c in compared.candidates]
+        return {"index": None if self._index is None else list(self._index), "noise_models": rows}
+
+    def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
+        super()._restore(inputs, y, labels)
+        said = labels or {"index": None, "noise_models": None}
+        index, rows = said["index"], said["noise_models"]
+        if index is not None and len(index) != len(y):
+            raise ValueError(f"there are {len(y)} rows but {len(index)} labels of them")
+        self._index = None if index is None else tuple(map(str, index))
+        self.robust_comparison_ = None if rows is None else RobustComparison(tuple(Candidate(*row) for row in rows))
+
     def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
         return [(inputs, y)]
 
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)
+
+
+NOISES = ("gaussian", "student-t", "laplace", "mixture", "uniform", "epsilon-insensitive", "poisson")
 
 
 def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from mercer.viz._checks import calibration, evidence_profile, fit_history, obser
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._kernel import kernel
+from mercer.viz._outliers import outliers, scores
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
@@ -24,12 +25,14 @@ __all__ = [
     "kernel",
     "latent",
     "observed_vs_predicted",
+    "outliers",
     "posterior",
     "posterior_covariance",
     "prior",
     "probability",
     "regions",
     "relevance",
+    "scores",
     "smoother_weights",
     "surface",
     "verdict",

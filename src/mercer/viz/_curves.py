@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, ORANGE, VERMILLION, frame, legend, panels, percent, ribbon
+from mercer.likelihoods import AbstractNoise
+from mercer.viz._outliers import find_outliers, mark_outliers
+from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, ORANGE, VERMILLION, frame, half_width, legend, panels, percent, ribbon
 from mercer.viz._subject import grid, input_name, knows_noise, line, posterior_of
 
 GRID = 400  # points of a curve where the caller names none
@@ -20,7 +22,9 @@ def posterior(
     """Mean and central intervals along one input, with the data.
 
     The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1) says where
-    (default: the range of the data and a little more); `samples` draws that many functions from the posterior as well.
+    (default: the range of the data and a little more); `samples` draws that many functions from the posterior as well. Where noise
+    has heavy tails the band of y is that of its quantiles, and outliers are ringed, or triangles at the edge where they lie far
+    out of view.
 
     >>> viz.posterior(gp.condition(X, y, noise_variance=0.09), samples=3)
     """
@@ -28,8 +32,13 @@ def posterior(
     X, x = line(grid(post, GRID) if X is None else X, "viz.posterior")
     ax = frame(ax, input_name(post) if xlabel is None else xlabel, ylabel)
     mean = post.mean(X)
+    heavy = isinstance(post.model.likelihood, AbstractNoise)
     if knows_noise(post) and not latent:
-        ribbon(ax, x, mean, post.std(X), level, alpha=0.18, label=f"{percent(level)} of y")
+        if heavy and half_width(level):  # refuses a level that is none
+            ends = post.quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).T
+            ax.fill_between(x, *ends, color=BLUE, alpha=0.18, linewidth=0, label=f"{percent(level)} of y")
+        else:
+            ribbon(ax, x, mean, post.std(X), level, alpha=0.18, label=f"{percent(level)} of y")
     ribbon(ax, x, mean, post.std(X, latent=True), level, alpha=0.32, label=f"{percent(level)} of f")
     if samples:
         draws = ax.plot(x, post.sample(X, samples, seed, latent=True).T, color=ORANGE, linewidth=1.0)
@@ -37,6 +46,9 @@ def posterior(
     ax.plot(x, mean, color=BLUE, linewidth=1.8, label="mean")
     _data(ax, post)
     ax.set_xlim(x.min(), x.max())
+    if heavy and len(found := find_outliers(model)):
+        regular = np.concatenate([mean, post.y[~found.flagged]])
+        mark_outliers(ax, post.inputs.values[:, 0], found, regular.min(), regular.max())
     legend(ax)
     return ax
 

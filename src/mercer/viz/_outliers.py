@@ -1,0 +1,118 @@
+"""Outliers in pictures, and scores of several models fold by fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
+from mercer.viz._subject import posterior_of
+
+
+def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
+    """How far each training row is taken for an outlier: probability, or one minus its weight, against the row.
+
+    Outliers are rings with the names of the `top` furthest; others may score high by chance, but lie near their prediction.
+
+    >>> viz.outliers(GPRegressor(likelihood="student-t").fit(X, y))
+    """
+    found = find_outliers(model)
+    what = "probability of an outlier" if found.kind == "probability" else "1 - weight"
+    ax = frame(ax, "training row", what)
+    rows = np.arange(len(found.y))
+    ax.vlines(rows, 0.0, found.score, color=GREY, linewidth=0.7)
+    ax.plot(rows, found.score, "o", color=BLUE, markersize=3.0, markeredgewidth=0, label="regular")
+    if len(found):
+        _ring(ax, found.rows, found.score[found.rows])
+    for i in found.rows[:top]:
+        ax.annotate(found.name(i), (i, found.score[i]), (0, 6), textcoords="offset points", ha="center", fontsize="small")
+    ax.axhline(found.limit, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.set_ylim(0.0, 1.15)
+    ax.set_yticks(np.linspace(0, 1, 6))
+    legend(ax)
+    return ax
+
+
+def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score", best: str = "low") -> Any:
+    """Scores of several models over folds or repeats, from a dict of names to one number for each fold (Kuss, figures 5.14-5.19).
+
+    kind: "box" (quartiles, with every fold as a dot) or "bar" (the folds side by side). The dashed line is the best median;
+    `best` says whether "low" or "high" scores are good.
+
+    >>> viz.scores({"Gaussian": rmse_gaussian, "Student-t": rmse_student}, ylabel="RMSE")
+    """
+    names, columns = list(values), [np.ravel(np.asarray(v, float)) for v in values.values()]
+    if not names or any(c.size == 0 or not np.isfinite(c).all() for c in columns):
+        raise ValueError("scores needs a dict of names to finite numbers, at least one for each model.")
+    if kind not in ("box", "bar") or best not in ("low", "high"):
+        raise ValueError(f"kind must be 'box' or 'bar' and best 'low' or 'high', got {kind!r} and {best!r}.")
+    ax = frame(ax, "" if kind == "box" else "fold", ylabel)
+    if kind == "box":
+        _boxes(ax, columns)
+        ax.set_xticks(np.arange(len(names)), names)
+    else:
+        width = 0.8 / len(names)
+        for j, (name, column) in enumerate(zip(names, columns, strict=True)):
+            color = CYCLE[j % len(CYCLE)]
+            ax.bar(np.arange(1, column.size + 1) + (j - 0.5 * (len(names) - 1)) * width, column, width, color=color, label=name)
+        ax.set_xticks(np.arange(1, max(c.size for c in columns) + 1))
+        legend(ax)
+    medians = [float(np.median(c)) for c in columns]
+    ax.axhline(min(medians) if best == "low" else max(medians), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    return ax
+
+
+def _boxes(ax: Any, columns: list[np.ndarray]) -> None:
+    rng = np.random.default_rng(0)
+    at = np.arange(len(columns))
+    ax.boxplot(
+        columns, positions=at, widths=0.5, showfliers=False, medianprops=dict(color=VERMILLION, linewidth=1.8),
+        boxprops=dict(color=BLUE), whiskerprops=dict(color=BLUE), capprops=dict(color=BLUE),
+    )  # fmt: skip
+    for i, column in zip(at, columns, strict=True):
+        ax.plot(i + rng.uniform(-0.1, 0.1, column.size), column, "o", color=BLUE, alpha=0.5, markersize=3, markeredgewidth=0)
+
+
+# ------------------------------------------------------------------------------------------------- in the picture of a fit
+
+
+def find_outliers(model: Any) -> Any:
+    """The report of an estimator, or of the posterior inside what was given."""
+    from mercer.estimators.robust import outliers
+
+    return model.outliers_ if hasattr(model, "outliers_") else outliers(posterior_of(model))
+
+
+def mark_outliers(ax: Any, x: np.ndarray, found: Any, low: float, high: float) -> None:
+    """Rings around outliers; those far beyond [low, high] become triangles at the edge of a view that the rest can fill."""
+    rows, y = found.rows, found.y
+    span = high - low
+    below, above = y[rows] < low - span, y[rows] > high + span
+    near = rows[~(below | above)]
+    shown = np.concatenate([[low, high], y[near]])
+    margin = 0.06 * np.ptp(shown)
+    bottom, top = shown.min() - margin, shown.max() + margin
+    if near.size:
+        _ring(ax, x[near], y[near])
+    for side, where, edge in (("v", below, bottom), ("^", above, top)):
+        if where.any():
+            label = "outliers out of view" if side == "^" or not above.any() else None
+            ax.plot(
+                x[rows[where]],
+                np.full(where.sum(), edge),
+                side,
+                color=VERMILLION,
+                markersize=8,
+                clip_on=False,
+                zorder=5,
+                label=label,
+            )
+    if below.any() or above.any():
+        ax.set_ylim(bottom, top)
+
+
+def _ring(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
+    ax.plot(
+        x, y, "o", markersize=9, markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=1.5, zorder=4, label="outliers"
+    )

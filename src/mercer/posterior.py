@@ -218,7 +218,9 @@ class Posterior:
     def _exact(self, what: str) -> None:
         state = getattr(self.state, "base", self.state)
         if not state.exact:
-            raise ValueError(f"{what} need predictions by the exact covariance, which this solver approximates: use solver='dense'.")
+            raise ValueError(
+                f"{what} need predictions by the exact covariance, which this solver approximates: use solver='dense'."
+            )
 
     def _values(self, Xs) -> np.ndarray:
         inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())

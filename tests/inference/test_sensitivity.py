@@ -6,6 +6,7 @@ import pytest
 import mercer as mc
 from mercer import hyperpriors as hp
 from mercer.inference import MCMC
+from mercer.sampling import HMC
 
 k = mc.kernels
 RNG = np.random.default_rng(2)
@@ -58,7 +59,7 @@ def test_what_cannot_be_answered_is_said(post):
 
 def test_divergent_chains_are_said_and_not_trusted():
     """A step far beyond the stable one: every trajectory is lost, and the status says so."""
-    rule = MCMC(draws=30, tune=0, chains=2, sampler="hmc", step_size=60.0, progress=False)
+    rule = MCMC(draws=30, tune=0, chains=2, sampler=HMC(8), step_size=60.0, progress=False)
     stuck = mc.Model(mc.GP(k.SE(1.0, 100.0)), mc.likelihoods.Poisson()).condition(X, np.abs(np.round(3 * Y)), rule)
     assert stuck.diagnostics.divergences > 0 and not stuck.status.converged and "divergences" in stuck.status.message
     assert any("divergent" in note for note in stuck.notes)

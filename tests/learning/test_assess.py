@@ -49,6 +49,15 @@ def test_without_a_good_reference_there_is_no_verdict():
         viz.verdict(broken)
 
 
+def test_the_budget_counts_compilation_and_says_what_was_left_out():
+    """A budget that is over before anything has run: nothing is claimed, and everything that is missing is named."""
+    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.4, 0.7)), Bernoulli()), X, Y, budget="0.001s")
+    assert not verdict.reference_ok and verdict.recommended is None and verdict.log_evidence is None
+    assert "budget ended before any draw" in verdict.paragraph()
+    assert any("evidence" in text for text in verdict.left_out) and "left out: " in str(verdict)
+    assert all(m.trusted is None and np.isfinite(m.log_evidence) for m in verdict.methods)
+
+
 def test_fitted_estimator_brings_its_data():
     clf = mc.GPClassifier(k.SE(mc.fixed(2.6), mc.fixed(0.5))).fit(X, np.where(Y > 0, "b", "a"))
     verdict = mc.assess(clf, budget=300)

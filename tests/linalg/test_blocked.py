@@ -48,5 +48,5 @@ def test_memory_is_foreseen(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1e6)
     monkeypatch.setattr(blocked, "FROM", 100)
     x = np.linspace(0, 1, 500)[:, None]
-    with pytest.raises(SolverError, match="1.91 MiB for 500 data, but 977 KiB are free: use solvers.VFE"):
+    with pytest.raises(SolverError, match=r"1\.91 MiB for 500 data, but 977 KiB are free: use solvers\.VFE"):
         mc.GP(mc.kernels.SE()).condition(x, x[:, 0], 0.1)

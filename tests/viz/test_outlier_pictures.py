@@ -7,6 +7,7 @@ import pytest
 
 import mercer as mc
 from mercer import likelihoods, viz
+from mercer.estimators.robust import outliers
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -36,7 +37,7 @@ def curves(ax):
 
 def test_outliers_are_ringed_where_they_are():
     post = posterior(1.5, -1.5, 1.0)
-    ax = viz.posterior(post)
+    ax = viz.posterior(post, outliers=outliers(post))
     ring = curves(ax)["outliers"]
     assert sorted(ring.get_xdata()) == pytest.approx(X[[5, 12, 20], 0])
     assert ring.get_markerfacecolor() == "none"
@@ -44,7 +45,8 @@ def test_outliers_are_ringed_where_they_are():
 
 
 def test_far_outliers_are_triangles_at_the_edge_and_do_not_flatten_the_rest():
-    ax = viz.posterior(posterior(1e6, -1e5, 1.0))
+    post = posterior(1e6, -1e5, 1.0)
+    ax = viz.posterior(post, outliers=outliers(post))
     low, high = ax.get_ylim()
     assert -2 < low < -1 and 1 < high < 3
     markers = {line.get_marker(): line for line in ax.get_lines()}
@@ -57,7 +59,7 @@ def test_far_outliers_are_triangles_at_the_edge_and_do_not_flatten_the_rest():
 def test_no_outliers_no_rings_and_the_band_is_that_of_the_quantiles():
     post = posterior(0.0, 0.0, 0.0)
     grid = np.linspace(0, 6, 5)[:, None]
-    ax = viz.posterior(post, grid, level=0.9)
+    ax = viz.posterior(post, grid, level=0.9, outliers=outliers(post))
     assert "outliers" not in curves(ax)
     band = ax.collections[0].get_paths()[0].vertices
     lower, upper = post.quantile(grid, [0.05, 0.95]).T

@@ -56,8 +56,10 @@ class EP(AbstractInference):
         self.check(solver)
         self.check_single(model)
         if self.schedule == "sequential" and "full" not in solver.offers:
-            raise SolverError(f"EP(schedule='sequential') needs the joint posterior at the data, which {type(solver).__name__} does not "
-                              "offer: use schedule='parallel'.")  # fmt: skip
+            raise SolverError(
+                f"EP(schedule='sequential') needs the joint posterior at the data, which {type(solver).__name__} does not offer: "
+                "use schedule='parallel'."
+            )
         workspace = begin(model, X, solver, workspace)
         problem = _Problem(model, X, y, solver, workspace)
         notes: list[str] = []

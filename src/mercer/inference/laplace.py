@@ -19,7 +19,6 @@ from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
-
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
 
 

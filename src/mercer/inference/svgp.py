@@ -38,7 +38,9 @@ class SVGP(AbstractInference):
 
     def __post_init__(self):
         if self.batch < 1 or self.epochs < 1:
-            raise ValueError(f"SVGP needs batches of at least one datum and one epoch, got batch={self.batch}, epochs={self.epochs}.")
+            raise ValueError(
+                f"SVGP needs batches of at least one datum and one epoch, got batch={self.batch}, epochs={self.epochs}."
+            )
         if not 0 < self.step <= 1:
             raise ValueError(f"SVGP.step is a share of the natural-gradient step and lies in (0, 1], got {self.step}.")
 

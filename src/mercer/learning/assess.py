@@ -179,7 +179,7 @@ class _Reference:
             try:
                 with _Clock(deadline, self.progress, "sampling") as clock:
                     rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=clock)
-                    found = self.model.condition(self.X, self.y, rule)
+                    found: Any = self.model.condition(self.X, self.y, rule)
             except KeyboardInterrupt:
                 if not clock.expired:
                     raise

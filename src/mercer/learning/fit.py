@@ -117,6 +117,9 @@ def fit(
             if (kept := recorder.checkpoint.found) is not None:
                 began = "checkpoint", kept["vector"], int(kept["size"])
         best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations, began)
+        if problem.rule != rule and not interrupted and np.isfinite(best.value) and best.expected_gain > 0.01:
+            problem.rule = rule  # what stopped it may be the roughness of its values
+            best = maximise(problem, best.vector, "refined", recorder, max_evaluations=max_evaluations)
         if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
             recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
         if getattr(chosen, "learn", False) and not pooled and not interrupted and np.isfinite(best.value):

@@ -179,8 +179,9 @@ def syrk(trans: str, alpha: float, A: np.ndarray, beta: float, C: np.ndarray) ->
     k = columns if trans == "N" else rows
     routine, number = _typed("syrk", 10, A)
     _call(
-        routine, _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), number(alpha), A, _int(lda), number(beta), C, _int(ldc)
-    )
+        routine, _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), number(alpha), A, _int(lda), number(beta), C,
+        _int(ldc),
+    )  # fmt: skip
 
 
 def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, beta: float, C: np.ndarray) -> None:
@@ -189,8 +190,8 @@ def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, b
     k = columns if transA == "N" else rows
     routine, number = _typed("gemm", 13, A)
     _call(
-        routine, _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k), number(alpha), A, _int(lda), B, _int(ldb),
-        number(beta), C, _int(ldc),
+        routine, _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k), number(alpha), A, _int(lda), B,
+        _int(ldb), number(beta), C, _int(ldc),
     )  # fmt: skip
 
 

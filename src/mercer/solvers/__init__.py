@@ -1,4 +1,4 @@
-"""Solvers: how Gaussian algebra is done. `dense` (any kernel, n^3), `weight_space` (kernels of finite rank), and those for large data.
+"""Solvers: how Gaussian algebra is done: `dense` (any kernel, n^3), `weight_space` (kernels of finite rank), those for large data.
 
 >>> mercer.GPRegressor(solver=solvers.VFE(m=512)).fit(X, y)
 >>> solvers.by_name("vfe")
@@ -29,12 +29,14 @@ _LARGE = (
     ("random_features", "RandomFeatures", "random_features"),
     ("vecchia", "Vecchia", "vecchia"),
     ("sparse_cholesky", "SparseCholesky", "sparse"),
+    ("markov", "Markov", "markov"),
 )
 _MODULES = {cls: f"mercer.solvers.{module}" for _, cls, module in _LARGE}
 _MODULES["OnlineProjectedProcess"] = "mercer.solvers.online"  # not a solver: it learns from a stream
 
-__all__ = [  # noqa: PLE0604
-    "AbstractSolver", "AbstractState", "Cotangents", "Dense", "Sites", "SolverError", "WeightSpace", "WithBasis", "by_name", *_MODULES,
+__all__ = [
+    "AbstractSolver", "AbstractState", "Cotangents", "Dense", "Sites", "SolverError", "WeightSpace", "WithBasis", "by_name",
+    *_MODULES,
 ]  # fmt: skip
 
 

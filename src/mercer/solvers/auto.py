@@ -1,4 +1,4 @@
-"""Choosing a solver: every solver proposes itself for a task, with its time, memory and error; the fastest that is good enough wins."""
+"""Choosing a solver: each proposes itself for a task, with its time, memory and error; the fastest that is good enough wins."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ class Auto(AbstractSolver):
         else:
             least = min(proposals, key=lambda p: max(p.bytes / limit, EVALUATIONS * p.seconds / self.seconds))
             raise SolverError(
-                f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the closest, {_name(least.solver)}, "
-                f"needs {room.text(least.bytes)} and about {EVALUATIONS * least.seconds:.2g} s. Give more, or fewer data."
+                f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the closest, "
+                f"{_name(least.solver)}, needs {room.text(least.bytes)} and about {EVALUATIONS * least.seconds:.2g} s. Give more, "
+                "or fewer data."
             )
         return Choice(best, why, tuple(proposals), task.n, task.d)
 
@@ -161,7 +162,8 @@ class Task:
         from scipy.linalg import solve_triangular
 
         rows = np.random.default_rng(0).permutation(self.n)
-        chosen, sample = (self.kernel.encode(self.X[r]) for r in (rows[: min(size, self.n // 2)], rows[-min(SAMPLE, self.n // 2) :]))
+        parts = rows[: min(size, self.n // 2)], rows[-min(SAMPLE, self.n // 2) :]
+        chosen, sample = (self.kernel.encode(self.X[r]) for r in parts)
         L, _ = cholesky(tiles.matrix(self.kernel, chosen, chosen))
         V = solve_triangular(L, tiles.matrix(self.kernel, chosen, sample), lower=True)
         prior = float(np.mean(tiles.diagonal(self.kernel, tiles.Panels(sample, tiles.SIZES[-1]))))

@@ -22,9 +22,9 @@ import jax
 import numpy as np
 
 from mercer.linalg import cg, tiles
-from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.params import named_leaves, strip
 from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
 
 BLOCK = cg.WIDTHS[-1]  # right-hand sides solved at once

@@ -165,8 +165,8 @@ def _proposals(cls, task, rounds: int):
 
 @dataclasses.dataclass(frozen=True)
 class Nystrom(AbstractLowRank):
-    """K replaced by its Nystrom approximation where it is inverted, and only there (8.3.2): variances may come out negative, which is
-    guarded and reported. Predictions take n kernel values each; SubsetOfRegressors and ProjectedProcess are safer.
+    """K replaced by its Nystrom approximation where it is inverted, and only there (8.3.2): variances may come out negative, which
+    is guarded and reported. Predictions take n kernel values each; SubsetOfRegressors and ProjectedProcess are safer.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"logdet", "variance", "stream"})
@@ -538,7 +538,7 @@ class LowRankState(AbstractHostState):
 
 
 class AugmentedState(LowRankState):
-    """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*), scaled to variance 1."""
+    """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*), of unit variance."""
 
     def predict(self, Xs, full=False, variance=True):
         if full or self.slope is not None:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.linalg import tiles
-from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.params import parameters, strip
+from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.protocol import SolverError
 
 DEPENDENT = 1e-10  # a column whose residual variance is below this part of its prior variance adds nothing but rounding errors

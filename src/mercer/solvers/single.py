@@ -66,7 +66,8 @@ class SingleState(DenseState):
         largest = float(buffer.diagonal().max(initial=0.0))
         if largest * np.finfo(np.float32).eps > 0.1:
             raise NotPositiveDefinite(
-                f"B = I + W^1/2 K W^1/2 has entries of {largest:.1e}, too large for a factor in single precision: use solver='dense'."
+                f"B = I + W^1/2 K W^1/2 has entries of {largest:.1e}, too large for a factor in single precision: use "
+                "solver='dense'."
             )
 
     def apply(self, V):

@@ -12,6 +12,7 @@ from mercer.viz._checks import calibration, evidence_profile, fit_history, obser
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._kernel import kernel
+from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, scores
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
@@ -19,6 +20,7 @@ __all__ = [
     "calibration",
     "chains",
     "components",
+    "ellipses",
     "evidence_profile",
     "fit_history",
     "forecast",
@@ -34,6 +36,8 @@ __all__ = [
     "relevance",
     "scores",
     "smoother_weights",
+    "state_path",
     "surface",
+    "transition_graph",
     "verdict",
 ]

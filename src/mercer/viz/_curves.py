@@ -17,14 +17,14 @@ GRID = 400  # points of a curve where the caller names none
 
 def posterior(
     model: Any, X: Any = None, ax: Any = None, level: float = 0.95, samples: int = 0, latent: bool = False,
-    xlabel: str | None = None, ylabel: str = "y", seed: Any = 0,
+    xlabel: str | None = None, ylabel: str = "y", seed: Any = 0, outliers: Any = None,
 ) -> Any:  # fmt: skip
     """Mean and central intervals along one input, with the data.
 
     The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1) says where
     (default: the range of the data and a little more); `samples` draws that many functions from the posterior as well. Where noise
-    has heavy tails the band of y is that of its quantiles, and outliers are ringed, or triangles at the edge where they lie far
-    out of view.
+    has heavy tails the band of y is that of its quantiles, and outliers (those of a fitted estimator, or a report given as
+    `outliers`) are ringed, or triangles at the edge where they lie far out of view.
 
     >>> viz.posterior(gp.condition(X, y, noise_variance=0.09), samples=3)
     """
@@ -46,7 +46,7 @@ def posterior(
     ax.plot(x, mean, color=BLUE, linewidth=1.8, label="mean")
     _data(ax, post)
     ax.set_xlim(x.min(), x.max())
-    if heavy and len(found := find_outliers(model)):
+    if heavy and (found := find_outliers(model if outliers is None else outliers)):
         regular = np.concatenate([mean, post.y[~found.flagged]])
         mark_outliers(ax, post.inputs.values[:, 0], found, regular.min(), regular.max())
     legend(ax)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
-from mercer.viz._subject import posterior_of
 
 
 def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
@@ -18,6 +17,8 @@ def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
     >>> viz.outliers(GPRegressor(likelihood="student-t").fit(X, y))
     """
     found = find_outliers(model)
+    if found is None:
+        raise TypeError(f"viz.outliers needs a fitted GPRegressor or its outliers_, got {type(model).__name__}.")
     what = "probability of an outlier" if found.kind == "probability" else "1 - weight"
     ax = frame(ax, "training row", what)
     rows = np.arange(len(found.y))
@@ -78,10 +79,8 @@ def _boxes(ax: Any, columns: list[np.ndarray]) -> None:
 
 
 def find_outliers(model: Any) -> Any:
-    """The report of an estimator, or of the posterior inside what was given."""
-    from mercer.estimators.robust import outliers
-
-    return model.outliers_ if hasattr(model, "outliers_") else outliers(posterior_of(model))
+    """The report of an estimator, or a report itself; None where there is none."""
+    return model if hasattr(model, "flagged") else getattr(model, "outliers_", None)
 
 
 def mark_outliers(ax: Any, x: np.ndarray, found: Any, low: float, high: float) -> None:

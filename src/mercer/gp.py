@@ -147,7 +147,7 @@ def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspa
         return rule.posterior(model, inputs, y, solver)
     result = rule.run(model, inputs.values, y, solver, workspace)
     notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
-    return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status)
+    return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver)
 
 
 def as_model(model, noise_variance=None) -> Model:

@@ -43,6 +43,7 @@ class Posterior:
     notes: tuple[str, ...] = ()
     loo_rule: Any = None
     status: Any = None
+    solver: Any = None  # with the choices it made: inducing inputs, blocks
 
     # -- predictions ------------------------------------------------------------------------------------------------
 

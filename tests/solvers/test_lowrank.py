@@ -287,3 +287,17 @@ def test_what_needs_exact_covariances_is_refused():
         with pytest.raises(ValueError, match="use solver='dense'"):
             ask(XS)
     assert "condition number" in mc.GPRegressor(k.SE([1.0, 1.0]), solver=VFE(m=10)).fit(X, Y).summary()
+
+
+def test_saved_models_keep_their_inducing_inputs(tmp_path):
+    model = mc.GPRegressor(k.SE([1.0, 1.0]), solver=VFE(m=8, learn=True)).fit(X, Y)
+    model.save(tmp_path / "model.mercer")
+    again = mc.load(tmp_path / "model.mercer")
+    np.testing.assert_allclose(again.predict(XS), model.predict(XS), rtol=1e-12)
+    np.testing.assert_allclose(again.posterior_.solver.inducing, model.posterior_.solver.inducing)
+
+
+def test_a_limit_of_memory_goes_with_auto():
+    with pytest.raises(ValueError, match="limit for solver='auto'"):
+        mc.GPRegressor(memory="8GiB").fit(X, Y)
+    assert mc.GPRegressor(k.SE([1.0, 1.0]), solver="auto", memory="8GiB").fit(X, Y).posterior_.solver == Dense()

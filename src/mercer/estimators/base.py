@@ -92,6 +92,16 @@ class AbstractEstimator(BaseEstimator):
 
     # -- settings -------------------------------------------------------------------------------------------------------
 
+    def _solver(self) -> Any:
+        """The solver as learning takes it: "auto" with the memory it may use."""
+        if self.memory is None:
+            return self.solver
+        if self.solver != "auto":
+            raise ValueError("memory= is a limit for solver='auto'; other solvers take what they need.")
+        from mercer.solvers.auto import Auto
+
+        return Auto(memory=self.memory)
+
     def _seed(self) -> int:
         seed = self.random_state
         return int(seed) if isinstance(seed, numbers.Integral) else int(check_random_state(seed).randint(2**31 - 1))

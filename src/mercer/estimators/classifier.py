@@ -61,7 +61,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver : str, instance or None
         How the algebra is done (default "dense").
-    restarts, random_state, max_evaluations, verbose : as in `GPRegressor`
+    restarts, random_state, max_evaluations, verbose, memory : as in `GPRegressor`
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     def __init__(
         self, kernel=None, mean=0, inference=None, link="probit", multi_class="softmax", calibrate=False, objective="evidence",
-        solver=None, restarts=0, random_state=0, max_evaluations=500, verbose=False,
+        solver=None, restarts=0, random_state=0, max_evaluations=500, verbose=False, memory=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.mean = mean
@@ -101,6 +101,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self.random_state = random_state
         self.max_evaluations = max_evaluations
         self.verbose = verbose
+        self.memory = memory
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self._data = (inputs, codes)
         self._check_classes()
         common: dict[str, Any] = dict(
-            inference=self._rule, solver=self.solver, objective=self.objective, restarts=self.restarts, seed=self._seed(),
+            inference=self._rule, solver=self._solver(), objective=self.objective, restarts=self.restarts, seed=self._seed(),
             max_evaluations=self.max_evaluations, progress=bool(self.verbose),
         )  # fmt: skip
         problems = self._problems(inputs, codes)

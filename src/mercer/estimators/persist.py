@@ -33,6 +33,7 @@ from mercer.learning import Fit, Status
 from mercer.learning.optimise import Evaluation
 from mercer.posterior import Posterior
 from mercer.serialise import SerialiseError, from_json, to_json
+from mercer.solvers import Dense
 
 SCHEMA = 1
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
@@ -84,6 +85,9 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         "model": to_json(tuple(f.model for f in fits) if len(fits) > 1 else fits[0].model, arrays, functions, "model"),
         "fit": _course(fits[0]) if len(fits) == 1 else {"each": [_course(f) for f in fits]},
     }
+    chosen = [getattr(f.posterior, "solver", None) for f in fits]
+    if not all(s is None or isinstance(s, Dense) for s in chosen):
+        manifest["solvers"] = to_json(chosen, arrays, functions, "solvers")
     if (labels := estimator._labels()) is not None:
         manifest["labels"] = to_json(labels, None, None, "labels")
     averaged = {str(i): pack_average(f.posterior, arrays, f"average.{i}") for i, f in enumerate(fits) if can_save(f.posterior)}
@@ -181,7 +185,7 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
     if not isinstance(courses, list) or not all(isinstance(c, dict) for c in courses):
         raise ModelFileError(f"{MANIFEST} has no valid 'fit'.")
     tree = {"settings": {"kind": "dict", "items": manifest["settings"]}, "model": manifest["model"]}
-    tree |= {"labels": manifest.get("labels"), "fit": [{"kind": "dict", "items": c} for c in courses]}
+    tree |= {"solvers": manifest.get("solvers"), "labels": manifest.get("labels"), "fit": [{"kind": "dict", "items": c} for c in courses]}
     read = from_json({"kind": "dict", "items": tree}, arrays, functions)
     try:
         estimator = cls(**read["settings"])
@@ -190,13 +194,16 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
         problems = estimator._problems(inputs, y)
         if not isinstance(models, tuple) or not all(isinstance(m, Model) for m in models):
             raise TypeError("the model is not a Model")
+        chosen = read["solvers"] or [None] * len(models)
         fits = []
         for i, (model, problem, rest) in enumerate(zip(models, problems, read["fit"], strict=True)):
             average = manifest.get("averaged", {}).get(str(i))
             if average is None:
-                posterior = model.condition(*problem, estimator._rule, estimator.solver)
+                posterior = model.condition(*problem, estimator._rule, chosen[i] or estimator.solver)
             else:
-                posterior = unpack_average(average, arrays, f"average.{i}", model.bind(problem[0]), *problem, estimator.solver)
+                posterior = unpack_average(
+                    average, arrays, f"average.{i}", model.bind(problem[0]), problem[0], problem[1], estimator.solver
+                )
             history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
             rest |= {"status": Status(**rest["status"]), "history": history}
             fits.append(Fit(model=posterior.model if average is None else model, posterior=posterior, **rest))

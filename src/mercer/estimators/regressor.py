@@ -59,7 +59,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     objective : str
         "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
     solver : str, instance or None
-        How the algebra is done (default "dense").
+        How the algebra is done (default "dense"). For many data an instance such as `solvers.VFE(m=512)`, or "auto", which says
+        what it chose and why.
     inference : str, instance or None
         How the posterior is found: "exact" for Gaussian noise, else "variational", "ep" or "laplace"; None is the best suited one
         (variational for Student-t). "mcmc" (or `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid" integrate over
@@ -72,6 +73,9 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         Limit on evaluations of the objective per start.
     verbose : bool
         Show progress.
+
+    memory : str, number or None
+        What solver="auto" may use, such as "8GiB" (default: what is free).
 
     Attributes
     ----------
@@ -113,7 +117,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def __init__(
         self, kernel=None, mean="empirical", basis=None, noise_variance=None, objective="evidence", solver=None, inference=None,
-        restarts=0, random_state=0, max_evaluations=500, verbose=False, likelihood=None,
+        restarts=0, random_state=0, max_evaluations=500, verbose=False, likelihood=None, memory=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.mean = mean
@@ -127,6 +131,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         self.max_evaluations = max_evaluations
         self.verbose = verbose
         self.likelihood = likelihood
+        self.memory = memory
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     def _fit_noise(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:
         """The model with this noise, learned."""
         model = self._model(likelihood, kernel, inputs, y)
-        common: dict[str, Any] = dict(solver=self.solver, progress=bool(self.verbose), seed=self._seed())
+        common: dict[str, Any] = dict(solver=self._solver(), progress=bool(self.verbose), seed=self._seed())
         if defaults.constant(y):
             return fit(defaults.hold(model), inputs, y, **common)
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)

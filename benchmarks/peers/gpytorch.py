@@ -53,5 +53,75 @@ def fit(data: str) -> dict:
     }
 
 
+class Sparse(gpytorch.models.ExactGP):
+    """SGPR: Titsias' bound with given inducing inputs."""
+
+    def __init__(self, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, likelihood: gpytorch.likelihoods.GaussianLikelihood) -> None:
+        super().__init__(X, y, likelihood)
+        self.mean_module = gpytorch.means.ZeroMean()
+        base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
+        self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing_points=Z.clone(), likelihood=likelihood)
+
+    def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
+
+
+def sgpr(data: str, repeats: int) -> dict:
+    """The bound and its gradient at fixed hyperparameters."""
+    arrays = np.load(data)
+    X, y, Z = (torch.from_numpy(arrays[name]) for name in ("X", "y", "Z"))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
+    model = Sparse(X, y, Z, likelihood).double()
+    likelihood.noise = 0.1
+    model.covar_module.base_kernel.outputscale = 1.0
+    model.covar_module.base_kernel.base_kernel.lengthscale = torch.full((X.shape[1],), 2.0, dtype=torch.float64)
+    model.covar_module.inducing_points.requires_grad_(False)
+    model.train()
+    mll = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    seconds = []
+    for _ in range(repeats + 1):
+        model.zero_grad()
+        with Timer() as timer:
+            value = mll(model(X), y)
+            (-value).backward()
+        seconds.append(timer.seconds)
+    return {"seconds": seconds[1:], "evidence": float(value) * len(y), "versions": versions("torch", "gpytorch")}
+
+
+class Batches(gpytorch.models.ApproximateGP):
+    """SVGP with learned inducing inputs."""
+
+    def __init__(self, Z: torch.Tensor) -> None:
+        q = gpytorch.variational.CholeskyVariationalDistribution(Z.shape[0])
+        super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=True))
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=Z.shape[1]))
+
+    def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
+
+
+def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
+    """SVGP by Adam (rate 0.01, as in its documentation), and the NLPD of held-out data."""
+    arrays = np.load(data)
+    X, y, Xs, ys = (torch.from_numpy(arrays[name]) for name in ("X", "y", "Xs", "ys"))
+    torch.manual_seed(0)
+    with Timer() as timer:
+        model, likelihood = Batches(X[torch.randperm(len(y))[:m]].clone()).double(), gpytorch.likelihoods.GaussianLikelihood().double()
+        optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
+        mll = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
+        for _ in range(epochs):
+            for rows in torch.randperm(len(y)).split(batch):
+                optimiser.zero_grad()
+                (-mll(model(X[rows]), y[rows])).backward()
+                optimiser.step()
+    model.eval()
+    likelihood.eval()
+    with torch.no_grad():
+        predicted = likelihood(model(Xs))
+        nlpd = 0.5 * torch.log(2 * torch.pi * predicted.variance) + 0.5 * (ys - predicted.mean) ** 2 / predicted.variance
+    return {"seconds": timer.seconds, "nlpd": float(nlpd.mean()), "versions": versions("torch", "gpytorch")}
+
+
 if __name__ == "__main__":
-    serve(fit)
+    serve(fit, sgpr, svgp)

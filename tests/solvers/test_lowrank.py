@@ -301,3 +301,19 @@ def test_a_limit_of_memory_goes_with_auto():
     with pytest.raises(ValueError, match="limit for solver='auto'"):
         mc.GPRegressor(memory="8GiB").fit(X, Y)
     assert mc.GPRegressor(k.SE([1.0, 1.0]), solver="auto", memory="8GiB").fit(X, Y).posterior_.solver == Dense()
+
+
+def test_nystrom_eigenpairs_and_error():
+    """8.2-8.4: eigenpairs from m columns rebuild K_nm K_mm^-1 K_mn; what is left is positive semi-definite and shrinks with m."""
+    K = np.asarray(strip(KERNEL)(X, X))
+    left = []
+    for m in (5, 10, 20, N):
+        values, vectors = np.linalg.eigh(K[:m, :m])
+        found = N / m * values, np.sqrt(m / N) * K[:, :m] @ vectors / values
+        approximation = (found[1] * found[0]) @ found[1].T
+        np.testing.assert_allclose(approximation, K[:, :m] @ np.linalg.solve(K[:m, :m], K[:m]), atol=1e-8)
+        state = Nystrom(inducing=X[:m]).factor(PRIOR, X, some_sites(False))
+        np.testing.assert_allclose(state.times_K(np.eye(N)), approximation, atol=1e-6)
+        assert np.linalg.eigvalsh(K - approximation).min() > -1e-8
+        left.append(np.trace(K - approximation))
+    assert left == sorted(left, reverse=True) and left[-1] < 1e-7

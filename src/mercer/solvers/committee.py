@@ -233,18 +233,33 @@ class CommitteeState(AbstractState):
         return combine(self.solver.combine, len(self.members), m, prior, answers)
 
 
+FLOORS = (0.0, 1e-9, 1e-7)  # of the prior variance, tried in turn
+
+
 def combine(rule: str, p: int, m: np.ndarray, K: np.ndarray, answers) -> tuple[np.ndarray, np.ndarray]:
     """Mean (b, k) and covariance (b, k, k) from the p members' `answers`, pairs of such arrays: b queries of k values each.
 
     All in coordinates in which the prior N(m, K) is N(0, I): there each member's covariance S lies between 0 and I, and for the
-    committee machines the precision I + sum_i b_i (S_i^-1 - I) is never less than I.
+    committee machines the precision I + sum_i b_i (S_i^-1 - I) is never less than I. Rounding can break that where a query's prior
+    is nearly singular: a little is then added to the diagonals, and taken off the result.
     """
+    answers, scale = list(answers), float(np.mean(np.einsum("bii->bi", K))) or 1.0
+    for relative in FLOORS[:-1]:
+        try:
+            return _combine(rule, m, K, answers, relative * scale)
+        except NotPositiveDefinite:
+            continue
+    return _combine(rule, m, K, answers, FLOORS[-1] * scale)
+
+
+def _combine(rule: str, m: np.ndarray, K: np.ndarray, answers: list, floor: float) -> tuple[np.ndarray, np.ndarray]:
     I = np.eye(K.shape[-1])
+    K = K + floor * I
     L, jitter = _root(K, float(np.mean(np.einsum("bii->bi", K))) or 1.0, "the prior covariance of a query")
     J = np.linalg.inv(L)
     precision, h, total = np.zeros_like(K), np.zeros_like(m), np.zeros(K.shape[0])
     for mean, C in answers:
-        S = J @ (C + jitter * I) @ _t(J)
+        S = J @ (C + (jitter + floor) * I) @ _t(J)
         T, _ = _root(0.5 * (S + _t(S)), 1.0, "a member's covariance of a query")
         G = np.linalg.inv(T)  # S^-1 = G' G
         weight = np.ones(K.shape[0])
@@ -259,7 +274,7 @@ def combine(rule: str, p: int, m: np.ndarray, K: np.ndarray, answers) -> tuple[n
         precision += (1.0 - total)[:, None, None] * I
     G = np.linalg.inv(_root(precision, 0.0, "the combined precision of a query")[0])
     A = L @ _t(G)
-    return m + (A @ (G @ h[..., None]))[..., 0], A @ _t(A)
+    return m + (A @ (G @ h[..., None]))[..., 0], A @ _t(A) - floor * I
 
 
 def _t(A: np.ndarray) -> np.ndarray:

@@ -41,11 +41,13 @@ _LAZY = {
     "Fit": "mercer.learning",
     "load": "mercer.estimators",
     "save": "mercer.estimators",
+    "GaussianMixture": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
     "GPRegressor": "mercer.estimators",
+    "HMM": "mercer.estimators",
 }
 _ROOMS = (
-    "datasets", "decide", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
+    "datasets", "decide", "em", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
     "relatives", "sampling", "solvers", "theory", "viz",
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mercer.app import em as em_commands
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 
 
@@ -191,6 +192,9 @@ def assess(
         if plot is not None:
             draw_verdict(verdict, plot)
             note(f"drawn in {plot}")
+
+
+em_commands.register(app)
 
 
 def _writable(path: Path) -> None:

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mercer.estimators.classifier import GPClassifier
+    from mercer.estimators.hmm import HMM
+    from mercer.estimators.mixture import GaussianMixture
     from mercer.estimators.persist import ModelFileError, load, save
     from mercer.estimators.regressor import GPRegressor
 
 _MODULES = {
     "GPClassifier": "classifier",
     "GPRegressor": "regressor",
+    "GaussianMixture": "mixture",
+    "HMM": "hmm",
     "ModelFileError": "persist",
     "load": "persist",
     "save": "persist",
 }
 
-__all__ = ["GPClassifier", "GPRegressor", "ModelFileError", "load", "save"]
+__all__ = ["HMM", "GPClassifier", "GPRegressor", "GaussianMixture", "ModelFileError", "load", "save"]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,195 @@
+"""`mercer cluster` and `mercer hmm`: groups of rows, and hidden states of sequences."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+
+
+class Covariance(enum.StrEnum):
+    """The choices of --covariance."""
+
+    FULL = "full"
+    DIAGONAL = "diagonal"
+    SPHERICAL = "spherical"
+    TIED = "tied"
+
+
+Data = Annotated[Path, typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to use, separated by commas (default: all numeric ones).")]
+Shape = Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")]
+Out = Annotated[Path | None, typer.Option(help="Write the table with the findings for each row here, .csv or .parquet.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw it to this file (.png, .pdf or .svg).")]
+Starts = Annotated[int, typer.Option(min=1, help="Starts of EM, of which the best is kept.")]
+Seed = Annotated[int, typer.Option(help="Seed of the starts.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add both commands."""
+    app.command()(cluster)
+    app.command()(hmm)
+
+
+@one_line_errors
+def cluster(
+    data: Data,
+    k: Annotated[str, typer.Option("-k", "--components", help="How many groups, or 1-8 to choose by BIC.")] = "1-8",
+    columns: Columns = None,
+    covariance: Shape = Covariance.FULL,
+    out: Out = None,
+    plot: Plot = None,
+    starts: Starts = 5,
+    seed: Seed = 0,
+) -> None:
+    """Find groups of rows by a mixture of Gaussians.
+
+    Empty cells are missing values and no obstacle. --out adds the columns cluster and the probability of each cluster.
+
+    Example: mercer cluster faithful.csv -k 2 --out groups.csv --plot groups.png
+    """
+    import mercer
+    from mercer.app.tables import read_table, write_table
+
+    _writable(out, plot)
+    table = read_table(data)
+    names, X = _numbers(table, columns, str(data), ())
+    with warnings_as_notes():
+        model = mercer.GaussianMixture(_several(k), covariance.value, n_init=starts, random_state=seed).fit(X)
+    if model.selection_:
+        show_table(
+            "Bayesian information criterion", ("components", "BIC"), [(str(n), f"{b:.1f}") for n, b in model.selection_.items()]
+        )
+    rows = [
+        (str(i), f"{w:.3f}", *(f"{v:.4g}" for v in m)) for i, (w, m) in enumerate(zip(model.weights_, model.means_, strict=True))
+    ]
+    show_table("Clusters", ("cluster", "share", *(f"mean {n}" for n in names)), rows, right=tuple(range(1, 2 + len(names))))
+    typer.echo(f"log-likelihood {model.log_likelihood_:.3f} after {model.n_iter_} iterations")
+    if out is not None:
+        probability = model.predict_proba(X)
+        found: dict[str, Any] = {"cluster": model.predict(X)} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+        write_table(out, _added(table, found, str(data)))
+        note(f"written to {out}")
+    if plot is not None:
+        from mercer import viz
+
+        viz.ellipses(model, X, names=names).figure.savefig(plot, dpi=150)
+        note(f"drawn in {plot}")
+
+
+@one_line_errors
+def hmm(
+    data: Data,
+    states: Annotated[str, typer.Option(help="How many hidden states, or 1-5 to choose by BIC.")] = "2",
+    group: Annotated[str | None, typer.Option(help="Column whose equal values mark the rows of one sequence.")] = None,
+    columns: Columns = None,
+    covariance: Shape = Covariance.FULL,
+    left_right: Annotated[bool, typer.Option("--left-right", help="States are gone through in order.")] = False,
+    out: Out = None,
+    plot: Plot = None,
+    starts: Starts = 5,
+    seed: Seed = 0,
+) -> None:
+    """Find hidden states of sequences: the rows of a table, in their order.
+
+    Empty cells are missing values. --out adds the columns state (of the most probable path) and the probability of each state.
+
+    Example: mercer hmm nile.csv --columns Nile --states 2 --plot states.png
+    """
+    import mercer
+    from mercer.app.tables import read_table, write_table
+
+    _writable(out, plot)
+    table = read_table(data)
+    names, X = _numbers(table, columns, str(data), () if group is None else (group,))
+    places = _groups(table, group, str(data), len(X))
+    topology = "left-right" if left_right else "full"
+    with warnings_as_notes():
+        model = mercer.HMM(_several(states), covariance_type=covariance.value, topology=topology, n_init=starts, random_state=seed)
+        model.fit([X[rows] for rows in places])
+    if model.selection_:
+        show_table("Bayesian information criterion", ("states", "BIC"), [(str(n), f"{b:.1f}") for n, b in model.selection_.items()])
+    lines = [
+        (str(i), f"{p:.3f}", *(f"{v:.4g}" for v in m)) for i, (p, m) in enumerate(zip(model.initial_, model.means_, strict=True))
+    ]
+    show_table("States", ("state", "at first", *(f"mean {n}" for n in names)), lines, right=tuple(range(1, 2 + len(names))))
+    lines = [(str(i), *(f"{a:.4f}" for a in row)) for i, row in enumerate(model.transition_)]
+    show_table("Transitions", ("from", *(f"to {i}" for i in range(len(lines)))), lines, right=tuple(range(1, 1 + len(lines))))
+    typer.echo(f"{len(places)} sequence{'s' if len(places) != 1 else ''}, log-likelihood {model.log_likelihood_:.3f}")
+    if out is not None:
+        import numpy as np
+
+        path, probability = np.empty(len(X), int), np.empty((len(X), len(model.initial_)))
+        for rows in places:
+            path[rows], probability[rows] = model.predict(X[rows]), model.predict_proba(X[rows])
+        found = {"state": path} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+        write_table(out, _added(table, found, str(data)))
+        note(f"written to {out}")
+    if plot is not None:
+        from mercer import viz
+
+        viz.state_path(model, X[places[0]], ylabel=names[0]).figure.savefig(plot, dpi=150)
+        note(f"drawn in {plot}" + (f" (the first of {len(places)} sequences)" if len(places) > 1 else ""))
+
+
+def _writable(*paths: Path | None) -> None:
+    from mercer.app import cli
+
+    for path in paths:
+        if path is not None:
+            cli._writable(path)
+
+
+def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]) -> tuple[list[str], Any]:
+    """Names and values (n, d) of the columns to use; NaN where a cell is empty."""
+    import numpy as np
+
+    from mercer.app.tables import TableError
+
+    if columns is None:
+        names = [name for name, column in table.items() if column.dtype.kind == "f" and name not in but]
+    else:
+        names = [name.strip() for name in columns.split(",")]
+    for name in names:
+        if name not in table:
+            raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+        if table[name].dtype.kind != "f":
+            raise TableError(f"{source}: column {name!r} is not numeric.")
+    if not names:
+        raise TableError(f"{source} has no numeric columns.")
+    return names, np.column_stack([table[name] for name in names])
+
+
+def _groups(table: dict, group: str | None, source: str, n: int) -> list[Any]:
+    """Positions of the rows of each sequence, in the order in which they come first."""
+    import numpy as np
+
+    from mercer.app.tables import TableError
+
+    if group is None:
+        return [np.arange(n)]
+    if group not in table:
+        raise TableError(f"{source} has no column {group!r}; it has {', '.join(table)}.")
+    labels = [str(value) for value in table[group]]
+    return [np.flatnonzero([label == first for label in labels]) for first in dict.fromkeys(labels)]
+
+
+def _several(text: str) -> Any:
+    """3, or 1-8 as a list."""
+    low, _, high = text.partition("-")
+    try:
+        return list(range(int(low), int(high) + 1)) if high else int(low)
+    except ValueError:
+        raise ValueError(f"a number such as 3, or a range such as 1-8, is needed; got {text!r}.") from None
+
+
+def _added(table: dict, found: dict[str, Any], source: str) -> dict:
+    from mercer.app.tables import TableError
+
+    if taken := sorted(set(found) & set(table)):
+        raise TableError(f"{source} already has the columns {', '.join(taken)}: rename them.")
+    return {**table, **found}

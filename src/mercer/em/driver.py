@@ -1,0 +1,194 @@
+"""Expectation-Maximisation for anything that can summarise data and be fitted to a summary (Bilmes, section 2).
+
+A model is an immutable object with two methods, and its summaries add up:
+
+    summary = model.expect(data)       # E-step: expected sufficient statistics, with `summary.log_likelihood`
+    model = model.maximise(summary)    # M-step: the parameters with the largest Q; a partial step will do (generalised EM)
+    summary = summary + other          # of two parts of the data
+
+so that data may come in parts, be held by several processes, and never be in memory at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+
+class Summary(Protocol):
+    """Expected sufficient statistics of some data."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the data under the model that made the summary."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+
+class Model(Protocol):
+    """What `em` needs. `log_prior()`, where a model has it, is added to the likelihood: EM then climbs to the posterior mode."""
+
+    def expect(self, data: Any) -> Any: ...
+
+    def maximise(self, summary: Any) -> Any: ...
+
+
+M = TypeVar("M")
+
+
+class EMError(ArithmeticError):
+    """EM cannot go on: the likelihood fell, or is not a number, or is zero."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One E-step: the objective is the log-likelihood, plus the log prior where there is one."""
+
+    start: int
+    iteration: int
+    objective: float
+    log_likelihood: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[M]):
+    """The best model that was found, and how: every iteration of every start in order."""
+
+    model: M
+    objective: float
+    log_likelihood: float
+    converged: bool
+    reason: str
+    start: int
+    iterations: int
+    history: list[Iteration] = field(repr=False)
+
+    def path(self, start: int | None = None) -> np.ndarray:
+        """Objectives along one start, the best one unless told."""
+        start = self.start if start is None else start
+        return np.array([step.objective for step in self.history if step.start == start])
+
+
+def em(
+    starts: Any,
+    parts: Sequence[Any],
+    *,
+    max_iter: int = 200,
+    tol: float = 1e-6,
+    slack: float = 1e-9,
+    map: Callable[..., Iterable[Any]] = map,
+    progress: bool | None = None,
+) -> Outcome:
+    """Climb from each start and keep the best.
+
+    starts:   a model, a list of models, or of functions without arguments that make one.
+    parts:    the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
+    tol:      stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs max_iter iterations.
+    slack:    a fall of the objective by more than slack times its size is an error of the model's steps, and raised as EMError.
+    map:      how the parts are gone through; the `map` of an executor spreads them over processes or machines.
+    progress: None shows a line in terminals after a second, True always, False never.
+
+    Ctrl-C ends the climb and keeps the best so far. EM never decreases the objective; its limit is a stationary point, so
+    use several starts.
+
+    >>> em(GaussianMixture.around(X, 3, rng), [X]).model.means
+    """
+    starts = list(starts) if isinstance(starts, list | tuple) else [starts]
+    if not starts:
+        raise ValueError("em needs at least one start.")
+    if max_iter < 1 or not tol >= 0:
+        raise ValueError(f"em needs max_iter >= 1 and tol >= 0, got {max_iter!r} and {tol!r}.")
+    history: list[Iteration] = []
+    climbs: list[Outcome] = []
+    failures: list[Exception] = []
+    with _Line(progress, len(starts)) as line:
+        for number, start in enumerate(starts):
+            try:
+                climbs.append(_climb(start, number, parts, max_iter, tol, slack, map, line, history))
+            except (EMError, np.linalg.LinAlgError) as error:
+                failures.append(error)
+            except KeyboardInterrupt:
+                if not climbs:
+                    raise
+                break
+            if climbs and climbs[-1].reason == "interrupted":
+                break
+    if not climbs:
+        raise failures[0]
+    return max(climbs, key=lambda climb: climb.objective)
+
+
+def _climb(start, number, parts, max_iter, tol, slack, map, line, history) -> Outcome:
+    best: tuple[float, float, Any] | None = None
+    before, converged, reason = -np.inf, False, f"max_iter={max_iter} reached"
+    i = 0
+    try:
+        model = start() if callable(start) else start
+        for i in range(max_iter + 1):
+            began = time.perf_counter()
+            summary = functools.reduce(operator.add, map(model.expect, parts))
+            log_likelihood = float(summary.log_likelihood)
+            objective = log_likelihood + float(getattr(model, "log_prior", float)())
+            _check(before, objective, slack, number, i)
+            history.append(Iteration(number, i, objective, log_likelihood, time.perf_counter() - began))
+            best = (objective, log_likelihood, model)
+            line.update(number, i, objective)
+            if tol > 0 and objective - before <= tol * max(1.0, abs(objective)):
+                converged, reason = True, "the gain fell below the tolerance"
+                break
+            if i < max_iter:
+                before, model = objective, model.maximise(summary)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        reason = "interrupted"
+    assert best is not None
+    return Outcome(best[2], best[0], best[1], converged, reason, number, i, history)
+
+
+def _check(before: float, objective: float, slack: float, start: int, iteration: int) -> None:
+    where = f"start {start + 1}, iteration {iteration}"
+    if np.isnan(objective) or objective == np.inf:
+        raise EMError(f"the log-likelihood is {objective} at {where}: give the covariances a floor or a prior.")
+    if objective == -np.inf:
+        raise EMError(f"the data have probability zero at {where}: no state or component of the model can have made some of them.")
+    if objective < before - slack * max(1.0, abs(before)):
+        raise EMError(f"the objective fell from {before:.10g} to {objective:.10g} at {where}: an M-step must not decrease it.")
+
+
+class _Line:
+    """A progress line on stderr."""
+
+    def __init__(self, show: bool | None, starts: int):
+        self.show = sys.stderr.isatty() if show is None else show
+        self.delay = 1.0 if show is None else 0.0
+        self.starts = starts
+        self._status: Any = None
+
+    def __enter__(self) -> _Line:
+        self.began = time.perf_counter()
+        return self
+
+    def update(self, start: int, iteration: int, objective: float) -> None:
+        if not self.show or time.perf_counter() - self.began < self.delay:
+            return
+        if self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("EM")
+            self._status.start()
+        self._status.update(
+            f"EM: start {start + 1} of {self.starts}, iteration {iteration}: {objective:.4f}; Ctrl-C keeps the best"
+        )
+
+    def __exit__(self, *exc) -> None:
+        if self._status is not None:
+            self._status.stop()

@@ -1,0 +1,77 @@
+"""Densities that can be components of a `Mixture`: a log density, a weighted maximum-likelihood fit, draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from mercer.em.gaussian import Gaussians
+
+
+@dataclass(frozen=True)
+class Normal:
+    """One Gaussian vector: mean (d,), covariance (d, d). Its fit is the weighted mean and the biased weighted covariance.
+
+    >>> Normal.of(X).covariance
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def of(cls, X: Any, weights: Any = None) -> Normal:
+        """The maximum-likelihood Gaussian of rows X (n, d)."""
+        X = np.asarray(X, np.float64)
+        weights = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+        found = Gaussians.fitted(X, weights[None])
+        return cls(found.means[0], found.covariances[0])
+
+    def log_prob(self, X: Any) -> np.ndarray:
+        return Gaussians(np.asarray(self.mean)[None], np.asarray(self.covariance)[None]).log_prob(np.asarray(X, np.float64))[0]
+
+    def fit(self, X: Any, weights: np.ndarray) -> Normal:
+        return self.of(X, weights)
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.multivariate_normal(self.mean, self.covariance, n, method="cholesky")
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts (n,) with the given mean."""
+
+    mean: float
+
+    def log_prob(self, X: Any) -> np.ndarray:
+        X = np.asarray(X, np.float64)
+        return X * np.log(self.mean) - self.mean - gammaln(X + 1)
+
+    def fit(self, X: Any, weights: np.ndarray) -> Poisson:
+        return Poisson(max(_mean(X, weights), np.finfo(float).tiny))
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(self.mean, n)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Waiting times (n,) with the given mean."""
+
+    mean: float
+
+    def log_prob(self, X: Any) -> np.ndarray:
+        X = np.asarray(X, np.float64)
+        return np.where(X >= 0, -X / self.mean - np.log(self.mean), -np.inf)
+
+    def fit(self, X: Any, weights: np.ndarray) -> Exponential:
+        return Exponential(max(_mean(X, weights), np.finfo(float).tiny))
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.exponential(self.mean, n)
+
+
+def _mean(X: Any, weights: np.ndarray) -> float:
+    return float(np.average(np.asarray(X, np.float64), weights=weights))

@@ -1,0 +1,254 @@
+"""Hidden Markov models λ = (A, B, π) and their EM steps, the Baum-Welch algorithm (Bilmes, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.em.emission import drawn, expected, updated
+from mercer.em.forward import Chunks, Smoothed, filtered, smooth
+from mercer.em.mixture import dirichlet, shares, simplex
+
+
+@dataclass(frozen=True)
+class HMM:
+    """A time-homogeneous hidden Markov model.
+
+    initial:      (N,) π_i, probability of the first state
+    transition:   (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under EM
+    emission:     Categorical, Gaussian or GaussianMixtures
+    pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a Dirichlet prior
+
+    >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
+    >>> model.log_likelihood([[0, 1, 2]])
+    array([-3.31648865])
+    """
+
+    initial: np.ndarray
+    transition: np.ndarray
+    emission: Any
+    pseudo_count: float = 0.0
+
+    def __post_init__(self):
+        N = self.emission.states
+        object.__setattr__(self, "initial", simplex(self.initial, "initial", (N,)))
+        object.__setattr__(self, "transition", simplex(self.transition, "transition", (N, N)))
+
+    @property
+    def states(self) -> int:
+        return len(self.initial)
+
+    def parameters(self) -> int:
+        """How many numbers are free."""
+        free = (self.initial > 0).sum() - 1 + (self.transition > 0).sum() - self.states
+        return int(free) + self.emission.parameters()
+
+    # -- EM ------------------------------------------------------------------------------------------------------------
+
+    def prepare(self, sequences: Sequence[Any] | Prepared) -> Prepared:
+        """Sequences, checked and laid out for the recursions; what `expect` takes, and makes of a list by itself."""
+        if isinstance(sequences, Prepared):
+            return sequences
+        checked = [self.emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
+        if not checked:
+            raise ValueError("there is no sequence.")
+        chunks = Chunks([len(s) for s in checked], self.states)
+        return Prepared(np.concatenate([*checked, checked[0][:1]])[chunks.index], chunks)
+
+    def log_emissions(self, data: Prepared) -> np.ndarray:
+        """log b_i(o_t), (N, slots); zero in empty slots."""
+        log_b = self.emission.log_prob(data.rows)
+        log_b[:, data.chunks.empty] = 0.0
+        return log_b
+
+    def expect(self, sequences: Sequence[Any] | Prepared) -> Expected:
+        data = self.prepare(sequences)
+        found = self.smooth(data)
+        if not np.isfinite(found.log_likelihood).all():
+            return Expected(float(found.log_likelihood.sum()), np.zeros(self.states), found.transitions, None)
+        first = found.gamma[:, data.chunks.first].sum(1)
+        found.gamma[:, data.chunks.empty] = 0.0
+        summary = self.emission.summarise(data.rows, found.gamma)
+        return Expected(float(found.log_likelihood.sum()), first, found.transitions, summary)
+
+    def maximise(self, summary: Expected) -> HMM:
+        return replace(
+            self,
+            initial=updated(self.initial, summary.first, self.pseudo_count),
+            transition=updated(self.transition, summary.transitions, self.pseudo_count),
+            emission=self.emission.maximise(summary.emission),
+        )
+
+    def log_prior(self) -> float:
+        chain = dirichlet(self.initial, self.pseudo_count) + dirichlet(self.transition, self.pseudo_count)
+        return chain + self.emission.log_prior()
+
+    # -- what the data say of the states --------------------------------------------------------------------------------
+
+    def smooth(self, sequences: Sequence[Any] | Prepared) -> Smoothed:
+        """Forward and backward over all sequences, in the slots of `prepare`."""
+        data = self.prepare(sequences)
+        return smooth(self.initial, self.transition, self.log_emissions(data), data.chunks)
+
+    def log_likelihood(self, sequences: Sequence[Any] | Prepared) -> np.ndarray:
+        """log p(O) of each sequence (E,); −inf for an impossible one."""
+        data = self.prepare(sequences)
+        return filtered(self.initial, self.transition, self.log_emissions(data), data.chunks)[1]
+
+    def posterior(self, sequence: Any) -> np.ndarray:
+        """γ: p(q_t = i | O), (T, N)."""
+        data = self.prepare([sequence])
+        found = self.smooth(data)
+        _possible(found.log_likelihood)
+        return found.gamma[:, data.chunks.back].T
+
+    def filter(self, sequence: Any) -> np.ndarray:
+        """p(q_t = i | o_1 … o_t), (T, N)."""
+        data = self.prepare([sequence])
+        alpha, log_likelihood = filtered(self.initial, self.transition, self.log_emissions(data), data.chunks)
+        _possible(log_likelihood)
+        return alpha[:, data.chunks.back].T
+
+    def pairs(self, sequence: Any) -> np.ndarray:
+        """ξ: p(q_t = i, q_{t+1} = j | O), (T − 1, N, N)."""
+        rows = self.emission.check(sequence, "the sequence")
+        log_b, alpha, gamma = self.emission.log_prob(rows), self.filter(rows), self.posterior(rows)
+        b = np.exp(log_b - log_b.max(0)).T[1:]
+        ahead = alpha[:-1] @ self.transition
+        ratio = np.divide(gamma[1:], ahead * b, out=np.zeros_like(b), where=ahead * b > 0)
+        return alpha[:-1, :, None] * self.transition * (b * ratio)[:, None, :]
+
+    def viterbi(self, sequence: Any) -> tuple[np.ndarray, float]:
+        """The most probable path (T,) and its log p(O, q)."""
+        from mercer.em.logspace import viterbi
+
+        data = self.prepare([sequence])
+        path, value = viterbi(self.initial, self.transition, self.log_emissions(data), data.chunks)
+        _possible(value)
+        return path, float(value[0])
+
+    def log_joint(self, sequence: Any, path: Any) -> float:
+        """log p(O, q) of a path q (T,)."""
+        rows, q = self.emission.check(sequence, "the sequence"), np.asarray(path)
+        with np.errstate(divide="ignore"):
+            chain = np.log(self.initial[q[0]]) + np.log(self.transition[q[:-1], q[1:]]).sum()
+        return float(chain + self.emission.log_prob(rows)[q, np.arange(len(q))].sum())
+
+    # -- draws ---------------------------------------------------------------------------------------------------------
+
+    def sample(self, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Observations of one sequence and its states (length,)."""
+        levels, draws = np.cumsum(self.transition, axis=1), rng.random(length)
+        path = np.empty(length, np.intp)
+        for t, u in enumerate(draws):
+            now = np.cumsum(self.initial) if t == 0 else levels[path[t - 1]]
+            path[t] = min(int((u > now).sum()), self.states - 1)
+        return self.emission.sample(path, rng), path
+
+    def sample_paths(self, sequence: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Paths (count, T) drawn from p(q | O): filtered forward, drawn backward."""
+        alpha = self.filter(sequence)
+        paths = np.empty((count, len(alpha)), np.intp)
+        for t in range(len(alpha) - 1, -1, -1):
+            weights = np.broadcast_to(alpha[t], (count, self.states))
+            if t + 1 < len(alpha):
+                weights = weights * self.transition[:, paths[:, t + 1]].T
+            paths[:, t] = drawn(shares(weights), rng)
+        return paths
+
+    def q(self, before: HMM, sequences: Sequence[Any]) -> Q:
+        """Q(this, before), Bilmes' equation 11 divided by p(O | before), in its three parts."""
+        data = before.prepare(sequences)
+        found = before.smooth(data)
+        with np.errstate(divide="ignore"):
+            initial = expected(found.gamma[:, data.chunks.first].sum(1), np.log(self.initial))
+            transition = expected(found.transitions, np.log(self.transition))
+        found.gamma[:, data.chunks.empty] = 0.0
+        return Q(initial, transition, self.emission.q(before.emission, data.rows, found.gamma))
+
+
+class Q(NamedTuple):
+    """Parts of the Q function: of the first states, of the transitions, of the emissions."""
+
+    initial: float
+    transition: float
+    emission: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Sequences in the slots of `chunks`; what stands in an empty slot does not matter."""
+
+    rows: np.ndarray
+    chunks: Chunks
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Expected counts of first states and transitions, and what the emissions need."""
+
+    log_likelihood: float
+    first: np.ndarray
+    transitions: np.ndarray
+    emission: Any
+
+    def __add__(self, other: Expected) -> Expected:
+        emission = None if self.emission is None or other.emission is None else self.emission + other.emission
+        return Expected(
+            self.log_likelihood + other.log_likelihood, self.first + other.first, self.transitions + other.transitions, emission
+        )
+
+
+class Filter:
+    """Online filtering: one observation at a time.
+
+    >>> online = Filter(model)
+    >>> for o in stream:
+    ...     p = online.update(o)        # p(q_t | o_1 … o_t), (N,)
+    >>> online.log_likelihood
+    """
+
+    def __init__(self, model: HMM):
+        self.model, self.log_likelihood, self.steps = model, 0.0, 0
+        self._next = model.initial
+
+    def update(self, observation: Any) -> np.ndarray:
+        """Take one observation: a symbol, or a vector (d,); None where there was none. Returns p(q_t | o_1 … o_t), (N,)."""
+        if observation is None:
+            now = self._next
+        else:
+            row = self.model.emission.check(np.asarray(observation)[None], "the observation")
+            with np.errstate(divide="ignore"):
+                joint = np.log(self._next) + self.model.emission.log_prob(row)[:, 0]
+            top = joint.max()
+            if not np.isfinite(top):
+                raise ValueError(f"observation {self.steps} is impossible after those before it.")
+            weights = np.exp(joint - top)
+            self.log_likelihood += float(top + np.log(weights.sum()))
+            now = weights / weights.sum()
+        self.steps += 1
+        self._next = now @ self.model.transition
+        return now
+
+    def predict(self, ahead: int = 1) -> np.ndarray:
+        """p(q_{t + ahead} | o_1 … o_t), (N,)."""
+        return self._next @ np.linalg.matrix_power(self.model.transition, ahead - 1)
+
+
+def left_right(states: int, jump: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Initial and transition probabilities that begin in state 0 and go on by at most `jump` states; zero elsewhere."""
+    initial = np.eye(states)[0]
+    allowed = np.triu(np.ones((states, states))) - np.triu(np.ones((states, states)), jump + 1)
+    return initial, shares(allowed)
+
+
+def _possible(log_likelihood: np.ndarray) -> None:
+    if not np.isfinite(log_likelihood).all():
+        raise ValueError("the sequence has probability zero under this model: no path of its states can have emitted it.")

@@ -1,0 +1,110 @@
+"""Where Baum-Welch starts: groups of similar observations (or of neighbouring ones, left to right), and what the user gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.em.emission import Categorical, Gaussian, GaussianMixtures
+from mercer.em.gaussian import Gaussians, InverseWishart
+from mercer.em.hmm import HMM, left_right
+from mercer.em.mixture import shares
+from mercer.em.starts import plus_plus
+
+EMISSIONS = ("gaussian", "mixture", "categorical")
+STAY = 0.8  # probability of staying in a state at the start
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model shall be like; see `mercer.HMM`."""
+
+    states: int
+    emission: str
+    components: int
+    covariance_type: str
+    symbols: int | None
+    topology: Any
+    given: dict[str, Any]
+    pseudo_count: float
+    floor: np.ndarray | None
+    prior: InverseWishart | None
+
+
+def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Generator) -> HMM:
+    """A model to begin with."""
+    allowed = {
+        "gaussian": {"means", "covariances"},
+        "mixture": {"means", "covariances", "weights"},
+        "categorical": {"emission"},
+    }[settings.emission] | {"initial", "transition"}
+    if unknown := sorted(set(settings.given) - allowed):
+        raise ValueError(f"init of emission={settings.emission!r} has {sorted(allowed)}, not {unknown}.")
+    initial, transition = _chain(settings, rng)
+    emission = (_symbols if settings.emission == "categorical" else _gaussians)(settings, sequences, rng)
+    return HMM(
+        settings.given.get("initial", initial), settings.given.get("transition", transition), emission, settings.pseudo_count
+    )
+
+
+def _chain(settings: Settings, rng) -> tuple[np.ndarray, np.ndarray]:
+    N, topology = settings.states, settings.topology
+    if isinstance(topology, str) and topology == "left-right":
+        return left_right(N)
+    if isinstance(topology, str) and topology != "full":
+        raise ValueError(f'topology must be "full", "left-right" or a table of what is allowed, got {topology!r}.')
+    mask = np.ones((N, N), bool) if isinstance(topology, str) else np.asarray(topology, bool)
+    if mask.shape != (N, N) or not mask.any(1).all():
+        raise ValueError(f"topology must be a table {(N, N)} with a way out of every state.")
+    guess = STAY * np.eye(N) + (1 - STAY) * rng.dirichlet(np.full(N, 2.0), N)
+    return np.full(N, 1 / N), shares(np.where(mask, guess + 1e-3, 0.0))
+
+
+def _labels(settings: Settings, sequences: list[np.ndarray], rows: np.ndarray, rng) -> np.ndarray:
+    N = settings.states
+    if isinstance(settings.topology, str) and settings.topology == "left-right":
+        return np.concatenate([np.minimum(np.arange(len(s)) * N // len(s), N - 1) for s in sequences])
+    return plus_plus(rows, N, rng)
+
+
+def _gaussians(settings: Settings, sequences: list[np.ndarray], rng) -> Gaussian | GaussianMixtures:
+    rows, given = np.concatenate(sequences), settings.given
+    empty = np.isnan(rows).all(axis=0)
+    if empty.any():
+        raise ValueError(f"column {int(np.argmax(empty))} of the sequences has no values.")
+    M = settings.components if settings.emission == "mixture" else 1
+    k, d = settings.states * M, rows.shape[1]
+    parts = {}
+    if "means" in given:
+        parts["means"] = np.reshape(np.asarray(given["means"], np.float64), (k, d))
+    if "covariances" in given:
+        shape = {"full": (k, d, d), "diagonal": (k, d), "spherical": (k,), "tied": (d, d)}.get(settings.covariance_type, (k, d, d))
+        parts["covariances"] = np.reshape(np.asarray(given["covariances"], np.float64), shape)
+    weights = np.full((settings.states, M), 1 / M)
+    if len(parts) < 2:
+        labels = _labels(settings, sequences, rows, rng)
+        inside = np.zeros(len(rows), np.intp)
+        for i in range(settings.states if M > 1 else 0):
+            mine = np.flatnonzero(labels == i)
+            inside[mine] = plus_plus(rows[mine], M, rng) if len(mine) >= M else rng.integers(M, size=len(mine))
+        member = np.eye(k)[labels * M + inside].T
+        near = Gaussians.fitted(rows, member, settings.covariance_type, settings.floor, settings.prior)
+        weights = shares(member.sum(1).reshape(weights.shape), 1.0)
+        parts = {"means": near.means, "covariances": near.covariances} | parts
+    gaussians = Gaussians(**parts, covariance_type=settings.covariance_type, floor=settings.floor, prior=settings.prior).lifted()
+    if settings.emission == "gaussian":
+        return Gaussian(gaussians)
+    return GaussianMixtures(given.get("weights", weights), gaussians, settings.pseudo_count)
+
+
+def _symbols(settings: Settings, sequences: list[np.ndarray], rng) -> Categorical:
+    if "emission" in settings.given:
+        return Categorical(settings.given["emission"], settings.pseudo_count)
+    rows = np.concatenate(sequences)
+    L = settings.symbols or int(rows.max()) + 1
+    if L < 1:
+        raise ValueError("the sequences have no symbols; n_symbols says how many there are.")
+    frequent = shares(np.bincount(rows[rows >= 0], minlength=L), 1.0)
+    return Categorical(shares(frequent * rng.gamma(2.0, size=(settings.states, L))), settings.pseudo_count)

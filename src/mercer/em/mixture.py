@@ -1,0 +1,244 @@
+"""Mixture densities p(x) = Σ_l α_l p_l(x) and their EM steps (Bilmes, section 3): of any families, and of Gaussians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.em.blocks import Moments
+from mercer.em.gaussian import Gaussians, InverseWishart
+from mercer.em.starts import plus_plus, spread
+
+ENOUGH = 50_000  # rows that a start looks at
+
+
+class Family(Protocol):
+    """A density that can be a component: immutable, with a weighted fit. `sample(n, rng)` as well, to draw from the mixture."""
+
+    def log_prob(self, X: Any) -> np.ndarray:
+        """Log densities (n,)."""
+
+    def fit(self, X: Any, weights: np.ndarray) -> Any:
+        """The member of the family with the largest Σ_i weights_i log p(x_i), or one with a larger one than this."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows and their responsibilities: the summary of families whose sufficient statistics are not known."""
+
+    log_likelihood: float
+    parts: tuple[tuple[Any, np.ndarray], ...]
+
+    def __add__(self, other: Kept) -> Kept:
+        return Kept(self.log_likelihood + other.log_likelihood, self.parts + other.parts)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of any densities, of one family or of several.
+
+    weights:      (k,) α, not negative, of sum one
+    components:   k objects with `log_prob(X)` and `fit(X, weights)`, for example those of `mercer.em.families`
+    pseudo_count: added to each component's expected count, a Dirichlet prior of the weights
+
+    >>> start = Mixture([0.5, 0.5], (Poisson(1.0), Poisson(9.0)))
+    >>> em(start, [counts]).model.weights
+    """
+
+    weights: np.ndarray
+    components: tuple[Any, ...]
+    pseudo_count: float = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "components", tuple(self.components))
+        object.__setattr__(self, "weights", simplex(self.weights, "weights", (len(self.components),)))
+
+    def log_joint(self, X: Any) -> np.ndarray:
+        """log α_l p_l(x_i): (k, n)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)[:, None] + np.stack([np.asarray(c.log_prob(X)) for c in self.components])
+
+    def log_prob(self, X: Any) -> np.ndarray:
+        """Log densities (n,)."""
+        return normalise(self.log_joint(X))
+
+    def responsibilities(self, X: Any) -> np.ndarray:
+        """p(l | x_i): (n, k)."""
+        joint = self.log_joint(X)
+        normalise(joint)
+        return joint.T
+
+    def expect(self, X: Any) -> Kept:
+        joint = self.log_joint(X)
+        return Kept(float(normalise(joint).sum()), ((X, joint),))
+
+    def maximise(self, summary: Kept) -> Mixture:
+        X = summary.parts[0][0] if len(summary.parts) == 1 else np.concatenate([x for x, _ in summary.parts])
+        R = np.concatenate([r for _, r in summary.parts], axis=1)
+        counts = R.sum(1)
+        seen = counts > 10 * np.finfo(float).eps * R.shape[1]
+        components = (c.fit(X, r) if s else c for c, r, s in zip(self.components, R, seen, strict=True))
+        return replace(self, weights=shares(counts, self.pseudo_count), components=tuple(components))
+
+    def log_prior(self) -> float:
+        return dirichlet(self.weights, self.pseudo_count)
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """n draws and the components (n,) they came from."""
+        which = rng.choice(len(self.weights), n, p=self.weights)
+        draws = [np.asarray(c.sample(int((which == l).sum()), rng)) for l, c in enumerate(self.components)]
+        out = np.empty((n, *draws[0].shape[1:]))
+        for l, values in enumerate(draws):
+            out[which == l] = values
+        return out, which
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Expected counts and moments: the summary of Gaussians."""
+
+    log_likelihood: float
+    moments: Moments
+    rows: int
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(self.log_likelihood + other.log_likelihood, self.moments + other.moments, self.rows + other.rows)
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """A mixture of Gaussians; NaN in the data is a missing value.
+
+    >>> model = em(GaussianMixture.around(X, 3, np.random.default_rng(0)), [X]).model
+    """
+
+    weights: np.ndarray
+    gaussians: Gaussians
+    pseudo_count: float = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "weights", simplex(self.weights, "weights", (self.gaussians.count,)))
+
+    @classmethod
+    def around(
+        cls,
+        X: np.ndarray,
+        k: int,
+        rng: np.random.Generator,
+        covariance_type: str = "full",
+        floor: float = 1e-6,
+        prior: InverseWishart | None = None,
+        pseudo_count: float = 0.0,
+    ) -> GaussianMixture:
+        """A start: k-means++ centres, and the moments of the rows nearest to each, of at most 50,000 rows.
+
+        floor: smallest variance, as a share of the columns' variances.
+        """
+        part = X if len(X) <= ENOUGH else X[rng.choice(len(X), ENOUGH, replace=False)]
+        return cls.assigned(part, plus_plus(part, k, rng), k, covariance_type, floor, prior, pseudo_count)
+
+    @classmethod
+    def assigned(cls, X, labels, k, covariance_type="full", floor=1e-6, prior=None, pseudo_count=0.0) -> GaussianMixture:
+        """The mixture whose components are the groups labels (n,) in 0 … k − 1."""
+        smallest = floor * spread(X) if floor > 0 else None
+        weights = np.eye(k)[labels].T
+        gaussians = Gaussians.fitted(X, weights, covariance_type, smallest, prior)
+        return cls(shares(weights.sum(1), pseudo_count), gaussians, pseudo_count)
+
+    # -- named parts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def means(self) -> np.ndarray:
+        return self.gaussians.means
+
+    @property
+    def covariances(self) -> np.ndarray:
+        return self.gaussians.covariances
+
+    def parameters(self) -> int:
+        """How many numbers are free."""
+        return len(self.weights) - 1 + self.gaussians.parameters()
+
+    # -- EM ------------------------------------------------------------------------------------------------------------
+
+    def expect(self, X: np.ndarray) -> Counted:
+        log_weights, total = self._log_weights(), []
+
+        def weigh(block):
+            joint = block.log_prob() + log_weights
+            total.append(normalise(joint).sum())
+            return joint
+
+        moments = self.gaussians.moments(X, weigh)
+        return Counted(float(np.sum(total)), moments, len(X))
+
+    def maximise(self, summary: Counted) -> GaussianMixture:
+        weights = shares(summary.moments.weight, self.pseudo_count)
+        return replace(self, weights=weights, gaussians=self.gaussians.maximise(summary.moments))
+
+    def log_prior(self) -> float:
+        return dirichlet(self.weights, self.pseudo_count) + self.gaussians.log_prior()
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def log_joint(self, X: np.ndarray) -> np.ndarray:
+        """log α_l p_l(x_i): (k, n)."""
+        return self.gaussians.log_prob(X) + self._log_weights()
+
+    def log_prob(self, X: np.ndarray) -> np.ndarray:
+        """Log densities (n,) of the observed parts of the rows."""
+        return normalise(self.log_joint(X))
+
+    def responsibilities(self, X: np.ndarray) -> np.ndarray:
+        """p(l | x_i): (n, k)."""
+        joint = self.log_joint(X)
+        normalise(joint)
+        return joint.T
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and the components (n,) they came from."""
+        which = rng.choice(len(self.weights), n, p=self.weights)
+        return self.gaussians.sample(which, rng), which
+
+    def _log_weights(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)[:, None]
+
+
+def normalise(log_joint: np.ndarray) -> np.ndarray:
+    """log Σ_l exp of each column (n,); the columns become probabilities, in place. A column of −inf stays without any."""
+    top = log_joint.max(0)
+    if not np.isfinite(top).all():
+        top = np.where(np.isfinite(top), top, 0.0)
+    log_joint -= top
+    np.exp(log_joint, out=log_joint)
+    total = log_joint.sum(0)
+    log_joint /= np.where(total > 0, total, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.log(total) + top
+
+
+def shares(counts: np.ndarray, pseudo_count: float | np.ndarray = 0.0) -> np.ndarray:
+    """Counts as shares of their sum along the last axis."""
+    counts = counts + pseudo_count
+    return counts / counts.sum(-1, keepdims=True)
+
+
+def dirichlet(probabilities: np.ndarray, pseudo_count: float) -> float:
+    """The log density, without its constant, that a pseudo-count means."""
+    if pseudo_count == 0:
+        return 0.0
+    positive = probabilities[probabilities > 0]
+    return float(pseudo_count * np.log(positive).sum())
+
+
+def simplex(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Probabilities along the last axis, checked."""
+    values = np.array(values, np.float64)
+    if values.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, got {values.shape}.")
+    if not np.isfinite(values).all() or (values < 0).any() or not np.allclose(values.sum(-1), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f"{name} must be probabilities: not negative, with the sum one.")
+    return values / values.sum(-1, keepdims=True)

@@ -1,0 +1,70 @@
+"""Where EM starts: k-means++ centres, on columns of unit spread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def plus_plus(X: np.ndarray, k: int, rng: np.random.Generator, rounds: int = 10, most: int = 20_000) -> np.ndarray:
+    """Labels (n,) of the nearest of k centres: k-means++ seeds, then at most `rounds` of k-means, on at most `most` of the rows.
+
+    Columns are scaled to unit spread; a missing value is put at its column's mean. No label is without a row.
+    """
+    X = np.asarray(X, np.float64)
+    n = len(X)
+    if not 1 <= k <= n:
+        raise ValueError(f"{k} groups need at least as many rows, got {n}.")
+    Z = _scaled(X)
+    part = Z if n <= most else Z[rng.choice(n, most, replace=False)]
+    centres = _seeds(part, k, rng)
+    for _ in range(rounds):
+        labels = _nearest(part, centres)
+        counts = np.bincount(labels, minlength=k)
+        sums = np.stack([np.bincount(labels, column, k) for column in part.T], axis=1)
+        moved = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+        if np.array_equal(moved, centres):
+            break
+        centres = moved
+    return _fill(_nearest(Z, centres), k, rng)
+
+
+def spread(X: np.ndarray) -> np.ndarray:
+    """Variances (d,) of the observed values; one for a constant column."""
+    X = np.asarray(X, np.float64)
+    seen = np.isfinite(X)
+    count = np.maximum(seen.sum(0), 1)
+    mean = np.where(seen, X, 0.0).sum(0) / count
+    variance = (np.where(seen, X - mean, 0.0) ** 2).sum(0) / count
+    return np.where(variance > (1e-12 * np.abs(mean)) ** 2, variance, 1.0)
+
+
+def _scaled(X: np.ndarray) -> np.ndarray:
+    seen = np.isfinite(X)
+    mean = np.where(seen, X, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    return np.where(seen, X - mean, 0.0) / np.sqrt(spread(X))
+
+
+def _seeds(Z: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Each next centre is a row, drawn in proportion to its squared distance from those chosen; the best of a few draws."""
+    centres = [Z[rng.integers(len(Z))]]
+    far = ((Z - centres[0]) ** 2).sum(1)
+    for _ in range(1, k):
+        total = far.sum()
+        tries = rng.choice(len(Z), 2 + int(np.log(k)), p=far / total if total > 0 else None)
+        closer = [np.minimum(far, ((Z - Z[i]) ** 2).sum(1)) for i in tries]
+        best = int(np.argmin([c.sum() for c in closer]))
+        centres.append(Z[tries[best]])
+        far = closer[best]
+    return np.array(centres)
+
+
+def _nearest(Z: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    return np.argmax(centres @ Z.T - 0.5 * (centres**2).sum(1)[:, None], axis=0)
+
+
+def _fill(labels: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the largest groups, for labels without any (duplicates of a row leave some)."""
+    for empty in np.flatnonzero(np.bincount(labels, minlength=k) == 0):
+        largest = np.flatnonzero(labels == np.argmax(np.bincount(labels, minlength=k)))
+        labels[rng.choice(largest)] = empty
+    return labels

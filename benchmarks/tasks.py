@@ -1,4 +1,4 @@
-"""What is measured: six tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
+"""What is measured: seven tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import classify as classification
+from benchmarks import em as mixtures
+from benchmarks import large as large_data
+from benchmarks import sampling as samplers
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -235,6 +238,29 @@ def classify(run: Run) -> Outcome:
     return outcome
 
 
+def large(run: Run) -> Outcome:
+    """Large data: the VFE bound and its gradient beside peers and bare products, batches on protein, exact n = 10,000."""
+    outcome = Outcome("Large data")
+    large_data.bound(run, outcome, Check)
+    large_data.batches(run, outcome, Check)
+    large_data.exact(run, outcome, Check)
+    return outcome
+
+
+def sampling(run: Run) -> Outcome:
+    """Effective draws per CPU second of a classifier's latent values, beside blackjax and NumPyro."""
+    outcome = Outcome("Sampling")
+    samplers.sampling(run, outcome, Check)
+    return outcome
+
+
+def em(run: Run) -> Outcome:
+    """EM, CPU seconds per iteration: Gaussian mixtures beside scikit-learn, hidden Markov models beside hmmlearn."""
+    outcome = Outcome("EM, per iteration, one thread")
+    mixtures.em(run, outcome, Check)
+    return outcome
+
+
 def interleaved(run: Run, repeats: int, *codes: str) -> list[list[float]]:
     """Seconds of each code in fresh processes, taken in turn: A B A B ..."""
     turns = [[fresh(code) for code in codes] for _ in range(repeats)]
@@ -248,4 +274,7 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "import": imports,
     "predict": predict,
     "classify": classify,
+    "sampling": sampling,
+    "large": large,
+    "em": em,
 }

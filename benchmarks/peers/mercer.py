@@ -16,6 +16,8 @@ from scipy.linalg import lapack
 
 import mercer as mc
 from benchmarks.peers import Timer, serve, versions
+from benchmarks.peers.mercer_large import sgpr, svgp
+from benchmarks.peers.mercer_sampling import sampling, sampling_blackjax
 from benchmarks.reference import covariance
 from mercer import kernels as k
 
@@ -238,4 +240,19 @@ def resident_peak() -> int:
 
 
 if __name__ == "__main__":
-    serve(fit, evidence, evidence_memory, evidence_compilations, growth, small, predict, laplace_fit, ep, digits)
+    serve(
+        fit,
+        evidence,
+        evidence_memory,
+        evidence_compilations,
+        growth,
+        small,
+        predict,
+        laplace_fit,
+        ep,
+        digits,
+        sampling,
+        sampling_blackjax,
+        sgpr,
+        svgp,
+    )

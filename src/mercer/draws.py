@@ -7,7 +7,7 @@ quantiles those of the mixture. No factor of a draw is kept: hyperparameter draw
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from mercer.prior import sample_gaussian
 from mercer.sampling.chains import Chains
 from mercer.sampling.diagnostics import Diagnostics
 from mercer.sampling.target import cross_moments, prior_moments
+from mercer.sensitivity import Sensitivity, sensitivity
 
 CELLS = 4_000_000  # numbers (draws times test inputs) in memory at a time
 
@@ -212,6 +213,15 @@ class DrawsPosterior:
             means.append(mean)
             total += covariance + noise
         return total / self.used + np.cov(np.array(means).T, bias=True).reshape(total.shape)
+
+    def under(self, priors: Mapping[str, Any]) -> Sensitivity:
+        """What the same draws say under other priors of some hyperparameters (2.1: vary the prior and compare).
+
+        priors: a hyperprior for each name, as in `mercer.hyperpriors`; the others stay. Draws are weighted by new over old prior.
+
+        >>> print(fit(model, X, y, inference=MCMC()).posterior.under({"kernel.lengthscale": hyperpriors.LogNormal(1.0, 0.5)}))
+        """
+        return sensitivity(self, priors)
 
     # -- what was drawn ---------------------------------------------------------------------------------------------
 

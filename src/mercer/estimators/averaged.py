@@ -66,9 +66,9 @@ def unpack(tree: Any, arrays: dict[str, np.ndarray], where: str, model: Any, inp
             f"the saved draws have shape {whitened.shape}, which does not go with {n} data and {len(models)} models."
         )
     draws = {str(name): _array(arrays, f"{where}.drawn.{name}") for name in tree["drawn"]}
-    parts = {name: _array(arrays, f"{where}.chains.{name}", finite=name != "energy") for name in _CHAINS}
+    kept = {name: _array(arrays, f"{where}.chains.{name}", finite=name != "energy") for name in _CHAINS}
     chains = Chains(
-        **parts, step_size=float(tree["step_size"]), interrupted=bool(tree["interrupted"]), seconds=float(tree["seconds"])
+        **kept, step_size=float(tree["step_size"]), interrupted=bool(tree["interrupted"]), seconds=float(tree["seconds"])
     )  # fmt: skip
     if any(v.shape[:2] != chains.draws.shape[:2] for v in draws.values()):
         raise SerialiseError("the saved draws and chains differ in length.")

@@ -193,7 +193,7 @@ class _Reference:
             enough = self._draws_ok() and found.diagnostics.least_ess > 1000
             if enough or draws >= 8000:
                 break
-            if clock.now + 4.5 * clock.seconds > deadline:
+            if clock.now + 4.5 * clock.working > deadline:
                 self.left_out.append(f"chains of {4 * draws} draws, which would not have fitted into the budget")
                 break
             draws *= 4
@@ -229,7 +229,7 @@ class _Reference:
                 break
             if best.standard_error < 0.25 or steps >= 16000:
                 break
-            if clock.now + 4.5 * clock.seconds > deadline:
+            if clock.now + 4.5 * clock.working > deadline:
                 break
             steps *= 4
         if best is not None and not best.standard_error < 1.0:
@@ -283,13 +283,19 @@ class _Clock(Progress):
 
     def __init__(self, deadline: float, show: Any, what: str):
         super().__init__(show, what)
-        self.deadline, self.expired = deadline, False
+        self.deadline, self.expired, self.first = deadline, False, 0.0
 
     @property
     def now(self) -> float:
         return time.perf_counter()
 
+    @property
+    def working(self) -> float:
+        """Seconds since the first step was done: without compilation, which longer runs do not repeat."""
+        return self.now - self.first
+
     def __call__(self, done: int, total: int, text: str) -> None:
+        self.first = self.first or self.now
         self.update(done, total, text)
         if done < total and self.now > self.deadline:
             self.expired = True

@@ -10,9 +10,11 @@ from mercer.sampling.gibbs import gibbs, over_relaxed_bernoulli
 from mercer.sampling.hmc import HMC, NUTS, leapfrog
 from mercer.sampling.importance import Weighted, importance_sample, self_normalised
 from mercer.sampling.metropolis import RandomWalk, metropolis_hastings
+from mercer.sampling.modes import Mode, modes
+from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
 
 __all__ = [
-    "HMC", "NUTS", "Chains", "Diagnostics", "EllipticalSlice", "RandomWalk", "Weighted", "autocorrelation", "autocorrelation_time",
-    "effective_sample_size", "gibbs", "importance_sample", "leapfrog", "metropolis_hastings", "over_relaxed_bernoulli", "r_hat",
-    "sample", "self_normalised",
+    "HMC", "NUTS", "Chains", "Diagnostics", "EllipticalSlice", "Mode", "RandomWalk", "Thermodynamic", "Weighted",
+    "autocorrelation", "autocorrelation_time", "effective_sample_size", "gibbs", "importance_sample", "leapfrog",
+    "metropolis_hastings", "modes", "over_relaxed_bernoulli", "r_hat", "sample", "self_normalised", "thermodynamic",
 ]  # fmt: skip

@@ -21,8 +21,9 @@ from mercer.params import strip
 from mercer.sampling.hmc import HMC
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.progress import Progress
-from mercer.sampling.step import guarded
+from mercer.sampling.step import guarded, over
 from mercer.sampling.target import (
+    SMALL,
     Whitening,
     _blocks,
     bucket,
@@ -35,6 +36,7 @@ from mercer.sampling.target import (
 )  # fmt: skip
 
 CHUNK = 250  # temperatures between two looks at the keyboard
+GROUP = 8  # at least so many runs go through the ladder side by side
 PILOT = 10  # the pilot visits one temperature in so many
 
 
@@ -48,6 +50,11 @@ class Path:
     curvature: np.ndarray
     draw: Any  # rng -> z (d,), a draw of the prior
     back: Any = None  # latent values (R, n, L) -> z (R, d)
+    together: bool = True  # whether runs are vectorised; not where matrices are factored
+
+    def group(self, runs: int) -> int:
+        """How many runs go together: Ctrl-C keeps groups that are finished, so at most four are made."""
+        return max(GROUP, -(-runs // 4)) if self.together else 1
 
     def prior_draws(self, rng, runs: int) -> np.ndarray:
         return np.stack([self.draw(rng) for _ in range(runs)])
@@ -70,6 +77,7 @@ class Annealed:
     log_likelihood: np.ndarray
     acceptance: float
     log_step: np.ndarray  # (T + 1,)
+    interrupted: bool = False  # fewer runs than were asked for
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,9 +108,24 @@ class Ladder:
 
 
 def anneal(path: Path, ladder: Ladder, start: np.ndarray, pilot, rng) -> Annealed:
-    """One pass of every run through the ladder, with the step sizes of the pilot."""
+    """A pass of every run through the ladder, with the step sizes of the pilot: in groups, so that Ctrl-C keeps finished ones.
+
+    Where Ctrl-C comes before any is finished, KeyboardInterrupt goes on to the caller.
+    """
     coarse, log_step = pilot
-    return _pass(path, ladder, start, np.interp(ladder.temperatures, coarse, log_step), rng, adapt=False)
+    sizes = np.interp(ladder.temperatures, coarse, log_step)
+    done: list[Annealed] = []
+    interrupted = False
+    try:
+        size = path.group(start.shape[0])
+        for i in range(0, start.shape[0], size):
+            done.append(_pass(path, ladder, start[i : i + size], sizes, rng, adapt=False))
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        interrupted = True
+    weights, logs = np.concatenate([d.log_weights for d in done]), np.concatenate([d.log_likelihood for d in done], 1)
+    return Annealed(weights, logs, float(np.mean([d.acceptance for d in done])), done[0].log_step, interrupted)
 
 
 def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: bool) -> Annealed:
@@ -111,7 +134,7 @@ def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: b
     padded = -(-steps // CHUNK) * CHUNK
     change = np.pad(np.diff(tau), (0, padded - steps))
     next_tau, next_step = (np.pad(a[1:], (0, padded - steps), mode="edge") for a in (tau, log_step))
-    run = _compiled(path.log_prior, path.log_likelihood, ladder.transitions, ladder.leapfrogs)
+    run = _compiled(path.log_prior, path.log_likelihood, ladder.transitions, ladder.leapfrogs, path.together)
     runs = start.shape[0]
     z, log_w, offset = jnp.asarray(start), jnp.zeros(runs), jnp.zeros(())
     key = jax.random.key(int(rng.integers(2**32)))
@@ -145,14 +168,14 @@ class _Run:
 
 
 @functools.lru_cache(maxsize=32)
-def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int) -> _Run:
+def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int, together: bool) -> _Run:
     move = HMC(leapfrogs, 0.2)
 
     def advance(data, curvature, key, z, log_w, offset, change, tau, log_step, live, adapt):
         def one(carry, inputs):
             z, log_w, offset = carry
             key, change, tau, log_step, live = inputs
-            log_lik = jax.vmap(lambda z: log_likelihood(z, data))(z)
+            log_lik = over(lambda z: log_likelihood(z, data), together, z)
             log_w = log_w + change * log_lik
             density = guarded(lambda z: log_prior(z, data) + tau * log_likelihood(z, data))
             variance = 1.0 / (1.0 + tau * curvature)
@@ -165,7 +188,7 @@ def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int) -> _R
                     accepted += info.acceptance / transitions
                 return point.position, accepted
 
-            new, acceptance = jax.vmap(walk)(jax.random.split(key, z.shape[0]), z)
+            new, acceptance = over(walk, together, jax.random.split(key, z.shape[0]), z)
             z = jnp.where(live, new, z)
             mean = jnp.mean(acceptance)
             offset = jnp.where(adapt & live, jnp.clip(offset + 0.15 * (mean - 0.8), -8.0, 0.0), offset)
@@ -175,7 +198,7 @@ def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int) -> _R
         (z, log_w, offset), out = jax.lax.scan(one, (z, log_w, offset), (keys, change, tau, log_step, live))
         return z, log_w, offset, out
 
-    return _Run(jax.jit(advance), jax.jit(lambda data, z: jax.vmap(lambda z: log_likelihood(z, data))(z)))
+    return _Run(jax.jit(advance), jax.jit(lambda data, z: over(lambda z: log_likelihood(z, data), together, z)))
 
 
 # ------------------------------------------------------------------------------------------------- paths
@@ -227,7 +250,14 @@ def integrated_path(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
     size = n if model.likelihood.per_datum else bucket(n)
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
     if isinstance(model.likelihood, Gaussian):
-        return Path(_hyper_prior(hyper.spec, 0), _hyper_likelihood(hyper.spec, 0), data, np.zeros(hyper.size), hyper.draw)
+        return Path(
+            _hyper_prior(hyper.spec, 0),
+            _hyper_likelihood(hyper.spec, 0),
+            data,
+            np.zeros(hyper.size),
+            hyper.draw,
+            together=size <= SMALL,
+        )
 
     def draw(rng):
         return np.concatenate([rng.standard_normal(L * size), hyper.draw(rng)])
@@ -238,7 +268,7 @@ def integrated_path(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
         return np.concatenate([z.reshape(u.shape[0], -1), theta], 1)
 
     curvature = np.zeros(L * size + hyper.size)
-    return Path(_hyper_prior(hyper.spec, L), _hyper_likelihood(hyper.spec, L), data, curvature, draw, back)
+    return Path(_hyper_prior(hyper.spec, L), _hyper_likelihood(hyper.spec, L), data, curvature, draw, back, size <= SMALL)
 
 
 @functools.lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.hmc import HMC, NUTS
 from mercer.sampling.metropolis import RandomWalk
 from mercer.sampling.progress import Progress
-from mercer.sampling.step import AbstractStep, guarded
+from mercer.sampling.step import AbstractStep, guarded, over
 
 CHUNK = 25  # transitions between two looks at the keyboard
 
@@ -70,14 +70,15 @@ def check_lengths(draws: int, tune: int, chains: int, thin: int) -> None:
 
 def sample(
     log_density: Callable, start, *, sampler="nuts", draws: int = 1000, tune: int = 1000, chains: int = 4, thin: int = 1,
-    seed: int = 0, data: Any = None, step_size: float | None = None, progress: Any = None,
+    seed: int = 0, data: Any = None, step_size: float | None = None, together: bool = True, progress: Any = None,
 ) -> Chains:  # fmt: skip
     """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
 
     start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d). sampler: "nuts", "hmc",
     "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second argument and does not cause a
-    recompilation. tune=0 takes `step_size` as it is. `progress`: True, False, None (a line on long runs in a terminal) or a
-    function (done, total, text).
+    recompilation. tune=0 takes `step_size` as it is. together: chains step side by side in vectorised code; False is better where
+    the density factors matrices, and keeps chains from waiting for each other. `progress`: True, False, None (a line on long runs
+    in a terminal) or a function (done, total, text).
 
     >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
     """
@@ -90,7 +91,7 @@ def sample(
         start = start + rng.standard_normal((chains, start.shape[0]))
     if start.shape[0] != chains:
         raise ValueError(f"start has {start.shape[0]} rows but there are {chains} chains.")
-    begin, advance = _compiled(density, step)
+    begin, advance = _compiled(density, step, together)
     points = begin(data, start)
     if not np.isfinite(np.asarray(points.log_density)).all():
         raise ValueError("the log density is not finite where the chains start: give another start.")
@@ -203,11 +204,11 @@ def _without_data(log_density: Callable) -> Callable:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(log_density: Callable, step: AbstractStep):
+def _compiled(log_density: Callable, step: AbstractStep, together: bool):
     """begin(data, start) and advance(data, key, points, tuning, adapt): CHUNK transitions of every chain."""
 
     def begin(data, start):
-        return jax.vmap(lambda x: step.begin(guarded(lambda z: log_density(z, data)), x))(start)
+        return over(lambda x: step.begin(guarded(lambda z: log_density(z, data)), x), together, start)
 
     def advance(data, key, points, tuning, adapt):
         density = guarded(lambda z: log_density(z, data))
@@ -219,7 +220,7 @@ def _compiled(log_density: Callable, step: AbstractStep):
 
         def one(carry, key):
             points, tuning = carry
-            points, info = jax.vmap(move, (0, 0, None))(jax.random.split(key, chains), points, tuning)
+            points, info = over(lambda key, point: move(key, point, tuning), together, jax.random.split(key, chains), points)
             learned = _learn(tuning, step.acceptance, info.acceptance, points.position)
             tuning = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), learned, tuning)
             return (points, tuning), (points.position, points.log_density, info)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from mercer.sampling.modes import Mode, described, modes
+
 FEW = 4  # fewer draws than this say nothing of convergence
 
 
@@ -56,7 +58,7 @@ class Diagnostics:
     """What the chains say of themselves. Arrays have an entry for each quantity in `names`.
 
     `energy_fraction` (chains,) compares how fast the energy changes with how much it varies: below 0.3 the momenta are too weak to
-    explore the tails. `step_size` is what tuning chose.
+    explore the tails. `step_size` is what tuning chose. `modes` are those that the chains sit in, where they have settled.
     """
 
     names: tuple[str, ...]
@@ -71,6 +73,7 @@ class Diagnostics:
     draws: int
     evaluations: float
     seconds: float
+    modes: tuple[Mode, ...] = ()
 
     @property
     def worst_r_hat(self) -> float:
@@ -89,7 +92,9 @@ class Diagnostics:
     def problems(self) -> tuple[str, ...]:
         """What a person should know before using the draws, in words; empty where nothing is wrong."""
         out = []
-        if not self.worst_r_hat <= 1.05:
+        if len(self.modes) > 1:
+            out.append(described(self.modes, self.worst_r_hat))
+        elif not self.worst_r_hat <= 1.05:
             name = self.names[int(np.argmax(np.where(np.isnan(self.r_hat), np.inf, self.r_hat)))]
             out.append(
                 f"the chains disagree: R-hat is {self.worst_r_hat:.3f} for {name} (it should be below 1.05); draw or tune longer"
@@ -129,6 +134,7 @@ def diagnose(values: np.ndarray, names: tuple[str, ...], chains: Any) -> Diagnos
             names, np.atleast_1d(r_hat(values)), np.atleast_1d(effective_sample_size(values)),
             np.atleast_1d(effective_sample_size(values, "tail")), float(np.mean(chains.acceptance)), int(chains.divergent.sum()),
             change, chains.step_size, count, draws, float(np.mean(chains.evaluations)), chains.seconds,
+            modes(values, chains.log_density),
         )  # fmt: skip
 
 

@@ -14,11 +14,15 @@ from mercer.sampling.step import AbstractStep, Info, Point
 
 
 class Walk(NamedTuple):
-    """States visited (chains, draws, ...), their log densities and whether each proposal was accepted (chains, draws)."""
+    """States visited (chains, draws, ...), their log densities and whether each proposal was accepted (chains, draws).
+
+    interrupted: Ctrl-C ended the run early; the chains that were finished are kept, or what there is of the first.
+    """
 
     draws: np.ndarray
     log_density: np.ndarray
     accepted: np.ndarray
+    interrupted: bool = False
 
 
 def metropolis_hastings(
@@ -34,10 +38,16 @@ def metropolis_hastings(
     """
     if draws < 1 or chains < 1:
         raise ValueError(f"Metropolis-Hastings needs at least one draw and one chain, got {draws} and {chains}.")
-    walks = [
-        _walk(log_density, start, draws, step, propose, log_proposal, rng) for rng in np.random.default_rng(seed).spawn(chains)
-    ]
-    return Walk(*(np.stack(parts) for parts in zip(*walks, strict=True)))
+    walks: list[tuple] = []
+    for rng in np.random.default_rng(seed).spawn(chains):
+        walk = _walk(log_density, start, draws, step, propose, log_proposal, rng)
+        if len(walk[0]) == draws or not walks:
+            walks.append(walk)
+        if len(walk[0]) < draws:
+            break
+    whole = len(walks) == chains and len(walks[-1][0]) == draws
+    states, values, accepted = (np.stack(parts) for parts in zip(*walks, strict=True))
+    return Walk(states, values, accepted, interrupted=not whole)
 
 
 def _walk(log_density, start, draws, step, propose, log_proposal, rng):
@@ -46,18 +56,23 @@ def _walk(log_density, start, draws, step, propose, log_proposal, rng):
     x, value = start, float(log_density(start))
     if not np.isfinite(value):
         raise ValueError(f"the density is zero or undefined at the start {start!r}: start where it is positive.")
-    states, values, accepted = [], np.empty(draws), np.zeros(draws, bool)
-    for t in range(draws):
-        new = propose(rng, x)
-        new_value = float(log_density(new))
-        ratio = new_value - value
-        if log_proposal is not None:
-            ratio += float(log_proposal(x, new)) - float(log_proposal(new, x))
-        if np.log(rng.random()) < ratio:  # false where the ratio is not a number
-            x, value, accepted[t] = new, new_value, True
-        states.append(x)
-        values[t] = value
-    return np.array(states), values, accepted
+    states: list[Any] = []
+    values, accepted = np.empty(draws), np.zeros(draws, bool)
+    try:
+        for t in range(draws):
+            new = propose(rng, x)
+            new_value = float(log_density(new))
+            ratio = new_value - value
+            if log_proposal is not None:
+                ratio += float(log_proposal(x, new)) - float(log_proposal(new, x))
+            if np.log(rng.random()) < ratio:  # false where the ratio is not a number
+                x, value, accepted[t] = new, new_value, True
+            values[t] = value
+            states.append(x)
+    except KeyboardInterrupt:
+        if not states:
+            raise
+    return np.array(states), values[: len(states)], accepted[: len(states)]
 
 
 @dataclasses.dataclass(frozen=True)

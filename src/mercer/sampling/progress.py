@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, Self
 
 
 class Progress:
@@ -17,7 +17,7 @@ class Progress:
         self.what = what
         self._status: Any = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         self.began = time.perf_counter()
         return self
 

@@ -55,3 +55,12 @@ def guarded(log_density: Callable) -> Callable:
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
     return inner
+
+
+def over(function: Callable, together: bool, *arrays):
+    """function over the leading axis of the arrays: vectorised, or one after the other.
+
+    The latter for densities that factor matrices: nothing is gained by factoring them in batches, chains need not wait for the
+    longest trajectory, and XLA's thread pool can lock up on batched factorisations inside loops.
+    """
+    return jax.vmap(function)(*arrays) if together else jax.lax.map(lambda args: function(*args), arrays)

@@ -23,6 +23,7 @@ from mercer.sampling.hyper import Hyperparameters
 from mercer.solvers.dense_jax import log_normaliser
 from mercer.solvers.protocol import SolverError
 
+SMALL = 32  # matrices of up to so many rows are factored for all chains at once
 JITTER = 1e-8  # relative to the mean prior variance, where the factor is computed inside compiled code
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -152,12 +153,16 @@ def _blocks(sites: Any) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """A compiled log density with its data: `log_density(z, data)` over z of `size` entries, of which the first `used` matter."""
+    """A compiled log density with its data: `log_density(z, data)` over z of `size` entries, of which the first `used` matter.
+
+    together: whether chains should be vectorised; not where they factor large matrices.
+    """
 
     log_density: Any
     data: Any
     size: int
     used: int
+    together: bool = True
 
 
 def latent_target(likelihood: Any, y: np.ndarray, white: Whitening) -> Target:
@@ -261,7 +266,7 @@ def evidence_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
     n = y.shape[0]
     size = n if model.likelihood.per_datum else bucket(n)
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
-    return Target(_evidence_density(hyper.spec), data, hyper.size, hyper.size)
+    return Target(_evidence_density(hyper.spec), data, hyper.size, hyper.size, size <= SMALL)
 
 
 def log_evidence_of(model, data):
@@ -293,7 +298,7 @@ def joint_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameter
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
     data |= {"start": start.ravel(), "turn": turn.reshape(L * size, L * size)}
     data["where"] = np.concatenate([np.arange(n) + j * size for j in range(L)])
-    return Target(_joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size)
+    return Target(_joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size, size <= SMALL)
 
 
 @functools.lru_cache(maxsize=64)

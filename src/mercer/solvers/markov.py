@@ -1,0 +1,362 @@
+"""Gaussian processes in time in O(n): Kalman filter and smoother, exact for kernels with a state-space form (GPML appendix B)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, chain, state_space
+from mercer.linalg import kalman, tiles
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.params import strip
+from mercer.solvers.grid import diagonal
+from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
+
+COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
+SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
+
+
+@dataclasses.dataclass(frozen=True)
+class Markov(AbstractSolver):
+    """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3) for s states.
+
+    Exact for Matern kernels of order 1/2, 3/2, ... (s = 1, 2, ...), Wiener processes and their integrals, polynomials, cosines and
+    all sums (states add up) and products (they multiply). The SE and the periodic kernel are approximated:
+
+    tolerance: the largest error of their correlations. The numbers of states and harmonics are chosen for the length-scales that
+    learning starts from; the posterior's notes tell the error for those it ended with.
+
+    Every inference rule runs on it: robust regression, classification and counts along time in O(n).
+
+    >>> mercer.GPRegressor(Matern(nu=1.5), solver="markov").fit(t, y)
+    >>> gp.condition(t, counts, likelihood=Poisson(), solver=Markov(tolerance=1e-4))
+    """
+
+    tolerance: float = TOLERANCE
+    states: int | None = None  # for `cost` only; the kernel knows how many there are
+
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
+
+    def __post_init__(self):
+        if not self.tolerance > 0:
+            raise ValueError(f"Markov.tolerance must be positive, got {self.tolerance!r}.")
+
+    @classmethod
+    def propose(cls, task):
+        if task.several or task.d != 1 or task.X.dtype == object:
+            return []
+        try:
+            form = state_space(task.kernel, TOLERANCE)
+        except NoStateSpace:
+            return []
+        error = form.error()
+        if error:
+            scale = float(np.mean(diagonal(task.kernel, task.X[:: max(task.n // 256, 1)])))
+            error = 0.5 * error * scale / task.noise if task.gaussian else np.inf
+        cost = cls(states=form.size).cost(task.n, 1)
+        seconds = task.n * (SECONDS[0] * form.size**2 + SECONDS[1] * form.size**3)
+        return [Proposal(cls(), seconds, cost.bytes, error, f"Kalman filter with {form.size} states")]
+
+    def workspace(self, prior, X):
+        if isinstance(prior, tuple):
+            raise SolverError("Markov works with one latent function; for several use solver='dense'.")
+        return Workspace(self, prior, X)
+
+    def factor(self, prior, X, sites, workspace=None):
+        return MarkovState(prior, X, sites, workspace or self.workspace(prior, X))
+
+    def cost(self, n, d, L=1):
+        s = self.states or 2
+        return Cost(flops=L * n * (40.0 * s**2 + 20.0 * s**3), bytes=8.0 * L * n * (12 * s**2 + 20))
+
+
+class Workspace(AbstractWorkspace):
+    """The times in order, and how many states the kernel has."""
+
+    def __init__(self, solver: Markov, prior, X):
+        self.memory: dict[str, Any] = {}
+        self.tolerance = solver.tolerance
+        self.columns = Columns(X)
+        self.line = Line(self.times(prior, X))
+        try:
+            form = state_space(strip(prior.kernel), solver.tolerance)
+        except NoStateSpace as error:
+            raise SolverError(f"Markov: {error}; use solver='dense', or 'vecchia' for many data.") from None
+        self.treedef = jax.tree.structure(form)
+
+    def times(self, prior, X) -> np.ndarray:
+        if X.shape[1] != 1:
+            raise SolverError(
+                f"Markov needs one input column, a time, not {X.shape[1]}; use solver='dense', or 'vecchia' for many data."
+            )
+        if X.dtype == object:
+            raise SolverError("Markov needs times that are numbers; for text and categories use solver='dense'.")
+        prior.kernel.encode(X)  # says what is wrong with the times, where something is
+        return np.asarray(X[:, 0], float)
+
+    def form(self, kernel) -> AbstractForm:
+        """The form with this kernel's values; its sizes are those of the start."""
+        return jax.tree.unflatten(self.treedef, jax.tree.leaves(kernel))
+
+    def hold(self, prior):
+        pass
+
+    def share(self, other: Workspace) -> None:
+        """Use the order that another workspace found."""
+        self.line, self.treedef = other.line, other.treedef
+
+
+class Line:
+    """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever compiled."""
+
+    def __init__(self, t: np.ndarray):
+        self.order, self.n = np.argsort(t, kind="stable"), t.shape[0]
+        self.length = _padded(self.n)
+        ordered = t[self.order]
+        self.t = jnp.asarray(np.concatenate([ordered, np.full(self.length - self.n, ordered[-1])]))
+
+    def onto(self, V: np.ndarray) -> np.ndarray:
+        """Rows in the order of time, padded by zeros."""
+        out = np.zeros((self.length, *V.shape[1:]))
+        out[: self.n] = V[self.order]
+        return out
+
+    def back(self, V) -> np.ndarray:
+        """Rows in the order of the data."""
+        V = np.asarray(V)
+        out = np.empty((self.n, *V.shape[1:]))
+        out[self.order] = V[: self.n]
+        return out
+
+    def columns(self, function, V: np.ndarray) -> np.ndarray:
+        """function of V (n, q), by blocks of columns of few widths."""
+        most = int(np.clip(COLUMN_BYTES // (8 * self.length), 1, 128))
+        out = np.empty(V.shape)
+        for first in range(0, V.shape[1], most):
+            block = V[:, first : first + most]
+            width = min(most, 1 << (block.shape[1] - 1).bit_length())
+            padded = np.zeros((V.shape[0], width))
+            padded[:, : block.shape[1]] = block
+            out[:, first : first + most] = self.back(function(self.onto(padded)))[:, : block.shape[1]]
+        return out
+
+
+def _padded(n: int) -> int:
+    """n rounded up to four sizes for each doubling."""
+    step = max(16, 1 << max((n - 1).bit_length() - 3, 0))
+    return -(-n // step) * step
+
+
+# ------------------------------------------------------------------------------------------------- compiled
+
+
+def _filtered(form, t, W):
+    links = chain(form, t)
+    return links, kalman.covariance_filter(links, W)
+
+
+_resolve, _times, _states = jax.jit(kalman.resolve), jax.jit(kalman.times), jax.jit(kalman.states)
+_innovations, _dual = jax.jit(kalman.innovations), jax.jit(kalman.dual)
+_squares = jax.jit(lambda w, e: jnp.sum(w * e[:, 0] ** 2))
+_logdet = jax.jit(kalman.pull_logdet)
+_products = jax.jit(kalman.pull_products)
+_variances = jax.jit(kalman.pull_variances)
+_simulate = jax.jit(lambda links, U: kalman.observe(links, kalman.drive(links.Phi, U)))
+
+
+def _pull_chain(form, t, bar):
+    return jax.vjp(lambda form: chain(form, t), form)[1](bar)[0]
+
+
+class MarkovState(AbstractHostState):
+    """The filter's gains; everything else is a sweep over the data."""
+
+    def __init__(self, prior, X, sites: Sites, workspace: Workspace):
+        if sites.centre.shape[1] > 1 or sites.coupling is not None:
+            raise SolverError("Markov works with one latent function; for several use solver='dense'.")
+        if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
+            raise SolverError("the sites are not finite.")
+        self.prior, self.X, self.sites, self.columns = prior, X, sites, workspace.columns
+        self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
+        self.slope = None if sites.slope is None else sites.slope[:, 0]
+        self.m = np.asarray(prior.mean.value(X), float)
+        self.jitter, self.workspace, self.line = 0.0, workspace, workspace.line
+        self.kernel = strip(prior.kernel)
+        self.form = workspace.form(self.kernel)
+        self.W = jnp.asarray(self.line.onto(self.precision))
+        self.links, self.filtered = tiles.call(_filtered, self.form, self.line.t, self.W)
+        D = np.asarray(self.filtered.D)
+        if not (D > 0).all():
+            raise NotPositiveDefinite(
+                "the sites of negative precision outweigh the prior: the posterior is not proper."
+                if (self.precision < 0).any()
+                else "the covariance filter lost positive definiteness: raise the noise variance, or use solver='dense'."
+            )
+        self.logdet = float(np.sum(np.log(D)))
+        error = self.form.error()
+        self.notes = (
+            (f"the covariance is that of {self.form.size} states in time: its error is at most {error:.2g} of the variance",)
+            if error
+            else ()
+        )
+
+    # -- alpha and the log normaliser -----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _innovations(self) -> tuple[np.ndarray | None, jax.Array]:
+        """K g, and the innovations of c - m - K g."""
+        Kg = None if self.slope is None else self.times_K(self.slope[:, None])[:, 0]
+        delta = self.centre - self.m if Kg is None else self.centre - self.m - Kg
+        return Kg, _innovations(self.links, self.filtered, self.line.onto(delta[:, None]))
+
+    @functools.cached_property
+    def log_normaliser(self):  # type: ignore[override]
+        Kg, e = self._innovations
+        value = -0.5 * (self.logdet + float(_squares(self.filtered.w, e)))
+        return value if Kg is None else value - float(self.slope @ (self.centre - self.m - 0.5 * Kg))
+
+    @functools.cached_property
+    def alpha(self):  # type: ignore[override]
+        r = self.line.back(_dual(self.links, self.filtered, self._innovations[1]))[:, 0]
+        return r if self.slope is None else r + self.slope
+
+    # -- products -----------------------------------------------------------------------------------------------------
+
+    def apply(self, V):
+        return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
+
+    def times_K(self, V):
+        return self.line.columns(lambda V: _times(self.links, V), V)
+
+    def rows_times_K(self, rows, V):
+        return self.times_K(V)[rows]
+
+    def prior_variance(self):
+        return diagonal(self.kernel, self.X)
+
+    # -- second moments -----------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _logdet_bar(self) -> kalman.LogDeterminant:
+        return _logdet(self.links, self.filtered, self.W)
+
+    def variances(self):
+        return np.maximum(self.line.back(self._logdet_bar.variances), 0.0)
+
+    def kappa(self):
+        return self.precision - self.precision**2 * self.line.back(self._logdet_bar.variances)
+
+    def residual(self):
+        dual = self.alpha if self.slope is None else self.alpha - self.slope
+        told = self.precision != 0
+        out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=told)
+        return out if told.all() else np.where(told, out, self.centre - self.mean()[:, 0])
+
+    # -- predictions --------------------------------------------------------------------------------------------------
+
+    def _with(self, Xs: np.ndarray) -> _Joint:
+        """The data and test times in one chain."""
+        times = self.workspace.times(self.prior, Xs)
+        return _Joint(self.form, np.concatenate([self.X[:, 0], times]).astype(float), self.precision)
+
+    def cross(self, Xs, V):
+        joint = self._with(Xs)
+        return joint.times_K(np.concatenate([V, np.zeros((len(Xs), V.shape[1]))]))[len(V) :]
+
+    def predict(self, Xs, full=False, variance=True):
+        joint, n = self._with(Xs), self.centre.shape[0]
+        mean = np.asarray(self.prior.mean.value(Xs), float)
+        mean = (mean + joint.times_K(np.append(self.alpha, np.zeros(len(Xs)))[:, None])[n:, 0])[:, None]
+        if not variance:
+            return mean, None
+        if not full:
+            return mean, joint.variances()[n:, None]
+        unit = np.zeros((n + len(Xs), len(Xs)))
+        unit[n:] = np.eye(len(Xs))
+        covariance = joint.times_K(unit - joint.apply(joint.times_K(unit)))[n:]
+        return mean, 0.5 * (covariance + covariance.T)
+
+    def sample(self, seed, Xs, size):
+        """Draws from the prior, corrected by what the data say: O(n) for each."""
+        if (self.precision < 0).any():
+            return super().sample(seed, Xs, size)
+        joint, rng, n = self._with(Xs), np.random.default_rng(seed), self.centre.shape[0]
+        f = joint.simulate(rng, size)
+        silent = self.precision == 0
+        noise = rng.standard_normal((n, size)) / np.sqrt(np.where(silent, np.inf, self.precision))[:, None]
+        seen = np.concatenate([f[:n] + noise, np.zeros((len(Xs), size))])
+        return (self.predict(Xs, variance=False)[0] + f[n:] - joint.times_K(joint.apply(seen))[n:]).T
+
+    # -- cotangents ---------------------------------------------------------------------------------------------------
+
+    def weighted_squares(self, k, v):
+        out = self.line.back(_variances(self.links, self.W, self._direction(k, v)).variances)
+        return out if k is None else out + k * (1.0 - 2.0 * self.precision * self.line.back(self._logdet_bar.variances))
+
+    def _direction(self, k, v):
+        """kappa = W - W^2 var: what the bars of kappa and var say of var."""
+        total = np.zeros_like(self.precision) if v is None else v
+        return self.line.onto(total if k is None else total - k * self.precision**2)
+
+    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+        if inputs:
+            raise SolverError("Markov does not differentiate with respect to the inputs; use solver='dense'.")
+        P, Q = _distinct(P, Q)
+        bar = _products(self.links, self.line.onto(P), self.line.onto(Q))
+        if coefficient:
+            bar = jax.tree.map(lambda a, b: a + coefficient * b, bar, self._logdet_bar.chain)
+        if k is not None or v is not None:
+            bar = jax.tree.map(jnp.add, bar, _variances(self.links, self.W, self._direction(k, v)).chain)
+        pulled = tiles.call(_pull_chain, self.form, self.line.t, bar)
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pulled)]
+        return jax.tree.unflatten(jax.tree.structure(self.kernel), leaves), None
+
+    def resolvent(self, reuse=False):
+        raise SolverError("Markov never forms an n x n matrix; use solver='dense' for R itself.")
+
+    def pull_matrix(self, bar, P, Q, inputs):
+        raise SolverError("Markov never forms an n x n matrix; use solver='dense' for this derivative.")
+
+
+def _distinct(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fewer columns with the same sum of p' K q, where a pair comes with its mirror image 1/2 (p q' + q p')."""
+    half, other = slice(None, None, 2), slice(1, None, 2)
+    if P.shape[1] % 2 == 0 and (2 * P[:, half] == Q[:, other]).all() and (2 * P[:, other] == Q[:, half]).all():
+        return 2.0 * P[:, half], Q[:, half]
+    return P, Q
+
+
+class _Joint:
+    """Data and test times in one chain; the latter have precision zero."""
+
+    def __init__(self, form: AbstractForm, t: np.ndarray, precision: np.ndarray):
+        self.line = Line(t)
+        self.W = jnp.asarray(self.line.onto(np.append(precision, np.zeros(t.shape[0] - precision.shape[0]))))
+        self.links, self.filtered = tiles.call(_filtered, form, self.line.t, self.W)
+
+    def times_K(self, V):
+        return self.line.columns(lambda V: _times(self.links, V), V)
+
+    def apply(self, V):
+        return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
+
+    def variances(self) -> np.ndarray:
+        return np.maximum(self.line.back(_logdet(self.links, self.filtered, self.W).variances), 0.0)
+
+    def simulate(self, rng, size: int) -> np.ndarray:
+        """Draws from the prior (n, size)."""
+        Q = np.asarray(self.links.Q)
+        eigenvalues, U = np.linalg.eigh(Q)
+        root = U * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
+        most = int(np.clip(COLUMN_BYTES // (8 * Q.shape[0] * Q.shape[1]), 1, 128))
+        parts = []
+        for first in range(0, size, most):
+            u = rng.standard_normal((*Q.shape[:2], min(most, size - first)))
+            parts.append(self.line.back(_simulate(self.links, root @ u)))
+        return np.concatenate(parts, 1)

@@ -1,4 +1,4 @@
-"""What is measured: seven tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
+"""What is measured: the tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import numpy as np
 from benchmarks import classify as classification
 from benchmarks import em as mixtures
 from benchmarks import large as large_data
+from benchmarks import markov as time_series
+from benchmarks import robust as outliers
 from benchmarks import sampling as samplers
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
@@ -261,6 +263,20 @@ def em(run: Run) -> Outcome:
     return outcome
 
 
+def robust(run: Run) -> Outcome:
+    """Student-t fits over the Gaussian fit, and beside GPy."""
+    outcome = Outcome("Robust regression")
+    outliers.robust(run, outcome, Check)
+    return outcome
+
+
+def markov(run: Run) -> Outcome:
+    """Evidence and gradient of a long series beside tinygp and celerite2."""
+    outcome = Outcome("Time series")
+    time_series.markov(run, outcome, Check)
+    return outcome
+
+
 def interleaved(run: Run, repeats: int, *codes: str) -> list[list[float]]:
     """Seconds of each code in fresh processes, taken in turn: A B A B ..."""
     turns = [[fresh(code) for code in codes] for _ in range(repeats)]
@@ -277,4 +293,6 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "sampling": sampling,
     "large": large,
     "em": em,
+    "robust": robust,
+    "markov": markov,
 }

@@ -56,7 +56,7 @@ def fit(data: str) -> dict:
 class Sparse(gpytorch.models.ExactGP):
     """SGPR: Titsias' bound with given inducing inputs."""
 
-    def __init__(self, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, likelihood: gpytorch.likelihoods.GaussianLikelihood) -> None:
+    def __init__(self, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, likelihood: gpytorch.likelihoods.Likelihood) -> None:
         super().__init__(X, y, likelihood)
         self.mean_module = gpytorch.means.ZeroMean()
         base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
@@ -107,7 +107,8 @@ def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
     X, y, Xs, ys = (torch.from_numpy(arrays[name]) for name in ("X", "y", "Xs", "ys"))
     torch.manual_seed(0)
     with Timer() as timer:
-        model, likelihood = Batches(X[torch.randperm(len(y))[:m]].clone()).double(), gpytorch.likelihoods.GaussianLikelihood().double()
+        model = Batches(X[torch.randperm(len(y))[:m]].clone()).double()
+        likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
         optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
         mll = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
         for _ in range(epochs):

@@ -35,7 +35,7 @@ def sgpr(data: str, repeats: int) -> dict:
 
 
 def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
-    """SVGP; `course` holds (seconds, held-out NLPD) for runs of 1, 2, 4 ... epochs until they would take longer than 20 of a peer."""
+    """SVGP; `course` holds (seconds, held-out NLPD) of whole fits with one and with three epochs."""
     arrays = np.load(data)
     X, y, Xs, ys = (arrays[name] for name in ("X", "y", "Xs", "ys"))
     model = mc.Model(mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Gaussian(0.1))
@@ -46,5 +46,3 @@ def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
             nlpd = -float(np.mean(found.posterior.log_density(Xs, ys)))
         course.append((timer.seconds, nlpd))
     return {"seconds": course[-1][0], "nlpd": course[-1][1], "course": course, "versions": versions("mercer", "jax")}
-
-

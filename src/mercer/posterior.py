@@ -146,11 +146,11 @@ class Posterior:
     def evidence_bounds(self) -> tuple[float, float]:
         """The exact log evidence lies between these two (solver VFE with Gaussian noise): their gap says how good m is."""
         self._gaussian("bounds of the exact evidence")
-        if not hasattr(self.state, "upper_bound"):
+        state: Any = self.state
+        if not hasattr(state, "upper_bound"):
             raise ValueError("bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess.")
-        log_noise = self.log_evidence - self.state.log_normaliser
-        lower = self.state.lower_bound() + log_noise
-        return lower, self.state.upper_bound() + log_noise
+        log_noise = self.log_evidence - state.log_normaliser
+        return state.lower_bound() + log_noise, state.upper_bound() + log_noise
 
     def evidence_terms(self) -> dict[str, float]:
         """The log evidence as data fit + complexity + constant (5.8), for Gaussian noise."""

@@ -185,7 +185,11 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
     if not isinstance(courses, list) or not all(isinstance(c, dict) for c in courses):
         raise ModelFileError(f"{MANIFEST} has no valid 'fit'.")
     tree = {"settings": {"kind": "dict", "items": manifest["settings"]}, "model": manifest["model"]}
-    tree |= {"solvers": manifest.get("solvers"), "labels": manifest.get("labels"), "fit": [{"kind": "dict", "items": c} for c in courses]}
+    tree |= {
+        "solvers": manifest.get("solvers"),
+        "labels": manifest.get("labels"),
+        "fit": [{"kind": "dict", "items": c} for c in courses],
+    }
     read = from_json({"kind": "dict", "items": tree}, arrays, functions)
     try:
         estimator = cls(**read["settings"])

@@ -95,6 +95,7 @@ class EnumeratedPosterior:
     def mean_and_std(self, Xs, latent: bool = False, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
         """Predictive mean and standard deviation of y, or of f with `latent=True`."""
         mean, variance = self.latent_moments(Xs)
+        assert variance is not None
         if not latent:
             mean, variance = self._likelihood(noise_variance).predict(mean, variance)
         return mean, np.sqrt(variance)

@@ -65,7 +65,8 @@ class EP(AbstractInference):
         notes: list[str] = []
         schedule, warm = self.schedule, self._warm(y, workspace)
         if schedule == "parallel":
-            sweeps, half, ends = 0, max(1, self.max_sweeps // 2), []
+            sweeps, half = 0, max(1, self.max_sweeps // 2)
+            ends: list[_End] = []
             for start, damping in self._attempts(model, warm):
                 try:
                     end = problem.parallel(start(problem), damping, self.tol, half, sweeps)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ COARSE_SIZE = 400
 
 
 def maximise(
-    problem: Problem, start: np.ndarray, label: str, recorder: Recorder, scaling: np.ndarray | None = None, gtol=1e-2,
+    problem: Any, start: np.ndarray, label: str, recorder: Recorder, scaling: np.ndarray | None = None, gtol=1e-2,
     ftol=1e-7, max_evaluations: int = 500, best: Optimum | None = None,
 ) -> Optimum:  # fmt: skip
     """L-BFGS-B from `start`. `scaling` (p, p): coordinates z with vector = start + scaling z."""
@@ -81,7 +82,8 @@ def maximise(
         first.append(value)  # values are counted from the first: stopping then does not depend on the units of y
         return first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
 
-    bounds, box = problem.flat.bounds(), None
+    bounds: list[tuple[Any, Any]] = problem.flat.bounds()
+    box: list[tuple[Any, Any]] | None = None
     if any(b != (None, None) for b in bounds) and scaling is not None:
         scaling = np.diag(np.diag(scaling))  # a box stays a box
         box = [_box(b, s, c) for b, s, c in zip(bounds, start, np.diag(scaling), strict=True)]

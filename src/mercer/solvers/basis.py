@@ -27,11 +27,11 @@ class WithBasis(AbstractSolver):
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
 
     @property
-    def why(self):
+    def why(self):  # type: ignore[override]
         return self.base.why
 
     @property
-    def pilot(self):
+    def pilot(self):  # type: ignore[override]
         return self.base.pilot
 
     def prepare(self, prior, X, y, noise_variance=None):

@@ -29,6 +29,24 @@ def seeded():
     np.random.seed(0)  # noqa: NPY002
 
 
+MAPS = 25_000  # memory maps of a process; the kernel's limit is 65,530, and every compiled function takes some
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled():
+    """After a module, compiled functions are forgotten where there are so many that the process would soon have no maps left."""
+    yield
+    try:
+        with open("/proc/self/maps") as file:
+            many = sum(1 for _ in file) > MAPS
+    except OSError:
+        return
+    if many:
+        import jax
+
+        jax.clear_caches()
+
+
 @pytest.fixture
 def rng():
     """A generator with a fixed seed."""

@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,7 +13,7 @@ from mercer import hyperpriors as hp
 from mercer.inference import MCMC, Enumeration, Gibbs, by_name
 from mercer.sampling import autocorrelation
 from mercer.sampling.hyper import Hyperparameters
-from mercer.sampling.scale_mixture import LaplaceScales, StudentScales, scales_of, scales_target
+from mercer.sampling.scale_mixture import Indicators, LaplaceScales, StudentScales, scales_of, scales_target
 from mercer.solvers.protocol import SolverError
 
 from .test_enumerate import data, model
@@ -68,25 +69,22 @@ def test_the_raster_of_draws(mixtures):
     assert set(np.flatnonzero(post.outlier_probability > 0.5)) == {2, 7}
 
 
-def test_over_relaxed_indicators_forget_faster(mixtures):
-    """(5.17), on the indicator that is least certain, after the sweep alone."""
-    from mercer.sampling.scale_mixture import Indicators
-
+def test_over_relaxed_indicators_forget_faster():
+    """(5.17): 6000 sweeps alone have the probabilities of the enumeration, and the least certain indicator a smaller lag."""
     X, y = data()
-    K, delta = np.asarray(model().gp.kernel(X)), y - 0.1
-    K, delta, mask = np.pad(K, (0, 6)), np.pad(delta, (0, 6)), np.arange(16) < 10
+    exact = model().condition(X, y, Enumeration()).outlier_probability
+    K, delta, mask = np.pad(model().gp.kernel(X), (0, 6)), np.pad(y - 0.1, (0, 6)), jnp.arange(16) < 10
     lag = {}
     for flag in (True, False):
-        sweep = jax.jit(lambda key, c, s=Indicators(flag): s.sweep(key, NOISES[0], c, K, delta, mask))
-        c, kept = np.zeros(16), []
-        for key in jax.random.split(jax.random.key(0), 3000):
-            c = sweep(key, c)
-            kept.append(np.asarray(c[:10]))
-        kept = np.array(kept)
-        exact = model().condition(X, y, Enumeration()).outlier_probability
-        np.testing.assert_allclose(kept.mean(0), exact, atol=0.03)
-        i = int(np.argmin(np.abs(exact - 0.5)))
-        lag[flag] = autocorrelation(kept[:, i])[1]
+
+        def sweep(c, key, scales=Indicators(flag)):
+            c = scales.sweep(key, NOISES[0], c, K, delta, mask)
+            return c, c
+
+        keys = jax.random.split(jax.random.key(0), 6000)
+        kept = np.asarray(jax.jit(lambda keys, sweep=sweep: jax.lax.scan(sweep, jnp.zeros(16), keys)[1])(keys))[:, :10]
+        np.testing.assert_allclose(kept.mean(0), exact, atol=0.01)
+        lag[flag] = autocorrelation(kept[:, int(np.argmin(np.abs(exact - 0.5)))])[1]
     assert lag[True] < lag[False] - 0.05
 
 
@@ -202,7 +200,7 @@ def test_mixture_weight_has_its_beta_posterior():
     y = np.where(np.arange(20) % 7 == 0, 50.0, 0.01 * np.arange(20))
     for prior, a, b in ((hp.Beta(2.0, 3.0), 5.0, 20.0), (None, 4.0, 18.0)):
         weight = mc.param(0.2, prior=prior)
-        m = mc.Model(mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1.0))), lk.GaussianMixtureNoise(weight, mc.fixed(0.1), mc.fixed(1e4)))
+        m = mc.Model(mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1.0))), lk.GaussianMixtureNoise(weight, mc.fixed(0.1), mc.fixed(1e8)))
         inputs, targets = mc.gp.prepare(m, 3.0 * np.arange(20.0)[:, None], y)
         post = QUICK.learn(m.bind(inputs), inputs, targets, None)
         np.testing.assert_array_equal(post.indicators.mean((0, 1)) > 0.5, y > 40)
@@ -214,7 +212,7 @@ def test_mixture_weight_has_its_beta_posterior():
         assert any("Beta(a=1.0" in note for note in post.notes) == (prior is None)
 
 
-@pytest.mark.parametrize("likelihood", NOISES, ids=IDS)
+@pytest.mark.parametrize("likelihood", [pytest.param(x, marks=pytest.mark.slow) for x in NOISES[:2]] + NOISES[2:], ids=IDS)
 def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     """Kernel and noise together: medians of the logarithms agree with those of chains on (f, theta)."""
     X, y = data(12, seed=5)
@@ -232,7 +230,7 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     inputs, y = mc.gp.prepare(m, X, y)
     bound = m.bind(inputs)
     ours = dataclasses.replace(QUICK, warmup=300).learn(bound, inputs, y, None)
-    other = MCMC(draws=500, tune=500, progress=False).learn(bound, inputs, y, None)
+    other = MCMC(draws=1000, tune=500, sampler="hmc", progress=False).learn(bound, inputs, y, None)
     for name in Hyperparameters(bound).names:
         pair = [np.log(p.draws[name]) for p in (ours, other)]
         ess = [p.diagnostics.ess_bulk[p.diagnostics.names.index(name)] for p in (ours, other)]
@@ -288,9 +286,9 @@ def test_interrupted_chains_are_kept():
 def test_chains_in_different_modes_are_reported():
     """Two clusters of repeated observations contradict each other: either may be the outliers, and few chains change their mind."""
     X = np.repeat([[0.0], [0.01]], 8, 0)
-    y = np.repeat([0.0, 6.0], 8) + 0.01 * np.arange(16)
-    m = mc.Model(mc.GP(k.SE(1.0, 10.0)), lk.GaussianMixtureNoise(0.3, 0.01, 1e4))
-    post = m.condition(X, y, dataclasses.replace(QUICK, draws=100, warmup=0, chains=6))
+    y = np.repeat([-3.0, 3.0], 8) + 0.01 * np.tile(np.arange(8), 2)
+    m = mc.Model(mc.GP(k.SE(1.0, 10.0)), lk.GaussianMixtureNoise(0.5, 0.01, 1e4))
+    post = m.condition(X, y, dataclasses.replace(QUICK, draws=100, warmup=0, chains=8))
     assert any("chains disagree on whether rows" in note for note in post.notes)
     assert not post.status.converged
 

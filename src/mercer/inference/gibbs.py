@@ -18,7 +18,7 @@ from mercer.params import Param, named_leaves, parameters, strip
 from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
-from mercer.sampling.target import SMALL, bucket, cross_moments, prior_moments
+from mercer.sampling.target import bucket, cross_moments, prior_moments
 from mercer.solvers.protocol import SolverError
 
 DISAGREE = 0.5  # chains whose outlier probabilities of a datum differ by more than this have found different explanations
@@ -69,7 +69,7 @@ class Gibbs(AbstractInference):
         step = ScaleMixtureStep(runs.by_name("hmc"), fixed_spec(model), scales, ())
         target = scales_target(model, inputs.values, y, None, scales)
         start = self._start(model.likelihood, scales, y.shape[0], np.zeros((self.chains, 0)))
-        chains = self._run(target, start, step, y.shape[0])
+        chains = self._run(target, start, step)
         return self._collect(model, inputs, y, solver, None, scales, chains, ())
 
     def learn(self, model, inputs, y, solver, near: Any = None) -> GibbsPosterior:
@@ -84,7 +84,7 @@ class Gibbs(AbstractInference):
         theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
         step = ScaleMixtureStep(runs.by_name("hmc"), hyper.spec, scales, _of_the_noise(hyper), _conjugate(hyper))
         target = scales_target(model, inputs.values, y, hyper, scales)
-        chains = self._run(target, self._start(near.likelihood, scales, y.shape[0], theta), step, y.shape[0])
+        chains = self._run(target, self._start(near.likelihood, scales, y.shape[0], theta), step)
         return self._collect(model, inputs, y, solver, hyper, scales, chains, notes)
 
     def _scales(self, model):
@@ -100,10 +100,11 @@ class Gibbs(AbstractInference):
         rng, size = np.random.default_rng([self.seed, 1]), (self.chains, bucket(n))
         return np.concatenate([scales.first(rng, likelihood, size), np.zeros(size), theta], 1)
 
-    def _run(self, target, start, step, n: int) -> runs.Chains:
+    def _run(self, target, start, step) -> runs.Chains:
+        """One chain after the other: XLA can lock up on matrices that are factored for several chains at once inside a loop."""
         return runs.sample(
             target.log_density, start, sampler=step, draws=self.draws, tune=self.warmup, chains=self.chains, seed=self.seed,
-            data=target.data, together=bucket(n) <= SMALL, progress=self.progress,
+            data=target.data, together=False, progress=self.progress,
         )  # fmt: skip
 
     def _collect(self, model, inputs, y, solver, hyper, scales, chains, notes) -> GibbsPosterior:

@@ -97,41 +97,42 @@ class Indicators(AbstractScales):
     def sweep(self, key, likelihood, scales, K, delta, mask):
         """One sweep with P = (K + Sigma)^-1 and a = P delta, both made anew for every sweep.
 
-        Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i / P_ii. Within a block
-        of data a flip changes that block of P by a matrix of rank one; the rest of P follows once for the block, which costs least.
+        Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i / P_ii. A flip changes P
+        by a matrix of rank one: at once in the rows of the block that is being visited, in the others for the whole block together.
+        Data are visited in random order: in a fixed one all chains would be drawn to the same of several modes.
         """
         N = scales.shape[0]
         size = BLOCK if N % BLOCK == 0 else 8
-        P = _inverse(K, jnp.where(mask, 1.0 / self.variance(likelihood, scales), 0.0))
-        log_uniform = jnp.log(jax.random.uniform(key, scales.shape))
+        by_order, by_choice = jax.random.split(key)
+        order = jax.random.permutation(by_order, N)
+        visited, delta, mask = scales[order], delta[order], mask[order]
+        P = _inverse(K[order][:, order], jnp.where(mask, 1.0 / self.variance(likelihood, visited), 0.0))
+        log_uniform = jnp.log(jax.random.uniform(by_choice, scales.shape))
         regular, outlying = likelihood.variance, likelihood.variance * likelihood.ratio
 
-        def one(i, carry, log_u, used):
-            c, P, a = carry
-            column, now = P[i], jnp.where(c[i] > 0.5, outlying, regular)
-            pivot = jnp.where(used[i], column[i], 1.0)
+        def visit(start, k, carry):
+            c, rows, a, shrinks = carry
+            i, row = start + k, rows[k]
+            pivot, now = jnp.where(mask[i], row[i], 1.0), jnp.where(c[i] > 0.5, outlying, regular)
             log_odds = _log_odds(likelihood, a[i] / pivot, jnp.maximum(1.0 / pivot - now, 0.0))
             if self.over_relaxed:  # (5.17)
-                flip = log_u[i] < jnp.where(c[i] > 0.5, -log_odds, log_odds)
+                flip = log_uniform[i] < jnp.where(c[i] > 0.5, -log_odds, log_odds)
             else:
-                flip = (log_u[i] < jax.nn.log_sigmoid(log_odds)) != (c[i] > 0.5)
-            new = jnp.where(flip & used[i], 1.0 - c[i], c[i])
+                flip = (log_uniform[i] < jax.nn.log_sigmoid(log_odds)) != (c[i] > 0.5)
+            new = jnp.where(flip & mask[i], 1.0 - c[i], c[i])
             change = jnp.where(new > 0.5, outlying, regular) - now
             shrink = change / (1.0 + change * pivot)
-            return c.at[i].set(new), P - (shrink * column)[:, None] * column, a - shrink * a[i] * column
+            column = jnp.where(jnp.arange(size) > k, jax.lax.dynamic_slice_in_dim(row, start, size), 0.0)
+            rows = rows - (shrink * column)[:, None] * row
+            return c.at[i].set(new), rows, a - shrink * a[i] * row, shrinks.at[k].set(shrink)
 
         def block(carry, start):
-            P, a = carry
-            part = lambda x: jax.lax.dynamic_slice_in_dim(x, start, size)  # noqa: E731
-            rows, before, a_before = part(P), part(scales), part(a)
-            inner = jax.lax.dynamic_slice_in_dim(rows, start, size, 1)
-            step = functools.partial(one, log_u=part(log_uniform), used=part(mask))
-            after, _, _ = jax.lax.fori_loop(0, size, step, (before, inner, a_before))
-            change = (after - before) * (outlying - regular)
-            turn = jnp.linalg.solve(jnp.eye(size) + change[:, None] * inner, change[:, None] * jnp.eye(size))
-            return (P - rows.T @ (turn @ rows), a - rows.T @ (turn @ a_before)), after
+            c, P, a = carry
+            begin = (c, jax.lax.dynamic_slice_in_dim(P, start, size), a, jnp.zeros(size))
+            c, rows, a, shrinks = jax.lax.fori_loop(0, size, functools.partial(visit, start), begin)
+            return (c, P - rows.T @ (shrinks[:, None] * rows), a), None
 
-        return jax.lax.scan(block, (P, P @ delta), jnp.arange(0, N, size))[1].ravel()
+        return scales.at[order].set(jax.lax.scan(block, (visited, P, P @ delta), jnp.arange(0, N, size))[0][0])
 
 
 def _log_odds(likelihood, r, v):
@@ -249,7 +250,9 @@ def _scales_density(spec: Spec, scales: AbstractScales):
 
 @dataclasses.dataclass(frozen=True)
 class ScaleMixtureStep(AbstractStep):
-    """The transition described above. `base` moves theta; `tries` random-walk proposals move what belongs to the noise alone."""
+    """The transition described above: `base` moves theta where it holds more than the noise, `tries` random-walk proposals what
+    belongs to the noise alone.
+    """
 
     base: AbstractStep
     spec: Spec
@@ -263,14 +266,19 @@ class ScaleMixtureStep(AbstractStep):
 
     @property
     def acceptance(self):  # type: ignore[override]
-        return self.base.acceptance if self.spec.slots else 1.0
+        return self.base.acceptance if self.hamiltonian else 1.0
+
+    @property
+    def hamiltonian(self) -> bool:
+        """Whether theta holds anything but parameters of the noise; those alone are moved well enough in step 4."""
+        return len(self.noise) < sum(s.stop - s.start for s in self.spec.slots)
 
     def __call__(self, key, point, log_density, step_size, variance, data=None):
         N, mask = data["mask"].shape[0], data["mask"]
         by_theta, by_sweep, by_f, by_noise, by_scales, by_weight = jax.random.split(key, 6)
         s, f, theta = point.position[:N], point.position[N : 2 * N], point.position[2 * N :]
         info = Info(jnp.ones(()), jnp.zeros((), bool), jnp.nan * jnp.ones(()), jnp.zeros((), int))
-        if self.spec.slots:
+        if self.hamiltonian:
             density = lambda t: log_density(jnp.concatenate([s, f, t]))  # noqa: E731
             inner, info = self.base(by_theta, self.base.begin(density, theta), density, step_size, variance[2 * N :])
             theta = inner.position
@@ -297,15 +305,16 @@ class ScaleMixtureStep(AbstractStep):
             model, log_prior = self.spec.build(theta, data)
             return jnp.sum(jnp.where(data["mask"], model.likelihood.log_prob(f, data["y"]), 0.0)) + log_prior
 
-        now = value(theta)
-        for i, sub in enumerate(jax.random.split(key, self.tries)):
-            by_step, by_choice = jax.random.split(sub)
-            length = 2.4 / np.sqrt(len(self.noise)) * (1.0, 0.3)[i % 2]
+        def propose(carry, entry):
+            (theta, now), (key, length) = carry, entry
+            by_step, by_choice = jax.random.split(key)
             new = theta.at[where].add(length * sd[where] * jax.random.normal(by_step, where.shape))
             then = value(new)
             accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(jnp.isnan(then), -jnp.inf, then - now)
-            theta, now = jnp.where(accepted, new, theta), jnp.where(accepted, then, now)
-        return theta
+            return (jnp.where(accepted, new, theta), jnp.where(accepted, then, now)), None
+
+        lengths = 2.4 / np.sqrt(len(self.noise)) * np.resize([1.0, 0.3], self.tries)
+        return jax.lax.scan(propose, (theta, value(theta)), (jax.random.split(key, self.tries), lengths))[0][0]
 
 
 def _inverse(K, W):

@@ -73,7 +73,7 @@ def test_over_relaxed_indicators_forget_faster():
     """(5.17): 6000 sweeps alone have the probabilities of the enumeration, and the least certain indicator a smaller lag."""
     X, y = data()
     exact = model().condition(X, y, Enumeration()).outlier_probability
-    K, delta, mask = np.pad(model().gp.kernel(X), (0, 6)), np.pad(y - 0.1, (0, 6)), jnp.arange(16) < 10
+    K, delta, mask = jnp.pad(model().gp.kernel(X), (0, 6)), jnp.pad(y - 0.1, (0, 6)), jnp.arange(16) < 10
     lag = {}
     for flag in (True, False):
 

@@ -126,6 +126,7 @@ def test_counts_have_a_rate():
         _ = model.outliers_
 
 
+@pytest.mark.slow
 def test_targets_that_do_not_vary_or_hardly_vary():
     same = GPRegressor(likelihood="student-t").fit(X, np.full(N, 3.0))
     np.testing.assert_allclose(same.predict(X), 3.0, rtol=1e-6)

@@ -195,6 +195,7 @@ def test_degrees_of_freedom_and_scale_against_a_grid():
         np.testing.assert_allclose(drawn.std(), sd, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_mixture_weight_has_its_beta_posterior():
     """With indicators that the data settle, weight given Beta(2, 3) is Beta(2 + 3, 3 + 17); without a prior Beta(1, 1) is used."""
     y = np.where(np.arange(20) % 7 == 0, 50.0, 0.01 * np.arange(20))
@@ -243,6 +244,7 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     assert np.linalg.eigvalsh(ours.covariance(Xs, latent=True)).min() > -1e-9
 
 
+@pytest.mark.slow
 def test_fit_gives_draws_of_the_hyperparameters():
     X, y = data(20, seed=6)
     found = mc.fit(mc.Model(mc.GP(k.SE()), lk.GaussianMixtureNoise()), X, y, inference=dataclasses.replace(QUICK, warmup=400))

@@ -6,7 +6,7 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import as_inputs
-from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, SolverError, Toeplitz, Vecchia, WeightSpace, by_name
+from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, Markov, SolverError, Toeplitz, Vecchia, WeightSpace, by_name
 from mercer.solvers.auto import Task
 from mercer.solvers.vecchia import expected_loss
 
@@ -66,7 +66,8 @@ def test_rough_functions_of_few_inputs_go_to_neighbours():
 
 def test_grids():
     t = np.linspace(0, 100, 3000)[:, None]
-    assert isinstance(Auto(tolerance=0.0).choose(gp(k.Matern(nu=0.5), t), t, 0.1).solver, Toeplitz)
+    assert isinstance(Auto(tolerance=0.0).choose(gp(k.Matern(nu=0.5), t), t, 0.1).solver, Markov)
+    assert isinstance(Auto(tolerance=0.0).choose(gp(k.RationalQuadratic(1.0), t), t, 0.1).solver, Toeplitz)
     grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(50.0)), -1).reshape(-1, 2)
     assert isinstance(Auto(tolerance=0.0).choose(gp(k.SE([2.0, 2.0]), grid), grid, 0.1).solver, Kronecker)
     moved = grid + 0.1 * RNG.normal(size=grid.shape)

@@ -111,7 +111,7 @@ def test_outliers_up_to_a_million_standard_deviations():
     assert sum(done) >= 37
 
 
-@pytest.mark.slow
+@pytest.mark.experiment
 @pytest.mark.parametrize(("noise", "rule"), NOISE_RULES)
 def test_two_hundred_sets_by_every_method(noise, rule):
     done = sum(converged_and_finite(seed, noise, rule) for seed in range(200))

@@ -250,7 +250,7 @@ def _newton(cdf_and_density, levels: np.ndarray, centre: np.ndarray, spread: np.
             new = y - (value - levels) / slope
             middle = np.where(np.isinf(low), high - width, np.where(np.isinf(high), low + width, 0.5 * (low + high)))
         width = 2.0 * width
-        far = ~((new > low) & (new < high)) | (np.abs(new - y) > width)
+        far = ~((new >= low) & (new <= high)) | (np.abs(new - y) > width)
         new = np.where(far, middle, new)
         done = np.abs(new - y) <= 1e-10 * (np.abs(y) + spread[:, None])
         y = new

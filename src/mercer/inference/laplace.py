@@ -107,7 +107,7 @@ class _Newton:
         """One full step from a guess of the mode, if that is better than the prior mean."""
         try:
             _, state = self._state_at(f)
-        except NotPositiveDefinite:
+        except (NotPositiveDefinite, SolverError):
             return
         mean, a = state.mean(), state.alpha.reshape(f.shape)
         log_p, value = self._density(mean, a)
@@ -143,13 +143,14 @@ class _Newton:
         `clip`: without its negative entries.
         """
         _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
-        if clip and P is None and W.shape[1] == 1 and (W < 0).any():
-            return False, self.solver.factor(self.model.priors, self.X, Sites(f, np.maximum(W, 0.0), g), self.workspace)
-        indefinite = bool((W < 0).any()) and "indefinite" not in self.solver.offers
-        if not indefinite:
+        negative = bool((W < 0).any())
+        clipped = clip and P is None and W.shape[1] == 1 and negative
+        if clipped or not negative or "indefinite" in self.solver.offers:
+            sites = Sites(f, np.maximum(W, 0.0), g) if clipped else Sites(f, W, g, P)
             try:
-                return True, self.solver.factor(self.model.priors, self.X, Sites(f, W, g, P), self.workspace)
-            except NotPositiveDefinite:
+                return not clipped, self.solver.factor(self.model.priors, self.X, sites, self.workspace)
+            except (NotPositiveDefinite, SolverError):
+                # or too few precisions above zero to determine the weights of a basis
                 if self.likelihood.log_concave:
                     raise
         W, P = pointwise.fisher(self.likelihood, f, self.y)

@@ -12,7 +12,7 @@ from mercer import likelihoods as lik
 from mercer.inputs import as_inputs
 from mercer.params import strip
 from mercer.solvers import FITC, VFE, Dense, Nystrom, ProjectedProcess, Sites, SolverError, SubsetOfRegressors, by_name
-from mercer.solvers.lowrank import JITTER
+from mercer.solvers.inducing import JITTER
 
 N, M = 30, 6
 RNG = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from mercer.gp import Model
 from mercer.learning.optimise import Recorder
 from mercer.params import flatten, named_leaves, strip
-from mercer.solvers.lowrank import JITTER
+from mercer.solvers.inducing import JITTER
 
 
 def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, recorder: Recorder) -> tuple[Model, np.ndarray]:

@@ -11,12 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import classify as classification
-from benchmarks import em as mixtures
-from benchmarks import large as large_data
-from benchmarks import markov as time_series
-from benchmarks import robust as outliers
-from benchmarks import sampling as samplers
+from benchmarks import classify, em, large, markov, robust, sampling
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -231,50 +226,16 @@ def predict(run: Run) -> Outcome:
     return outcome
 
 
-def classify(run: Run) -> Outcome:
-    """Classification: a Laplace fit beside scikit-learn, EP beside GPy, softmax beside its own count of LAPACK calls."""
-    outcome = Outcome("Classification")
-    classification.laplace(run, outcome, Check)
-    classification.ep(run, outcome, Check)
-    classification.softmax(run, outcome, Check)
-    return outcome
+def together(title: str, *parts: Callable[[Run, Outcome, type[Check]], None]) -> Callable[[Run], Outcome]:
+    """The task whose parts, from modules of their own, add to one outcome."""
 
+    def task(run: Run) -> Outcome:
+        outcome = Outcome(title)
+        for part in parts:
+            part(run, outcome, Check)
+        return outcome
 
-def large(run: Run) -> Outcome:
-    """Large data: the VFE bound and its gradient beside peers and bare products, batches on protein, exact n = 10,000."""
-    outcome = Outcome("Large data")
-    large_data.bound(run, outcome, Check)
-    large_data.batches(run, outcome, Check)
-    large_data.exact(run, outcome, Check)
-    return outcome
-
-
-def sampling(run: Run) -> Outcome:
-    """Effective draws per CPU second of a classifier's latent values, beside blackjax and NumPyro."""
-    outcome = Outcome("Sampling")
-    samplers.sampling(run, outcome, Check)
-    return outcome
-
-
-def em(run: Run) -> Outcome:
-    """EM, CPU seconds per iteration: Gaussian mixtures beside scikit-learn, hidden Markov models beside hmmlearn."""
-    outcome = Outcome("EM, per iteration, one thread")
-    mixtures.em(run, outcome, Check)
-    return outcome
-
-
-def robust(run: Run) -> Outcome:
-    """Student-t fits over the Gaussian fit, and beside GPy."""
-    outcome = Outcome("Robust regression")
-    outliers.robust(run, outcome, Check)
-    return outcome
-
-
-def markov(run: Run) -> Outcome:
-    """Evidence and gradient of a long series beside tinygp and celerite2."""
-    outcome = Outcome("Time series")
-    time_series.markov(run, outcome, Check)
-    return outcome
+    return task
 
 
 def interleaved(run: Run, repeats: int, *codes: str) -> list[list[float]]:
@@ -289,10 +250,10 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "small": small,
     "import": imports,
     "predict": predict,
-    "classify": classify,
-    "sampling": sampling,
-    "large": large,
-    "em": em,
-    "robust": robust,
-    "markov": markov,
+    "classify": together("Classification", classify.laplace, classify.ep, classify.softmax),
+    "sampling": together("Sampling", sampling.sampling),
+    "large": together("Large data", large.bound, large.batches, large.exact),
+    "em": together("EM, per iteration, one thread", em.em),
+    "robust": together("Robust regression", robust.robust),
+    "markov": together("Time series", markov.markov),
 }

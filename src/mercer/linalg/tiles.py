@@ -1,9 +1,8 @@
 """Kernel matrices tile by tile: one compiled function serves every n.
 
 A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function, pulled back by
-`jax.vjp`, takes
-the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256 rows: small data do not pay for a large tile, and no
-other size is ever compiled.
+`jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256 rows: small data do not pay for a
+large tile, and no other size is ever compiled.
 """
 
 from __future__ import annotations
@@ -71,6 +70,10 @@ class Panels:
         padded = np.zeros((len(self.tiles) * self.size, V.shape[1]))
         padded[: self.n] = V
         return list(padded.reshape(len(self.tiles), self.size, -1))
+
+    def join(self, pieces: list[Any]) -> Any:
+        """Encoded inputs, or their cotangents, from a piece for each tile, without the padding."""
+        return jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: self.n], *pieces)
 
 
 @functools.lru_cache(maxsize=512)
@@ -186,15 +189,6 @@ def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, 
     return _pull_tile(kernel, A, B, bar, with_inputs=with_inputs)
 
 
-@functools.lru_cache(maxsize=256)
-def _pull_compiled(treedef, with_inputs: bool):
-    def run(leaves, *args):
-        out = _pull_symmetric(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
-        return jax.tree.leaves(out[0]), out[1:]
-
-    return jax.jit(run)
-
-
 def pull_symmetric(
     kernel, panels: Panels, coefficient: float, R: np.ndarray, scale: np.ndarray, P: np.ndarray, Q: np.ndarray, inputs=False
 ):
@@ -203,38 +197,22 @@ def pull_symmetric(
 
     P Q' is symmetrised by stacking; the caller hands it over already symmetric as a sum.
     """
-    leaves, treedef = jax.tree.flatten(kernel)
-    run = _pull_compiled(treedef, inputs)
+    total = _Total(kernel)
+    run = _pull_compiled(_pull_symmetric, total.treedef, inputs)
     scales, left, right = panels.vector(scale), panels.matrix(P), panels.matrix(Q)
     bars = [jax.tree.map(jnp.zeros_like, a) for a in panels.tiles] if inputs else []
     s, n = panels.size, np.int64(panels.n)
-    parts: list[Any] = []
     for i, a in enumerate(panels.tiles):
         for j in range(i, len(panels.tiles)):
-            h, w = panels.height(i), panels.height(j)
-            tile = R[i * s : i * s + h, j * s : j * s + w]
-            if h < s or w < s:
-                padded = np.zeros((s, s))
-                padded[:h, :w] = tile
-                tile = padded
-            else:
-                tile = np.ascontiguousarray(tile, float)
             part, ends = run(
-                leaves, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
-                tile, scales[i], scales[j], left[i], right[j],
+                total.leaves, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
+                _tile(R, panels, i, panels, j), scales[i], scales[j], left[i], right[j],
             )  # fmt: skip
-            parts.append(part)
+            total.add(part)
             if inputs:
                 bars[i] = jax.tree.map(jnp.add, bars[i], ends[0])
                 bars[j] = jax.tree.map(jnp.add, bars[j], ends[1])
-            if len(parts) > IN_FLIGHT:
-                jax.block_until_ready(parts[-IN_FLIGHT])
-    total = [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)]
-    kernel_bar = jax.tree.unflatten(treedef, [np.asarray(t) for t in total])
-    if not inputs:
-        return kernel_bar, None
-    stacked = jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: panels.n], *bars)
-    return kernel_bar, stacked
+    return total.value, panels.join(bars) if inputs else None
 
 
 def _pull_tile(kernel, A, B, bar, *, with_inputs):
@@ -246,12 +224,47 @@ def _pull_tile(kernel, A, B, bar, *, with_inputs):
 
 
 @functools.lru_cache(maxsize=256)
-def _pull_tile_compiled(treedef, with_inputs: bool):
+def _pull_compiled(function, treedef, with_inputs: bool):
     def run(leaves, *args):
-        out = _pull_tile(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
+        out = function(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
         return jax.tree.leaves(out[0]), out[1:]
 
     return jax.jit(run)
+
+
+def _tile(M: np.ndarray, left: Panels, i: int, right: Panels, j: int) -> np.ndarray:
+    """Tile (i, j) of a matrix, padded by zeros."""
+    s, h, w = left.size, left.height(i), right.height(j)
+    tile = M[i * s : i * s + h, j * s : j * s + w]
+    if h == w == s:
+        return np.ascontiguousarray(tile, float)
+    padded = np.zeros((s, s))
+    padded[:h, :w] = tile
+    return padded
+
+
+class _Total:
+    """The sum of the cotangents of a kernel's leaves, taken in while the next tiles are computed."""
+
+    def __init__(self, kernel):
+        self.leaves, self.treedef = jax.tree.flatten(kernel)
+        self.sums = [np.zeros(np.shape(leaf)) for leaf in self.leaves]
+        self.queue: list[Any] = []
+
+    def add(self, part) -> None:
+        self.queue.append(part)
+        if len(self.queue) > IN_FLIGHT:
+            self._take(self.queue.pop(0))
+
+    def _take(self, part) -> None:
+        for total, x in zip(self.sums, part, strict=True):
+            total += np.asarray(x)
+
+    @property
+    def value(self):
+        while self.queue:
+            self._take(self.queue.pop(0))
+        return jax.tree.unflatten(self.treedef, self.sums)
 
 
 class PullRectangle:
@@ -261,50 +274,27 @@ class PullRectangle:
     """
 
     def __init__(self, kernel, right: Panels, inputs: bool = False):
-        self.leaves, self.treedef = jax.tree.flatten(kernel)
-        self.columns, self.inputs = right, inputs
-        self.total = [np.zeros(np.shape(leaf)) for leaf in self.leaves]
+        self.total, self.columns, self.inputs = _Total(kernel), right, inputs
         self.lefts: list[Any] = []
         self.rights = [jax.tree.map(jnp.zeros_like, b) for b in right.tiles] if inputs else []
-        self.queue: list[Any] = []
 
     def add(self, left: Panels, bar: np.ndarray) -> None:
         """The cotangent `bar` (rows, columns) of the block with these rows."""
-        run = _pull_tile_compiled(self.treedef, self.inputs)
-        s, columns = left.size, self.columns
+        run = _pull_compiled(_pull_tile, self.total.treedef, self.inputs)
         for i, a in enumerate(left.tiles):
-            h, left_bar = left.height(i), jax.tree.map(jnp.zeros_like, a) if self.inputs else None
-            for j, b in enumerate(columns.tiles):
-                w = columns.height(j)
-                tile = bar[i * s : i * s + h, j * s : j * s + w]
-                if h < s or w < s:
-                    padded = np.zeros((s, s))
-                    padded[:h, :w] = tile
-                    tile = padded
-                else:
-                    tile = np.ascontiguousarray(tile)
-                part, ends = run(self.leaves, a, b, tile)
+            left_bar = jax.tree.map(jnp.zeros_like, a) if self.inputs else None
+            for j, b in enumerate(self.columns.tiles):
+                part, ends = run(self.total.leaves, a, b, _tile(bar, left, i, self.columns, j))
                 if self.inputs:
                     left_bar = jax.tree.map(jnp.add, left_bar, ends[0])
                     self.rights[j] = jax.tree.map(jnp.add, self.rights[j], ends[1])
-                self._keep(part)
+                self.total.add(part)
             if self.inputs:
-                self.lefts.append(jax.tree.map(lambda t, h=h: np.asarray(t)[:h], left_bar))
-
-    def _keep(self, part) -> None:
-        self.queue.append(part)
-        if len(self.queue) > IN_FLIGHT:
-            self._take(self.queue.pop(0))
-
-    def _take(self, part) -> None:
-        for total, x in zip(self.total, part, strict=True):
-            total += np.asarray(x)
+                self.lefts.append(jax.tree.map(lambda t, h=left.height(i): np.asarray(t)[:h], left_bar))
 
     @property
     def kernel(self):
-        while self.queue:
-            self._take(self.queue.pop(0))
-        return jax.tree.unflatten(self.treedef, self.total)
+        return self.total.value
 
     @property
     def left(self):
@@ -312,9 +302,7 @@ class PullRectangle:
 
     @property
     def right(self):
-        if not self.inputs:
-            return None
-        return jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: self.columns.n], *self.rights)
+        return self.columns.join(self.rights) if self.inputs else None
 
 
 def _pull_rows(value_function, value, A, bar):
@@ -339,6 +327,11 @@ def pull_rows(function, value, panels: Panels, bar: np.ndarray):
     pieces = panels.vector(bar) if bar.ndim == 1 else panels.matrix(bar)
     parts = [run(leaves, a, b) for a, b in zip(panels.tiles, pieces, strict=True)]
     return jax.tree.unflatten(treedef, [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)])
+
+
+def pull_diagonal(kernel, panels: Panels, bar: np.ndarray):
+    """Cotangents of the kernel's leaves for k(x, x) with cotangent `bar` (n,)."""
+    return pull_rows(_diag, kernel, panels, bar)
 
 
 def map_rows(function, value, panels: Panels) -> np.ndarray:

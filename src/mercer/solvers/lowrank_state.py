@@ -247,7 +247,7 @@ class LowRankState(AbstractHostState):
         )
         parts = [pull.kernel, at_Z]
         if t_bar.any():
-            parts.append(tiles.pull_rows(tiles._diag, self.kernel, f.panels, t_bar))
+            parts.append(tiles.pull_diagonal(self.kernel, f.panels, t_bar))
         total = _add(*parts)
         if self.solver.learn:
             self._inducing_bar = _add(pull.right, Z_bar)
@@ -352,5 +352,4 @@ def _add(*trees):
 def _pull_diagonal_inputs(kernel, panels, bar):
     """The cotangents of the encoded inputs for that of k(x, x)."""
     pieces = panels.vector(bar)
-    parts = [jax.vjp(kernel.diag, A)[1](b)[0] for A, b in zip(panels.tiles, pieces, strict=True)]
-    return jax.tree.map(lambda *t: np.concatenate([np.asarray(x) for x in t])[: panels.n], *parts)
+    return panels.join([jax.vjp(kernel.diag, A)[1](b)[0] for A, b in zip(panels.tiles, pieces, strict=True)])

@@ -65,6 +65,22 @@ class AbstractInference(abc.ABC):
             raise ValueError(f"{type(self).__name__} has derivatives of the log evidence only: use objective='evidence'.")
 
 
+@dataclasses.dataclass(eq=False)
+class Problem:
+    """A model bound to its data, and the workspace in which States at changing sites are factored."""
+
+    model: Any
+    X: np.ndarray
+    y: np.ndarray
+    solver: AbstractSolver
+    workspace: AbstractWorkspace
+    factorisations: int = dataclasses.field(default=0, init=False)
+
+    def factor(self, sites: Sites) -> AbstractState:
+        self.factorisations += 1
+        return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
+
+
 def begin(model: Any, X: np.ndarray, solver: AbstractSolver, workspace: AbstractWorkspace | None) -> AbstractWorkspace:
     """A workspace that holds the model's prior while sites are looked for."""
     workspace = solver.workspace(model.priors, X) if workspace is None else workspace

@@ -8,20 +8,29 @@ at the cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59 w
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, gaussian_start, jitter_notes, prior_mean
+from mercer.inference.base import (
+    AbstractInference,
+    InferenceStatus,
+    Problem,
+    Result,
+    begin,
+    gaussian_start,
+    jitter_notes,
+    prior_mean,
+)
 from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.laplace import Laplace
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.solvers.protocol import AbstractSolver, AbstractState, Sites, SolverError
+from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 NEAR = 1e-3  # sites that change by less are better than those of another rule
 
@@ -179,17 +188,7 @@ class _End:
     change: float
 
 
-@dataclasses.dataclass(eq=False)
-class _Problem:
-    model: Any
-    X: np.ndarray
-    y: np.ndarray
-    solver: AbstractSolver
-    workspace: Any
-
-    def factor(self, sites: Sites) -> AbstractState:
-        return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
-
+class _Problem(Problem):
     def point(self, sites: Sites) -> _Point:
         state = self.factor(sites)
         mean, variance = state.marginals()

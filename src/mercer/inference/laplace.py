@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -87,11 +87,11 @@ class Laplace(AbstractInference):
         return gradient | by_name
 
 
-class _Newton:
+class _Newton(Problem):
     """The climb to the mode: f and a = K^-1(f - m) always belong together."""
 
     def __init__(self, model, X, y, solver, workspace):
-        self.model, self.X, self.y, self.solver, self.workspace = model, X, y, solver, workspace
+        super().__init__(model, X, y, solver, workspace)
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
         self.f, self.a = self.m.copy(), np.zeros_like(self.m)
@@ -148,13 +148,13 @@ class _Newton:
         if clipped or not negative or "indefinite" in self.solver.offers:
             sites = Sites(f, np.maximum(W, 0.0), g) if clipped else Sites(f, W, g, P)
             try:
-                return not clipped, self.solver.factor(self.model.priors, self.X, sites, self.workspace)
+                return not clipped, self.factor(sites)
             except (NotPositiveDefinite, SolverError):
                 # or too few precisions above zero to determine the weights of a basis
                 if self.likelihood.log_concave:
                     raise
         W, P = pointwise.fisher(self.likelihood, f, self.y)
-        return False, self.solver.factor(self.model.priors, self.X, Sites(f, W, g, P), self.workspace)
+        return False, self.factor(Sites(f, W, g, P))
 
     def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
         log_p = pointwise.log_prob(self.likelihood, f, self.y)

@@ -11,12 +11,12 @@ y_i. Because phi is convex, e -> w -> q(f) -> e never lowers the bound
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, jitter_notes, prior_mean
+from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
@@ -59,7 +59,7 @@ class ScaleMixture(AbstractInference):
         if gap > 1e-3:
             notes.append(f"the lower bound has several maxima: this one, and one that is {gap:.3g} lower")
         if best is not ends[-1]:
-            best = dataclasses.replace(best, state=problem.factor(best.weight))
+            best = dataclasses.replace(best, state=problem.weighted(best.weight))
         converged = best.change <= self.tol
         if converged:
             workspace.memory["scale-mixture"] = best.weight
@@ -91,18 +91,9 @@ class _Point:
     change: float
 
 
-@dataclasses.dataclass(eq=False)
-class _Problem:
-    model: Any
-    X: np.ndarray
-    y: np.ndarray
-    solver: Any
-    workspace: Any
-    factorisations: int = 0
-
-    def factor(self, w: np.ndarray) -> AbstractState:
-        self.factorisations += 1
-        return self.solver.factor(self.model.priors, self.X, Sites(self.y[:, None], w), self.workspace)
+class _Problem(Problem):
+    def weighted(self, w: np.ndarray) -> AbstractState:
+        return self.factor(Sites(self.y[:, None], w))
 
     def starts(self) -> list[np.ndarray]:
         """Weights if all data were regular, and if f were known to be near its prior mean."""
@@ -123,7 +114,7 @@ class _Problem:
         return at
 
     def _point(self, w: np.ndarray) -> _Point:
-        state = self.factor(w)
+        state = self.weighted(w)
         e, residual, variance = _expected_squares(self.model.likelihood, state)
         value, better, bend = _weights(self.model.likelihood, e)
         bound = state.log_normaliser + float(np.sum(value) + 0.5 * np.sum(w * e))

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import AbstractInference, InferenceStatus, Result, begin, gaussian_start, jitter_notes
+from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, gaussian_start, jitter_notes
 from mercer.inference.gradient import prior_gradient
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -41,7 +41,7 @@ class KL(AbstractInference):
         sites = workspace.memory.get("kl")
         if sites is None or sites.centre.shape[0] != y.shape[0]:
             sites = gaussian_start(model, X, y)
-        factor = lambda sites: solver.factor(model.priors, X, sites, workspace)  # noqa: E731
+        factor = Problem(model, X, y, solver, workspace).factor
         indefinite = "indefinite" in solver.offers
         state = factor(sites)
         bound, g, W = _bound(model, y, state)

@@ -6,13 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.likelihoods.mixture import OPEN_UNIT
-from mercer.likelihoods.noise import AbstractNoise
-from mercer.likelihoods.quadrature import log_normal
+from mercer.likelihoods.contaminated import AbstractContaminated
 from mercer.params import Hyper, hyper, positive
 
 
-class ContaminatedUniform(AbstractNoise):
+class ContaminatedUniform(AbstractContaminated):
     """p(y | f) = (1 - weight) N(y | f, variance) + weight / width: outliers that have nothing to do with f (GPML 9.2, Kuss 5.3).
 
     weight: the share of outliers; width: the length of the range they fall in, in units of y, held unless given as `param(...)`
@@ -23,35 +21,15 @@ class ContaminatedUniform(AbstractNoise):
     >>> ContaminatedUniform(weight=0.05, variance=0.01, width=np.ptp(y))
     """
 
-    weight: Hyper = hyper(0.1, OPEN_UNIT)
-    variance: Hyper = hyper(0.1, positive)
     width: Hyper = hyper(10.0, positive, free=False)
 
-    def log_prob(self, f, y):
-        return self.log_partition(y, f, 0.0)
-
-    def log_partition(self, y, mean, variance):
-        return jnp.logaddexp(*self._log_components(y, mean, variance))
-
-    def _log_components(self, y, mean, variance):
-        regular = jnp.log1p(-self.weight) + log_normal(y, mean, variance + self.variance)
-        return regular, jnp.broadcast_to(jnp.log(self.weight / self.width), jnp.shape(regular))
-
-    def outlier_probability(self, y, mean, variance) -> np.ndarray:
-        """Posterior probability that y is an outlier where, without it, f ~ N(mean, variance)."""
-        regular, outlier = self._log_components(y, mean, variance)
-        return np.asarray(jax.nn.sigmoid(outlier - regular))
-
-    outlier_score = outlier_probability
+    def log_outlier(self, y, mean, variance):
+        return jnp.log(self.weight / self.width)
 
     def fisher(self, f, y):
         """The weight of expectation maximisation: P(regular | residual) / variance."""
         regular, outlier = self._log_components(y, f, 0.0)
         return jax.nn.sigmoid(regular - outlier) / self.variance, None
-
-    @property
-    def grain(self):
-        return jnp.sqrt(self.variance)
 
     @property
     def noise_variance(self):
@@ -61,9 +39,6 @@ class ContaminatedUniform(AbstractNoise):
     def kurtosis(self):
         w, v, b = float(self.weight), float(self.variance), float(self.width)
         return ((1.0 - w) * 3.0 * v**2 + w * b**4 / 80.0) / float(self.noise_variance) ** 2 - 3.0
-
-    def noise_cdf(self, e):
-        return self.cdf(e, 0.0, 0.0)
 
     def cdf(self, y, mean, variance):
         from scipy.special import ndtr

@@ -170,3 +170,62 @@ def found_cotangents(cotangents) -> dict[str, np.ndarray]:
     if cotangents.inputs is not None:
         out["inputs"] = cotangents.inputs
     return {name: np.asarray(value) for name, value in out.items()}
+
+
+# ------------------------------------------------------------------------------------------------- what a test asserts
+
+
+def bars_of(V: np.ndarray, seed: int = 6) -> dict:
+    """A cotangent of everything a State says; that of R V has V (n, q) beside it."""
+    rng = np.random.default_rng(seed)
+    out = {name: rng.normal(size=V.shape[0]) for name in ("mean", "var", "alpha", "kappa")}
+    return dict(log_normaliser=1.7, **out, apply=(V, rng.normal(size=V.shape)))
+
+
+def along(quantity: str, bar):
+    """The scalar of the reference whose derivative a bar asks for."""
+    if quantity == "apply":
+        return lambda answer: np.sum(bar[1] * (answer["R"] @ bar[0]))
+    return lambda answer: np.sum(bar * answer[quantity])
+
+
+def assert_cotangents(found: dict, expected: dict, rtol: float = 1e-6, atol: float = 2e-8) -> None:
+    """Every derivative by name; `atol` in units of the largest entry, or of one."""
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol * max(1.0, np.abs(value).max()), err_msg=name)
+
+
+def assert_sum_of_parts(pullback, bars: dict, **together) -> None:
+    """One joint pass gives the sum of a pass for each bar; `pullback(**bars)` is that of a fresh State each time."""
+    bars = {f"{name}_bar": bar for name, bar in bars.items()}
+    parts = [found_cotangents(pullback(**{name: bar})) for name, bar in bars.items()]
+    for name, value in found_cotangents(pullback(**bars, **together)).items():
+        np.testing.assert_allclose(value, sum(part[name] for part in parts), rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def assert_views(state, expected: dict, Xs, V, **close) -> None:
+    """Marginals, dual, R V and predictions in all three ways of asking."""
+    for answer, names in ((state.marginals(), ("mean", "var")), (state.dual(), ("alpha", "kappa"))):
+        for found, name in zip(answer, names, strict=True):
+            np.testing.assert_allclose(found[:, 0], expected[name], **close, err_msg=name)
+    np.testing.assert_allclose(state.apply(V), expected["apply"], **close)
+    full, covariance = state.predict(Xs, full=True)
+    single, variance = state.predict(Xs)
+    only, nothing = state.predict(Xs, variance=False)
+    for mean in (full, single, only):
+        np.testing.assert_allclose(mean[:, 0], expected["test_mean"], **close)
+    np.testing.assert_allclose(covariance, expected["test_covariance"], **close)
+    np.testing.assert_allclose(variance[:, 0], np.diag(expected["test_covariance"]), **close)
+    assert nothing is None
+
+
+def assert_draws(state, expected: dict, Xs, size: int = 20_000) -> None:
+    """Joint draws have the posterior's mean and covariance within five standard errors, and follow the seed."""
+    draws, covariance = state.sample(0, Xs, size), expected["test_covariance"]
+    assert draws.shape == (size, len(Xs))
+    scale = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(draws.mean(0) - expected["test_mean"]) < 5 * scale / np.sqrt(size))
+    assert np.all(np.abs(np.cov(draws.T) - covariance) < 5 * np.sqrt(2 / size) * np.outer(scale, scale))
+    np.testing.assert_array_equal(state.sample(0, Xs, 2), state.sample(0, Xs, 2))
+    assert not np.allclose(state.sample(1, Xs, 2), state.sample(0, Xs, 2))

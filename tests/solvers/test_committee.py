@@ -1,5 +1,6 @@
 """Committees: a block-diagonal posterior for learning, combined predictions. GPML 8.3.5, (8.28)-(8.31)."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -9,23 +10,29 @@ from mercer import likelihoods, means
 from mercer.inputs import as_inputs
 from mercer.solvers import Committee, Dense, Sites, SolverError, by_name
 
-from .conformance import FULL, KINDS, MEAN, Case, expected_cotangents, found_cotangents, problem, reference, sites
+from .conformance import (
+    FULL,
+    KINDS,
+    MEAN,
+    Case,
+    along,
+    assert_cotangents,
+    assert_sum_of_parts,
+    bars_of,
+    expected_cotangents,
+    found_cotangents,
+    problem,
+    reference,
+    sites,
+)
 
 GP = mc.GP(FULL, MEAN)
 N = 11
 X, XS = problem(N, 4)
 BLOCKS = 3
 RULES = ("bcm", "poe", "gpoe", "rbcm")
-rng = np.random.default_rng(7)
-V = rng.normal(size=(N, 2))
-BARS = dict(
-    log_normaliser=1.7,
-    mean=rng.normal(size=N),
-    var=rng.normal(size=N),
-    alpha=rng.normal(size=N),
-    kappa=rng.normal(size=N),
-    apply=(V, rng.normal(size=V.shape)),
-)
+V = np.random.default_rng(7).normal(size=(N, 2))
+BARS = bars_of(V)
 
 
 def part(given: Sites, rows) -> Sites:
@@ -73,20 +80,14 @@ def test_pullback_is_the_sum_over_blocks(quantity):
         assert any(key.startswith(name) for key in found)
     total: dict[str, np.ndarray] = {}
     for rows in solver.members(X):
-        if quantity == "apply":
-            left, right = (a[rows] for a in BARS["apply"])
-            scalar = lambda answer, left=left, right=right: np.sum(right * (answer["R"] @ left))  # noqa: E731
-        else:
-            bar = BARS[quantity] if np.ndim(BARS[quantity]) == 0 else BARS[quantity][rows]
-            scalar = lambda answer, bar=bar: np.sum(bar * answer[quantity])  # noqa: E731
-        for name, value in expected_cotangents(Case("block", None, GP, inputs=True), X[rows], part(given, rows), scalar).items():
+        bar = jax.tree.map(lambda a, rows=rows: a[rows] if np.ndim(a) else a, BARS[quantity])
+        block = Case("block", None, GP, inputs=True)
+        for name, value in expected_cotangents(block, X[rows], part(given, rows), along(quantity, bar)).items():
             if name in ("centre", "precision", "slope", "inputs"):
                 total.setdefault(name, np.zeros(found[name].shape))[rows] = value
             else:
                 total[name] = total.get(name, 0.0) + value
-    assert sorted(found) == sorted(total)
-    for name, value in total.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=2e-8 * max(1.0, np.abs(value).max()), err_msg=name)
+    assert_cotangents(found, total)
 
 
 def test_joint_pullback_and_workspace():
@@ -95,10 +96,7 @@ def test_joint_pullback_and_workspace():
     workspace = solver.workspace(prior, X)
     workspace.hold(prior)
     fresh = lambda: solver.factor(prior, X, sites("general", N), workspace)  # noqa: E731
-    parts = [found_cotangents(fresh().pullback(**{f"{q}_bar": bar})) for q, bar in BARS.items()]
-    found = found_cotangents(fresh().pullback(**{f"{q}_bar": bar for q, bar in BARS.items()}, consume=True))
-    for name, value in found.items():
-        np.testing.assert_allclose(value, sum(p[name] for p in parts), rtol=1e-9, atol=1e-9, err_msg=name)
+    assert_sum_of_parts(lambda **bars: fresh().pullback(**bars), BARS, consume=True)
     for kind in KINDS:
         again, afresh = solver.factor(prior, X, sites(kind, N), workspace), solver.factor(prior, X, sites(kind, N))
         assert again.log_normaliser == pytest.approx(afresh.log_normaliser, rel=1e-13)

@@ -17,6 +17,11 @@ from .conformance import (
     MEAN,
     VAGUE,
     N,
+    along,
+    assert_cotangents,
+    assert_draws,
+    assert_sum_of_parts,
+    bars_of,
     expected_cotangents,
     found_cotangents,
     problem,
@@ -111,45 +116,12 @@ def test_predict(case, kind):
 @each
 def test_sample(case):
     """Item 7: joint draws have the posterior's mean and covariance (within five standard errors), and follow the seed."""
-    state, expected = factor(case, "general"), reference(case.gp, X, sites("general"), XS)
-    size = 20_000
-    draws = state.sample(0, XS, size)
-    assert draws.shape == (size, len(XS))
-    mean, covariance = expected["test_mean"], expected["test_covariance"]
-    scale = np.sqrt(np.diag(covariance))
-    assert np.all(np.abs(draws.mean(0) - mean) < 5 * scale / np.sqrt(size))
-    error = np.abs(np.cov(draws.T) - covariance)
-    assert np.all(error < 5 * np.sqrt(2 / size) * np.outer(scale, scale))
-    np.testing.assert_array_equal(state.sample(0, XS, 2), state.sample(0, XS, 2))
-    assert not np.allclose(state.sample(1, XS, 2), state.sample(0, XS, 2))
+    assert_draws(factor(case, "general"), reference(case.gp, X, sites("general"), XS), XS)
 
 
 # ------------------------------------------------------------------------------------------------- item 5
 
-RNG = np.random.default_rng(6)
-BARS = dict(
-    log_normaliser=1.7,
-    mean=RNG.normal(size=N),
-    var=RNG.normal(size=N),
-    alpha=RNG.normal(size=N),
-    kappa=RNG.normal(size=N),
-    apply=(V, RNG.normal(size=V.shape)),
-)
-
-
-def along(quantity):
-    """The scalar whose derivative a bar asks for."""
-    if quantity == "apply":
-        V, bar = BARS["apply"]
-        return lambda answer: np.sum(bar * (answer["R"] @ V))
-    return lambda answer: np.sum(BARS[quantity] * answer[quantity])
-
-
-def check(found, expected):
-    assert sorted(found) == sorted(expected)
-    for name in expected:
-        scale = max(1.0, np.abs(expected[name]).max())
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=2e-8 * scale, err_msg=name)
+BARS = bars_of(V)
 
 
 @pytest.mark.parametrize("kind", ["per-datum", "general"])
@@ -166,19 +138,16 @@ def test_pullback(case, quantity, kind):
             state.pullback(**bar)
         return
     found = found_cotangents(state.pullback(**bar, inputs=case.inputs))
-    check(found, expected_cotangents(case, X, sites(kind), along(quantity)))
+    assert_cotangents(found, expected_cotangents(case, X, sites(kind), along(quantity, BARS[quantity])))
 
 
 @each
 def test_joint_pullback_is_the_sum(case):
     """Item 5: one joint pass, which may overwrite the factor, gives the sum of the separate ones."""
-    names = case.bars
-    parts = [found_cotangents(factor(case, "general").pullback(**{f"{q}_bar": BARS[q]})) for q in names]
-    bars = {f"{q}_bar": BARS[q] for q in names}
     for consume in (False, True):
-        found = found_cotangents(factor(case, "general").pullback(**bars, consume=consume))
-        for name, value in found.items():
-            np.testing.assert_allclose(value, sum(part[name] for part in parts), rtol=1e-9, atol=1e-9, err_msg=name)
+        assert_sum_of_parts(
+            lambda **bars: factor(case, "general").pullback(**bars), {name: BARS[name] for name in case.bars}, consume=consume
+        )
 
 
 def test_inputs_are_refused_clearly():

@@ -13,7 +13,19 @@ from mercer.solvers import Dense, Markov, Sites, SolverError
 from mercer.solvers.auto import Auto
 from mercer.solvers.markov import _padded
 
-from .conformance import Case, expected_cotangents, found_cotangents, reference, sites
+from .conformance import (
+    Case,
+    along,
+    assert_cotangents,
+    assert_draws,
+    assert_sum_of_parts,
+    assert_views,
+    bars_of,
+    expected_cotangents,
+    found_cotangents,
+    reference,
+    sites,
+)
 
 N, M = 9, 4
 RNG = np.random.default_rng(3)
@@ -25,14 +37,7 @@ V = RNG.normal(size=(N, 3))
 KERNEL = k.Matern(0.7, 1.3, nu=1.5) + 0.5 * k.Linear(0.4) * k.Matern(nu=0.5)
 GP = mc.GP(KERNEL, means.Linear([0.3], 0.5))
 CASE = Case("markov", Markov(), GP)
-BARS = dict(
-    log_normaliser=1.7,
-    mean=RNG.normal(size=N),
-    var=RNG.normal(size=N),
-    alpha=RNG.normal(size=N),
-    kappa=RNG.normal(size=N),
-    apply=(V, RNG.normal(size=V.shape)),
-)
+BARS = bars_of(V)
 close = dict(rtol=1e-10, atol=1e-11)
 
 
@@ -54,48 +59,25 @@ def test_everything_a_state_says(kind):
     """Unsorted and repeated times; sites with slopes, of precision zero, and negative ones."""
     state, expected = factor(kind), reference(GP, X, some_sites(kind), XS, V)
     assert state.log_normaliser == pytest.approx(expected["log_normaliser"], rel=1e-11)
-    (mean, variance), (alpha, kappa) = state.marginals(), state.dual()
-    for found, name in ((mean, "mean"), (variance, "var"), (alpha, "alpha"), (kappa, "kappa")):
-        np.testing.assert_allclose(found[:, 0], expected[name], **close)
-    np.testing.assert_allclose(state.apply(V), expected["apply"], **close)
+    assert_views(state, expected, XS, V, **close)
     np.testing.assert_allclose(state.cross(XS, V), GP.kernel(XS, X) @ V, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(state.times_K(V), GP.kernel(X) @ V, rtol=1e-12, atol=1e-13)
-    mean, covariance = state.predict(XS, full=True)
-    np.testing.assert_allclose(mean[:, 0], expected["test_mean"], **close)
-    np.testing.assert_allclose(covariance, expected["test_covariance"], **close)
-    mean, variance = state.predict(XS)
-    np.testing.assert_allclose(variance[:, 0], np.diag(expected["test_covariance"]), **close)
-    assert state.predict(XS, variance=False)[1] is None
 
 
 @pytest.mark.parametrize("kind", ["per-datum", "general", "negative"])
 @pytest.mark.parametrize("quantity", list(BARS))
 def test_pullback(quantity, kind):
     """Every bar against central differences: kernel, mean, centre, precision, slope."""
-    bar = BARS[quantity]
-    scalar = (lambda a: np.sum(bar[1] * (a["R"] @ V))) if quantity == "apply" else (lambda a: np.sum(bar * a[quantity]))
-    expected = expected_cotangents(CASE, X, some_sites(kind), scalar)
-    found = found_cotangents(factor(kind).pullback(**{f"{quantity}_bar": bar}))
-    assert sorted(found) == sorted(expected)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=2e-8 * max(1.0, np.abs(value).max()), err_msg=name)
+    expected = expected_cotangents(CASE, X, some_sites(kind), along(quantity, BARS[quantity]))
+    assert_cotangents(found_cotangents(factor(kind).pullback(**{f"{quantity}_bar": BARS[quantity]})), expected)
 
 
 def test_joint_pullback_is_the_sum():
-    parts = [found_cotangents(factor("general").pullback(**{f"{q}_bar": bar})) for q, bar in BARS.items()]
-    found = found_cotangents(factor("general").pullback(**{f"{q}_bar": bar for q, bar in BARS.items()}))
-    for name, value in found.items():
-        np.testing.assert_allclose(value, sum(part[name] for part in parts), rtol=1e-9, atol=1e-9, err_msg=name)
+    assert_sum_of_parts(lambda **bars: factor("general").pullback(**bars), BARS)
 
 
 def test_sample():
-    """Joint draws have the posterior's mean and covariance within five standard errors, and follow the seed."""
-    state, expected, size = factor("general"), reference(GP, X, some_sites("general"), XS), 20_000
-    draws, covariance = state.sample(0, XS, size), expected["test_covariance"]
-    scale = np.sqrt(np.diag(covariance))
-    assert np.all(np.abs(draws.mean(0) - expected["test_mean"]) < 5 * scale / np.sqrt(size))
-    assert np.all(np.abs(np.cov(draws.T) - covariance) < 5 * np.sqrt(2 / size) * np.outer(scale, scale))
-    np.testing.assert_array_equal(state.sample(0, XS, 2), state.sample(0, XS, 2))
+    assert_draws(factor("general"), reference(GP, X, some_sites("general"), XS), XS)
     assert factor("negative").sample(0, XS, 3).shape == (3, M)
 
 

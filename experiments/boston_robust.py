@@ -21,7 +21,7 @@ PUBLISHED = {  # RMSE and MAE in thousands of dollars, NLP of the normalised tar
 MEASURES = ("rmse", "mae", "nlp")
 DETERMINISTIC = ("snMLII", "tVar", "mnLAP", "mnEP", "lapEP")
 FOLDS = 10
-DRAWS, WARMUP, CHAINS = 150, 150, 1
+DRAWS, TUNE, CHAINS = 150, 150, 1
 NETWORKS = 300
 
 
@@ -52,7 +52,7 @@ def score(i: int, method: str, draws: int = DRAWS) -> dict[str, Any]:
         mean, said = network.functions(X[fold]).mean(0), {}
         median, density = network.predict(X[fold]), network.log_density(X[fold], t[fold])
     else:
-        found = learn(method, X[train], t[train], draws, chains=CHAINS, warmup=WARMUP, seed=i)
+        found = learn(method, X[train], t[train], draws, chains=CHAINS, tune=TUNE, seed=i)
         mean, said = found.posterior.mean(X[fold]), facts(found)
         median, density = mean, found.posterior.log_density(X[fold], t[fold])
     errors = {"rmse": metrics.rmse(t[fold], mean) * spread, "mae": metrics.mae(t[fold], median) * spread}
@@ -77,7 +77,7 @@ def report(columns, scores: Scores, draws: int) -> str:
         "of dollars, NLP of the standardised target in nats; means over the folds that were run ± standard error. The published table has averages alone, so a cell "
         "is taken to differ where it is further than twice our standard error.", "",
         "ML-II from two starts and a random one, the best (approximate) evidence kept; published: several initialisations. "
-        f"Sampled (MCMC): {CHAINS} chain of {draws} draws after {WARMUP} for tuning, started near the mode (published: about 12 hours for each fold). "
+        f"Sampled (MCMC): {CHAINS} chain of {draws} draws after {TUNE} for tuning, started near the mode (published: about 12 hours for each fold). "
         f"NealNN: one chain of {NETWORKS} draws by NUTS after as many for tuning (published: 2000 after 150); MAE of the median.", "",
         table(header, rows), "",
         *(["Further than twice the standard error from the published average:", "", *notes, ""] if notes

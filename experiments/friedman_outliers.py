@@ -25,7 +25,7 @@ LEARNED = {"snMLII": "exact", "mnEP": "ep", "mnLAP": "laplace", "tVar": "scale-m
 SAMPLED = ("snMCMC", "mnMCMC", "tMCMC")
 METHODS = ("OLS", "SVR", "snMLII", "snMCMC", "mnEP", "mnLAP", "mnMCMC", "tVar", "tMCMC", "lapEP")
 ROBUST = ("mnEP", "mnLAP", "mnMCMC", "tVar", "tMCMC", "lapEP")
-DRAWS, CHAINS, WARMUP = 300, 2, 300
+DRAWS, CHAINS, TUNE = 300, 2, 300
 
 
 def run(
@@ -100,14 +100,14 @@ def noise(method: str) -> AbstractLikelihood:
     return Laplace(0.2) if method.startswith("lap") else StudentT(0.3, param(4.0, bounds=(0.5, 300.0)))
 
 
-def learn(method: str, X, y, draws: int, chains: int = CHAINS, warmup: int = WARMUP, restarts: int = 1, seed: int = 0):
+def learn(method: str, X, y, draws: int, chains: int = CHAINS, tune: int = TUNE, restarts: int = 1, seed: int = 0):
     """The `Fit` of an ARD squared exponential with the noise and the inference of a method, on standardised data."""
     model = Model(GP(kernels.SE(np.full(X.shape[1], 3.0))), noise(method))
     rule: Any = LEARNED.get(method)
     if rule is None and method.startswith("sn"):
-        rule = MCMC(draws=draws, tune=warmup, chains=chains, seed=seed, sampler="hmc", progress=False)
+        rule = MCMC(draws=draws, tune=tune, chains=chains, seed=seed, sampler="hmc", progress=False)
     elif rule is None:
-        rule = Gibbs(draws=draws, warmup=warmup, chains=chains, seed=seed, progress=False)
+        rule = Gibbs(draws=draws, tune=tune, chains=chains, seed=seed, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # what they say is kept by `facts`
         return fit(model, X, y, inference=rule, restarts=0 if method not in LEARNED else restarts, seed=seed, progress=False)
@@ -244,7 +244,7 @@ def report(columns, flags, ep, sets: int, tests: int, draws: int) -> str:
         f"Ten inputs of which five matter, 100 training cases with noise N(0, 1), ten of them replaced by draws of N(15, 3²) (Kuss 5.64); {f'{tests:,}'.replace(',', ' ')} noise-free "
         "test cases. The training sets (published: 10) are drawn by us: the published ones are not printed.", "",
         "ARD SE on inputs and targets standardised by the training set; ML-II from two starts and a random one, the best evidence (or bound) kept. Sampled: "
-        f"{CHAINS} chains of {draws} draws after {WARMUP} for tuning, LogNormal(log start, 3) priors, Beta(1, 1) on the share of outliers, Gamma(2, 0.1) on the "
+        f"{CHAINS} chains of {draws} draws after {TUNE} for tuning, LogNormal(log start, 3) priors, Beta(1, 1) on the share of outliers, Gamma(2, 0.1) on the "
         "degrees of freedom (published: longer chains, of a length that is not printed). NLP is that of the noise-free function, in nats; for draws that of the "
         "mixture. OLS and SVR have no predictive distribution of the function.", "",
         "Mean over sets ± its standard error (median). The published scores are box plots without numbers.", "",

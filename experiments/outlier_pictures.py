@@ -152,7 +152,7 @@ def conflict_fits(draws: int) -> dict[str, Any]:
     X, y = conflict_data()
     gp = GP(kernels.SE(1.2, 1.0))
     mixture, student = Model(gp, GaussianMixtureNoise(0.3, 0.01, 100.0)), Model(gp, StudentT(0.1, 2.0))
-    chains = mixture.condition(X, y, Gibbs(draws=draws, chains=4, warmup=200, progress=False))
+    chains = mixture.condition(X, y, Gibbs(draws=draws, chains=4, tune=200, progress=False))
     found = {
         "normal, ML-II": [fit(Model(gp, Gaussian(0.1)), X, y, progress=False).posterior.latent_moments(LINE)],
         "mnMCMC": [

@@ -19,7 +19,7 @@ from mercer.solvers.protocol import SolverError
 from .test_enumerate import data, model
 
 k, lk = mc.kernels, mc.likelihoods
-QUICK = Gibbs(draws=1000, warmup=100, chains=4, progress=False)
+QUICK = Gibbs(draws=1000, tune=100, chains=4, progress=False)
 X3, Y3 = np.array([[-1.0], [0.0], [1.2]]), np.array([0.3, 2.5, -0.2])
 NOISES = [lk.GaussianMixtureNoise(0.15, 0.05, 60.0), lk.StudentT(0.3, 3.0), lk.Laplace(0.3)]
 IDS = ["mixture", "student-t", "laplace"]
@@ -178,7 +178,7 @@ def test_degrees_of_freedom_and_scale_against_a_grid():
     likelihood = lk.StudentT(mc.param(0.5, prior=hp.LogNormal(-1.0, 1.0)), 4.0)
     m = mc.Model(mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1e-8))), likelihood)
     inputs, y = mc.gp.prepare(m, np.arange(40.0)[:, None], y)
-    post = dataclasses.replace(QUICK, draws=1500, warmup=500).learn(m.bind(inputs), inputs, y, None)
+    post = dataclasses.replace(QUICK, draws=1500, tune=500).learn(m.bind(inputs), inputs, y, None)
     assert any("Gamma(shape=2.0, rate=0.1)" in note for note in post.notes)
     log_s, log_nu = np.meshgrid(np.linspace(-3.5, 1.5, 241), np.linspace(-2.5, 6.0, 301), indexing="ij")
     s, nu = np.exp(log_s), np.exp(log_nu)
@@ -230,7 +230,7 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     m = mc.Model(gp, noise)
     inputs, y = mc.gp.prepare(m, X, y)
     bound = m.bind(inputs)
-    ours = dataclasses.replace(QUICK, warmup=300).learn(bound, inputs, y, None)
+    ours = dataclasses.replace(QUICK, tune=300).learn(bound, inputs, y, None)
     other = MCMC(draws=1000, tune=500, sampler="hmc", progress=False).learn(bound, inputs, y, None)
     for name in Hyperparameters(bound).names:
         pair = [np.log(p.draws[name]) for p in (ours, other)]
@@ -247,7 +247,7 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
 @pytest.mark.slow
 def test_fit_gives_draws_of_the_hyperparameters():
     X, y = data(20, seed=6)
-    found = mc.fit(mc.Model(mc.GP(k.SE()), lk.GaussianMixtureNoise()), X, y, inference=dataclasses.replace(QUICK, warmup=400))
+    found = mc.fit(mc.Model(mc.GP(k.SE()), lk.GaussianMixtureNoise()), X, y, inference=dataclasses.replace(QUICK, tune=400))
     post = found.posterior
     assert {"kernel.lengthscale", "kernel.variance", "likelihood.weight", "likelihood.variance", "likelihood.ratio", "f"} <= set(
         post.draws
@@ -290,7 +290,7 @@ def test_chains_in_different_modes_are_reported():
     X = np.repeat([[0.0], [0.01]], 8, 0)
     y = np.repeat([-3.0, 3.0], 8) + 0.01 * np.tile(np.arange(8), 2)
     m = mc.Model(mc.GP(k.SE(1.0, 10.0)), lk.GaussianMixtureNoise(0.5, 0.01, 1e4))
-    post = m.condition(X, y, dataclasses.replace(QUICK, draws=100, warmup=0, chains=8))
+    post = m.condition(X, y, dataclasses.replace(QUICK, draws=100, tune=0, chains=8))
     assert any("chains disagree on whether rows" in note for note in post.notes)
     assert not post.status.converged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -11,8 +11,7 @@ from scipy.special import ndtr
 
 from mercer.draws import DrawsPosterior, Mixture
 from mercer.hyperpriors import Beta, Gamma
-from mercer.inference.base import AbstractInference
-from mercer.inference.mcmc import HYPER_DRAWS, LATENT_DRAWS, _spread, _status
+from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.likelihoods import GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
 from mercer.sampling import chains as runs
@@ -25,7 +24,7 @@ DISAGREE = 0.5  # chains whose outlier probabilities of a datum differ by more t
 
 
 @dataclasses.dataclass(frozen=True)
-class Gibbs(AbstractInference):
+class Gibbs(AbstractDrawing):
     """Draws of the exact posterior for noise that is a scale mixture of normals: `GaussianMixtureNoise` (Kuss, Algorithm 1),
     `StudentT` and `Laplace`.
 
@@ -33,7 +32,7 @@ class Gibbs(AbstractInference):
     the hyperparameters as they are; `mercer.fit(model, X, y, inference=Gibbs())` samples the free hyperparameters too. Predictions
     are mixtures of Gaussians, in which f is integrated out given the noise variances of a draw.
 
-    draws: kept in each chain; warmup: transitions before, in which steps are tuned and which are thrown away. over_relaxed:
+    draws: kept in each chain; tune: transitions before, in which steps are tuned and which are thrown away. over_relaxed:
     indicators of a mixture avoid their old value where they can (5.17). progress: True, False, None, or a function (done, total,
     text); Ctrl-C keeps the draws made so far. A mixture weight without a prior gets Beta(1, 1), degrees of freedom without one
     Gamma(2, 0.1): nothing else keeps them finite where there are no outliers.
@@ -41,27 +40,14 @@ class Gibbs(AbstractInference):
     >>> post = model.condition(X, y, Gibbs(draws=500)); post.outlier_probability, print(post.diagnostics)
     """
 
-    draws: int = 1000
     chains: int = 4
-    warmup: int = 500
+    tune: int = 500
     seed: int = 0
     progress: Any = None
     over_relaxed: bool = True
 
-    needs: ClassVar[frozenset[str]] = frozenset({"full"})
-
     def __post_init__(self):
-        runs.check_lengths(self.draws, self.warmup, self.chains, 1)
-
-    def run(self, model, X, y, solver, workspace=None):
-        raise SolverError(
-            "Gibbs returns draws, not a Gaussian posterior; use model.condition(..., inference=Gibbs()) or mercer.fit."
-        )
-
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError(
-            "draws have no log evidence to differentiate; learn hyperparameters with mercer.fit(..., inference=Gibbs())."
-        )
+        runs.check_lengths(self.draws, self.tune, self.chains, 1)
 
     def posterior(self, model, inputs, y, solver) -> GibbsPosterior:
         """Draws of the noise variances and of f (chains, draws, n) at the model's hyperparameters."""
@@ -103,7 +89,7 @@ class Gibbs(AbstractInference):
     def _run(self, target, start, step) -> runs.Chains:
         """One chain after the other: XLA can lock up on matrices that are factored for several chains at once inside a loop."""
         return runs.sample(
-            target.log_density, start, sampler=step, draws=self.draws, tune=self.warmup, chains=self.chains, seed=self.seed,
+            target.log_density, start, sampler=step, draws=self.draws, tune=self.tune, chains=self.chains, seed=self.seed,
             data=target.data, together=False, progress=self.progress,
         )  # fmt: skip
 
@@ -111,7 +97,7 @@ class Gibbs(AbstractInference):
         n, size, shape = y.shape[0], bucket(y.shape[0]), chains.draws.shape[:2]
         s, f = chains.draws[..., :n], chains.draws[..., size : size + n]
         draws, quantities, names = {}, f, tuple(f"f[{i}]" for i in range(n))
-        used = _spread(shape, LATENT_DRAWS if hyper is None else HYPER_DRAWS)
+        used = spread(shape, LATENT_DRAWS if hyper is None else HYPER_DRAWS)
         models, likelihoods = [model], model.likelihood
         if hyper is not None:
             values = hyper.values(chains.draws[..., 2 * size :])
@@ -121,10 +107,7 @@ class Gibbs(AbstractInference):
             models = [hyper.model_at(v) for v in flat[used]]
             likelihoods = _stacked(model.likelihood, hyper, draws)
             model = hyper.model_at(np.median(flat, 0))
-            wide = [hyper.names[slot.start] for slot in hyper.spec.slots if slot.prior is None]
-            if wide:
-                notes = (*notes, f"no prior was given for {', '.join(wide)}: a wide one around the start was used "
-                         "(LogNormal(log start, 3) if positive)")  # fmt: skip
+            notes = (*notes, *wide_priors(hyper))
         noise = np.asarray(scales.variance(likelihoods, s))
         lost = 1.0 - np.asarray(scales.pull(likelihoods, y - f)).mean(1)  # (chains, n)
         diagnostics = chains.diagnostics(names, quantities)
@@ -137,17 +120,9 @@ class Gibbs(AbstractInference):
             )
         return GibbsPosterior(
             model, inputs, y, draws | {"f": f}, chains, diagnostics, models, None, solver,
-            (*notes, *self._notes(chains, diagnostics, len(used))), _status(diagnostics, chains),
+            (*notes, *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
             noise, noise.reshape(-1, n)[used], lost.mean(0), scales,
         )  # fmt: skip
-
-    def _notes(self, chains, diagnostics, used: int) -> tuple[str, ...]:
-        out = list(diagnostics.problems())
-        if chains.interrupted:
-            out.append(f"interrupted: {diagnostics.draws} of {self.draws} draws were made in each chain")
-        if used < diagnostics.chains * diagnostics.draws:
-            out.append(f"predictions average over {used} of {diagnostics.chains * diagnostics.draws} draws")
-        return tuple(out)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from mercer.draws import DrawsPosterior
-from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.inference.ep import EP
 from mercer.inference.exact import gaussian_sites
 from mercer.inference.laplace import Laplace
@@ -24,12 +24,9 @@ from mercer.sampling.target import Whitening, evidence_target, joint_target, lat
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import SolverError
 
-LATENT_DRAWS = 1000  # predictions at fixed hyperparameters average over at most this many draws
-HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each of which is factored again
-
 
 @dataclasses.dataclass(frozen=True)
-class MCMC(AbstractInference):
+class MCMC(AbstractDrawing):
     """Draws of the posterior by Markov chains (Kuss 4.3, A.4).
 
     `model.condition(X, y, MCMC())` samples the latent values f at the hyperparameters as they are; `mercer.fit(model, X, y,
@@ -45,7 +42,6 @@ class MCMC(AbstractInference):
     >>> post = model.condition(X, y, MCMC(draws=500, chains=4)); print(post.diagnostics)
     """
 
-    draws: int = 1000
     tune: int = 1000
     chains: int = 4
     seed: int = 0
@@ -56,8 +52,6 @@ class MCMC(AbstractInference):
     updates: str = "ancillary"
     step_size: float | None = None
 
-    needs: ClassVar[frozenset[str]] = frozenset({"full"})
-
     def __post_init__(self):
         runs.check_lengths(self.draws, self.tune, self.chains, self.thin)
         runs.by_name(self.sampler)
@@ -67,14 +61,6 @@ class MCMC(AbstractInference):
             raise ValueError(f"MCMC.whiten must be 'posterior' or 'prior', got {self.whiten!r}.")
         if self.updates not in ("ancillary", "interleaved"):
             raise ValueError(f"MCMC.updates must be 'ancillary' or 'interleaved', got {self.updates!r}.")
-
-    def run(self, model, X, y, solver, workspace=None):
-        raise SolverError("MCMC returns draws, not a Gaussian posterior; use model.condition(..., inference=MCMC()) or mercer.fit.")
-
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError(
-            "draws have no log evidence to differentiate; learn hyperparameters with mercer.fit(..., inference=MCMC())."
-        )
 
     # -- latent values at fixed hyperparameters ---------------------------------------------------------------------
 
@@ -90,12 +76,12 @@ class MCMC(AbstractInference):
         f = white.latents(u).reshape(*kept.shape[:2], n, L)
         names = tuple(f"f[{i}]" if L == 1 else f"f[{i},{j}]" for i in range(n) for j in range(L))
         diagnostics = chains.diagnostics(names, f.reshape(*kept.shape[:2], -1))
-        used = _spread(kept.shape[:2], LATENT_DRAWS)
+        used = spread(kept.shape[:2], LATENT_DRAWS)
         if white.jitter:
             notes = (*notes, f"jitter of {white.jitter:.3g} was added to the diagonal")
         return DrawsPosterior(
             model, inputs, y, {"f": f[..., 0] if L == 1 else f}, chains, diagnostics, [model], u[used], solver,
-            (*notes, *self._notes(chains, diagnostics, len(used))), _status(diagnostics, chains),
+            (*notes, *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
         )  # fmt: skip
 
     # -- hyperparameters --------------------------------------------------------------------------------------------
@@ -136,7 +122,7 @@ class MCMC(AbstractInference):
         shape = chains.draws.shape[:2]
         values = hyper.values(chains.draws[..., target.size - hyper.size :])
         draws = {name: values[..., i] for i, name in enumerate(hyper.names)}
-        used = _spread(shape, HYPER_DRAWS)
+        used = spread(shape, HYPER_DRAWS)
         flat = values.reshape(-1, hyper.size)
         models = [hyper.model_at(v) for v in flat[used]]
         quantities, names, u = values, hyper.names, None
@@ -148,17 +134,10 @@ class MCMC(AbstractInference):
             quantities = np.concatenate([values, whitened.reshape(*shape, -1)], -1)
             names = (*names, *(f"u[{j},{i}]" for j in range(L) for i in range(n)))
         diagnostics = chains.diagnostics(names, quantities)
-        wide = [s.start for s in hyper.spec.slots if s.prior is None]
-        if wide:
-            listed = ", ".join(hyper.names[i] for i in wide)
-            notes = (
-                *notes,
-                f"no prior was given for {listed}: a wide one around the start was used (LogNormal(log start, 3) if positive)",
-            )
         median = hyper.model_at(np.median(flat, 0))
         return DrawsPosterior(
             median, inputs, y, draws, chains, diagnostics, models, u, solver,
-            (*notes, *self._notes(chains, diagnostics, len(used))), _status(diagnostics, chains),
+            (*notes, *wide_priors(hyper), *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
         )  # fmt: skip
 
     def _run(self, target, start, sampler) -> Chains:
@@ -166,15 +145,6 @@ class MCMC(AbstractInference):
             target.log_density, start, sampler=sampler, draws=self.draws, tune=self.tune, chains=self.chains, thin=self.thin,
             seed=self.seed, data=target.data, step_size=self.step_size, together=target.together, progress=self.progress,
         )  # fmt: skip
-
-    def _notes(self, chains, diagnostics, used: int) -> tuple[str, ...]:
-        out = list(diagnostics.problems())
-        total = diagnostics.chains * diagnostics.draws
-        if chains.interrupted:
-            out.append(f"interrupted: {diagnostics.draws} of {self.draws} draws were made in each chain")
-        if used < total:
-            out.append(f"predictions average over {used} of {total} draws")
-        return tuple(out)
 
 
 def whitening(model: Any, X: np.ndarray, y: np.ndarray, how: str = "posterior") -> tuple[Whitening, tuple[str, ...]]:
@@ -200,18 +170,3 @@ def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
     solver: Any = Dense("lapack") if basis is None else WithBasis(Dense("lapack"))
     rule: Any = EP(tol=1e-3, max_sweeps=30) if name == "ep" else Laplace(tol=1e-6)
     return rule.run(model, X, y, solver).state.sites
-
-
-def _spread(shape: tuple[int, int], most: int) -> np.ndarray:
-    """Indices of at most so many draws of all chains, evenly spread, every chain with its share."""
-    total = shape[0] * shape[1]
-    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
-
-
-def _status(diagnostics, chains) -> InferenceStatus:
-    message = f"R-hat at most {diagnostics.worst_r_hat:.3f}, at least {diagnostics.least_ess:.0f} effective draws"
-    if diagnostics.divergences:
-        message += f", {diagnostics.divergences} divergences"
-    if chains.interrupted:
-        message = "interrupted; " + message
-    return InferenceStatus(diagnostics.trusted and not chains.interrupted, diagnostics.draws, message)

@@ -1,0 +1,79 @@
+"""What the rules share whose posterior is a set of draws (MCMC, Gibbs)."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.draws import DrawsPosterior
+from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.sampling.chains import Chains
+from mercer.sampling.hyper import Hyperparameters
+from mercer.solvers.protocol import SolverError
+
+LATENT_DRAWS = 1000  # predictions at fixed hyperparameters average over at most this many draws
+HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each of which is factored again
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractDrawing(AbstractInference):
+    """A rule that draws f with `posterior`, and the free hyperparameters too with `learn`. draws: kept in each chain."""
+
+    draws: int = 1000
+
+    needs: ClassVar[frozenset[str]] = frozenset({"full"})
+
+    @abc.abstractmethod
+    def posterior(self, model: Any, inputs: Any, y: np.ndarray, solver: Any) -> DrawsPosterior:
+        """Draws of f at the model's hyperparameters."""
+
+    @abc.abstractmethod
+    def learn(self, model: Any, inputs: Any, y: np.ndarray, solver: Any, near: Any = None) -> DrawsPosterior:
+        """Draws of the free hyperparameters and of f, from chains that start around the hyperparameters of `near`."""
+
+    def run(self, model, X, y, solver, workspace=None):
+        name = type(self).__name__
+        raise SolverError(
+            f"{name} returns draws, not a Gaussian posterior; use model.condition(..., inference={name}()) or mercer.fit."
+        )
+
+    def gradient(self, model, y, result, consume=False, **bars):
+        raise SolverError(
+            "draws have no log evidence to differentiate; learn hyperparameters with "
+            f"mercer.fit(..., inference={type(self).__name__}())."
+        )
+
+    def notes(self, chains: Chains, diagnostics: Any, used: int) -> tuple[str, ...]:
+        """What a person should know of the chains, and of how many draws predictions use."""
+        out, total = list(diagnostics.problems()), diagnostics.chains * diagnostics.draws
+        if chains.interrupted:
+            out.append(f"interrupted: {diagnostics.draws} of {self.draws} draws were made in each chain")
+        if used < total:
+            out.append(f"predictions average over {used} of {total} draws")
+        return tuple(out)
+
+
+def spread(shape: tuple[int, int], most: int) -> np.ndarray:
+    """Indices of at most so many draws of all chains, evenly spread, every chain with its share."""
+    total = shape[0] * shape[1]
+    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
+
+
+def status(diagnostics: Any, chains: Chains) -> InferenceStatus:
+    """Whether the draws can be trusted, and the figures that say so."""
+    message = f"R-hat at most {diagnostics.worst_r_hat:.3f}, at least {diagnostics.least_ess:.0f} effective draws"
+    if diagnostics.divergences:
+        message += f", {diagnostics.divergences} divergences"
+    if chains.interrupted:
+        message = "interrupted; " + message
+    return InferenceStatus(diagnostics.trusted and not chains.interrupted, diagnostics.draws, message)
+
+
+def wide_priors(hyper: Hyperparameters) -> tuple[str, ...]:
+    """A note on the hyperparameters that were given no prior."""
+    wide = ", ".join(hyper.names[slot.start] for slot in hyper.spec.slots if slot.prior is None)
+    note = f"no prior was given for {wide}: a wide one around the start was used (LogNormal(log start, 3) if positive)"
+    return (note,) if wide else ()

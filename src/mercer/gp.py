@@ -9,7 +9,6 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
-from mercer.inference import leave_one_out
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Gaussian
@@ -112,8 +111,7 @@ class Model(Parametrised):
         """
         inputs, y = prepare(self, X, y)
         rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
-        if solver is None and hasattr(rule, "solver"):
-            solver = rule.solver()
+        solver = rule.solver() if solver is None else solver
         return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
 
 
@@ -143,11 +141,7 @@ def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[I
 
 def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
     """Run a rule on prepared data."""
-    if hasattr(rule, "posterior"):  # a rule whose posterior is not a Gaussian one
-        return rule.posterior(model, inputs, y, solver)
-    result = rule.run(model, inputs.values, y, solver, workspace)
-    notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
-    return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver)
+    return rule.posterior(model, inputs, y, solver, workspace)
 
 
 def as_model(model, noise_variance=None) -> Model:

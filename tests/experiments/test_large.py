@@ -5,7 +5,6 @@ import pytest
 
 import mercer as mc
 from experiments import cost_curves, large_data, sarcos_sparse
-from mercer import kernels as k
 from mercer import solvers
 
 
@@ -35,16 +34,6 @@ def test_the_published_table_passes_the_checks_of_its_findings():
     assert answers(values, chosen) == ["yes"] * 6 + ["**no**"] + ["yes"] * 2
     poor = values | {("SR", "2048"): np.array([[0.03, -1.0, 284.8]])}
     assert answers(poor, runs) == ["**no**"] * 4 + ["yes"] * 3 + ["**no**", "yes"]
-
-
-def test_committee_of_the_table_is_the_solver(rng):
-    """Where nothing is singular, the committee with its jitter predicts as `solvers.Committee` with the same query."""
-    X, Xs = rng.uniform(-3, 3, (60, 2)), rng.uniform(-3, 3, (25, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(60)
-    solver = solvers.Committee(size=20, split="random", query=10)
-    post = mc.GP(k.SE(0.7)).condition(X, y, noise_variance=0.01, solver=solver)
-    for found, expected in zip(sarcos_sparse.committee(post, Xs, 10), post.mean_and_std(Xs), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.experiment

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
+from mercer.inference.loo import leave_one_out
+from mercer.inputs import Inputs
+from mercer.posterior import Posterior
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 
@@ -36,6 +39,8 @@ class AbstractInference(abc.ABC):
     """An inference rule for a model (`gp`, `likelihood`) bound to its inputs."""
 
     needs: ClassVar[frozenset[str]]
+    stochastic: ClassVar[bool] = False  # whether `mercer.fit` learns hyperparameters from batches
+    samples: ClassVar[bool] = False  # whether `mercer.fit` draws them, with `learn`
 
     @abc.abstractmethod
     def run(self, model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, workspace: Any = None) -> Result: ...
@@ -43,6 +48,16 @@ class AbstractInference(abc.ABC):
     @abc.abstractmethod
     def gradient(self, model: Any, y: np.ndarray, result: Result, consume: bool = False, **bars) -> dict[str, np.ndarray]:
         """Derivatives with respect to every hyperparameter, by dotted name: of the log evidence, or of what the bars say."""
+
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, workspace: Any = None) -> Any:
+        """What conditioning on prepared data returns."""
+        result = self.run(model, inputs.values, y, solver, workspace)
+        notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
+        return Posterior(model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver)
+
+    def solver(self) -> AbstractSolver | None:
+        """The solver where none is asked for; None: the one for all rules."""
+        return None
 
     def rough(self) -> AbstractInference:
         """The rule to use while hyperparameters are looked for: accurate enough for their gradient, no more."""

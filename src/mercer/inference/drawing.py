@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.draws import DrawsPosterior
 from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.inputs import Inputs
 from mercer.sampling.chains import Chains
 from mercer.sampling.hyper import Hyperparameters
 from mercer.solvers.protocol import SolverError
@@ -25,13 +26,14 @@ class AbstractDrawing(AbstractInference):
     draws: int = 1000
 
     needs: ClassVar[frozenset[str]] = frozenset({"full"})
+    samples: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def posterior(self, model: Any, inputs: Any, y: np.ndarray, solver: Any) -> DrawsPosterior:
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, workspace: Any = None) -> DrawsPosterior:
         """Draws of f at the model's hyperparameters."""
 
     @abc.abstractmethod
-    def learn(self, model: Any, inputs: Any, y: np.ndarray, solver: Any, near: Any = None) -> DrawsPosterior:
+    def learn(self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, near: Any = None) -> DrawsPosterior:
         """Draws of the free hyperparameters and of f, from chains that start around the hyperparameters of `near`."""
 
     def run(self, model, X, y, solver, workspace=None):

@@ -40,7 +40,7 @@ class Enumeration(AbstractInference):
     def gradient(self, model, y, result, consume=False, **bars):
         raise SolverError("Enumeration has no derivatives; learn hyperparameters with another rule, for example EP.")
 
-    def posterior(self, model, inputs, y, solver) -> EnumeratedPosterior:
+    def posterior(self, model, inputs, y, solver, workspace=None) -> EnumeratedPosterior:
         """Weights of all sets of outliers: weight^|c| (1 - weight)^(n - |c|) N(y | m, K + Sigma_c), normalised."""
         likelihood, n = model.likelihood, y.shape[0]
         if not isinstance(likelihood, GaussianMixtureNoise):

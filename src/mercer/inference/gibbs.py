@@ -49,7 +49,7 @@ class Gibbs(AbstractDrawing):
     def __post_init__(self):
         runs.check_lengths(self.draws, self.tune, self.chains, 1)
 
-    def posterior(self, model, inputs, y, solver) -> GibbsPosterior:
+    def posterior(self, model, inputs, y, solver, workspace=None) -> GibbsPosterior:
         """Draws of the noise variances and of f (chains, draws, n) at the model's hyperparameters."""
         scales = self._scales(model)
         step = ScaleMixtureStep(runs.by_name("hmc"), fixed_spec(model), scales, ())

@@ -64,7 +64,7 @@ class MCMC(AbstractDrawing):
 
     # -- latent values at fixed hyperparameters ---------------------------------------------------------------------
 
-    def posterior(self, model, inputs, y, solver) -> DrawsPosterior:
+    def posterior(self, model, inputs, y, solver, workspace=None) -> DrawsPosterior:
         """Draws of f (chains, draws, n), or (chains, draws, n, L), at the model's hyperparameters."""
         elliptical = self.sampler == "elliptical"
         white, notes = whitening(model, inputs.values, y, self.whiten)

@@ -94,9 +94,9 @@ def fit(
     for inputs, _ in data[1:]:
         model.bind(inputs)
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
-    if hasattr(rule, "learn"):
+    if rule.samples:
         return _sample(bound, data, rule, chosen, objective)
-    if getattr(rule, "stochastic", False):
+    if rule.stochastic:
         return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint)
     began, guess = None, starts.data_driven(bound, data[0][0].values, data[0][1])
     if chosen.pilot and not pooled and data[0][1].shape[0] > PILOT:

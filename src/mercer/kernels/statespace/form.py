@@ -1,0 +1,80 @@
+"""What a state-space form is, and where those of kernels are registered."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from mercer.kernels.base import AbstractKernel
+from mercer.linalg.kalman import Chain
+
+TOLERANCE = 1e-3  # of an approximated covariance, relative to its variance
+
+
+class NoStateSpace(ValueError):
+    """The kernel is not that of a Markov process of finite state."""
+
+
+@functools.singledispatch
+def state_space(kernel: AbstractKernel, tolerance: float = TOLERANCE) -> AbstractForm:
+    """The state-space form of a kernel on one column (a time).
+
+    tolerance: the largest error of an approximated correlation (SE, Periodic). The leaves of the form are those of the kernel, in
+    the same order; what is static in it (numbers of harmonics and states) was chosen for the kernel's values of now.
+    """
+    raise NoStateSpace(f"{type(kernel).__name__} has no state-space form")
+
+
+def chain(form: AbstractForm, t) -> Chain:
+    """The Markov chain of a form at times t (n,) in ascending order."""
+    Phi, Q = form.transition(jnp.concatenate([t[:1], t[:-1]]), t)
+    return Chain(Phi, Q.at[0].set(form.covariance(t[:1])[0]), form.observation(t))
+
+
+class AbstractForm(eqx.Module):
+    """x(t1) = Phi x(t0) + N(0, Q) for t0 <= t1, cov x(t) = Pi(t), f(t) = h(t) . x(t), for all times of a vector at once."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number s of states."""
+
+    @abc.abstractmethod
+    def transition(self, t0, t1) -> tuple[Any, Any]:
+        """Phi and Q (n, s, s) from times t0 to t1 (n,)."""
+
+    @abc.abstractmethod
+    def covariance(self, t):
+        """Pi(t) (n, s, s) before any datum."""
+
+    @abc.abstractmethod
+    def observation(self, t):
+        """h(t) (n, s)."""
+
+    def error(self) -> float:
+        """The largest error of the covariance, relative to the largest variance involved; zero where the form is exact."""
+        return 0.0
+
+
+class AbstractKernelForm(AbstractForm):
+    """The form of one kernel."""
+
+    kernel: Any
+
+    def _spread(self, matrix, t):
+        return jnp.broadcast_to(matrix, (t.shape[0], *matrix.shape))
+
+
+class AbstractWeights(AbstractKernelForm):
+    """f(t) = h(t) . w: weights w ~ N(0, I) that stay as they are."""
+
+    def transition(self, t0, t1):
+        one = self.covariance(t0)
+        return one, jnp.zeros_like(one)
+
+    def covariance(self, t):
+        return self._spread(jnp.eye(self.size), t)

@@ -41,6 +41,8 @@ class AbstractInference(abc.ABC):
     needs: ClassVar[frozenset[str]]
     stochastic: ClassVar[bool] = False  # whether `mercer.fit` learns hyperparameters from batches
     samples: ClassVar[bool] = False  # whether `mercer.fit` draws them, with `learn`
+    warm: ClassVar[bool] = False  # whether `foresee` gives a start
+    smooth: ClassVar[bool] = True  # whether the evidence is smooth in the hyperparameters
 
     @abc.abstractmethod
     def run(self, model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, workspace: Any = None) -> Result: ...
@@ -59,9 +61,17 @@ class AbstractInference(abc.ABC):
         """The solver where none is asked for; None: the one for all rules."""
         return None
 
-    def rough(self) -> AbstractInference:
-        """The rule to use while hyperparameters are looked for: accurate enough for their gradient, no more."""
+    def rough(self, tight: bool = False) -> AbstractInference:
+        """The rule to use while hyperparameters are looked for: accurate enough for their gradient, no more; `tight`: as itself."""
         return self
+
+    def coarse(self, model: Any) -> AbstractInference:
+        """The rule for a first look at a part of the data."""
+        return self.rough()
+
+    def foresee(self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, np.ndarray]:
+        """What `workspace.memory` would hold after a run, guessed from predictions (n, L) of f by a part of the data."""
+        return {}
 
     def check(self, solver: AbstractSolver) -> None:
         missing = self.needs - solver.offers

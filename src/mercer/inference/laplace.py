@@ -17,6 +17,7 @@ from mercer.inference.base import AbstractInference, InferenceStatus, Problem, R
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.solvers.coupled import CoupledState
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
@@ -29,13 +30,28 @@ class Laplace(AbstractInference):
     tol: when a Newton step promises less than this gain of the log posterior density, it is the last. Likelihoods that are not
     log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian. They may also
     have several modes: for scale mixtures of normals the search starts at the prior mean and at the mean that ScaleMixture finds,
-    and the highest mode is kept.
+    and the highest mode is kept. positive: the evidence takes negative curvature as none. With it, as hyperparameters change, the
+    evidence has poles where a mode is about to vanish; so it is what `fit` maximises.
     """
 
     tol: float = 1e-7
     max_iter: int = 100
+    positive: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+    warm: ClassVar[bool] = True
+    smooth: ClassVar[bool] = False  # a mode may vanish, a curvature change its sign
+
+    def rough(self, tight=False):
+        """One step after a gain of 1e-4 leaves the mode right to the square of that step."""
+        return dataclasses.replace(self, tol=self.tol if tight else max(self.tol, 1e-4), positive=True)
+
+    def coarse(self, model):
+        """The bound of ScaleMixture has its maxima near those of the evidence, and neither poles nor jumps between modes."""
+        return ScaleMixture().rough() if _several_modes(model.likelihood) else self.rough()
+
+    def foresee(self, model, y, mean, variance):
+        return ScaleMixture().foresee(model, y, mean, variance) if _several_modes(model.likelihood) else {"laplace": mean}
 
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
@@ -53,22 +69,29 @@ class Laplace(AbstractInference):
         warm = workspace.memory.get("laplace")
         if warm is not None and warm.shape[0] == y.shape[0]:
             search.start_near(warm)
-        elif likelihood.scale_mixture and not likelihood.log_concave:
+        elif _several_modes(likelihood):
+            foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
             other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
             other.climb(self.tol, self.max_iter)
-            search.climb(self.tol, self.max_iter)
+            if not foreseen:
+                search.climb(self.tol, self.max_iter)
             search = max(search, other, key=lambda s: s.value)
         state, steps, gain, true = search.climb(self.tol, self.max_iter)
+        curved = None
+        if self.positive:
+            state, curved = search.flattened(state, true)
         converged = gain <= max(self.tol, 1e-12 * abs(search.value))
         notes = [*jitter_notes(state)]
         if not converged:
             notes.append(f"Laplace stopped after {steps} steps; another would gain {gain:.2g}")
-        if not true:
+        if not (true or self.positive):
             notes.append("the Hessian at the mode is not positive definite: the evidence uses a positive stand-in for it")
         workspace.memory["laplace"] = np.array(state.sites.centre)
         evidence = state.log_normaliser + float(np.sum(search.log_p))
-        return Result(state, evidence, tuple(notes), InferenceStatus(converged, steps, f"last gain {gain:.1e}"))
+        if not converged:  # away from a mode the expansion means little: it is no better than the density there
+            evidence = min(evidence, search.value)
+        return _Mode(state, evidence, tuple(notes), InferenceStatus(converged, steps, f"last gain {gain:.1e}"), curved)
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
         self.check_bars(bars)
@@ -77,14 +100,26 @@ class Laplace(AbstractInference):
         n, L = f.shape
         _, variance = state.marginals()
         zero = np.zeros((n, L))
+        bends = np.where(state.sites.precision > 0, 1.0, 0.0) if self.positive and L == 1 else 1.0
         # how the determinant moves with the mode (5.23), and the mode with everything else: one more Newton step (5.24)
-        _, u = pointwise.pull_slopes(model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * variance)
+        _, u = pointwise.pull_slopes(model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * bends * variance)
+        if result.curved is not None:  # that step has W as it is: what t = (I + W K)^-1 u is for it, (I + W_+ K) t is for `state`
+            t = u - result.curved.apply(result.curved.times_K(u))
+            u = t + state.sites.precision * state.times_K(t)
         bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
-        gradient = prior_gradient(model, bar.prior)
         by_name, _ = pointwise.pull_slopes(
-            model.likelihood, f, y, np.full(n, log_evidence_bar), bar.sites.slope, bar.sites.precision
+            model.likelihood, f, y, np.full(n, log_evidence_bar), bar.sites.slope, bends * bar.sites.precision
         )
-        return gradient | by_name
+        return prior_gradient(model, bar.prior) | by_name
+
+
+def _several_modes(likelihood) -> bool:
+    return likelihood.scale_mixture and not likelihood.log_concave
+
+
+@dataclasses.dataclass(frozen=True)
+class _Mode(Result):
+    curved: AbstractState | None = None  # with negative curvature, where `state` goes without
 
 
 class _Newton(Problem):
@@ -94,7 +129,7 @@ class _Newton(Problem):
         super().__init__(model, X, y, solver, workspace)
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
-        self.f, self.a = self.m.copy(), np.zeros_like(self.m)
+        self.f, self.a, self.close = self.m.copy(), np.zeros_like(self.m), False
         self.log_p = pointwise.log_prob(self.likelihood, self.f, y)
         self.value = float(np.sum(self.log_p))
 
@@ -106,7 +141,7 @@ class _Newton(Problem):
     def start_near(self, f: np.ndarray) -> None:
         """One full step from a guess of the mode, if that is better than the prior mean."""
         try:
-            _, state = self._state_at(f)
+            self.close, state = self._state_at(f, clip=False)
         except (NotPositiveDefinite, SolverError):
             return
         mean, a = state.mean(), state.alpha.reshape(f.shape)
@@ -120,12 +155,15 @@ class _Newton(Problem):
         The error of the evidence is of the order of the last step, the gain that of its square: below `tol` one more step is taken.
         On the way negative precisions are taken as zero, which costs a plain factorisation; the last steps have them as they are.
         """
-        last, gain = False, np.inf
+        last, gain, near = False, 0.0 if self.close else np.inf, NEAR
         for steps in range(1, max_iter + 1):
-            true, state = self._state_at(self.f, clip=gain > NEAR and steps < max_iter)
+            clip = gain > near
+            true, state = self._state_at(self.f, clip)
             full, a = state.mean(), state.alpha.reshape(self.f.shape)
             slope = state.sites.slope - self.a
             gain = 0.5 * float(np.sum(slope * (full - self.f)))
+            if not (clip or true):
+                near = 0.1 * min(near, gain)
             small = gain <= max(tol, 1e-15 * abs(self.value))
             if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iter:
                 break
@@ -135,26 +173,36 @@ class _Newton(Problem):
                 self.log_p, self.value = self._density(full, a)
             elif not self._move(full, a, gain):
                 break
+        if not true:
+            true, state = self._state_at(self.f, clip=False, step=False)
         return state, steps, gain, true
 
-    def _state_at(self, f: np.ndarray, clip: bool = True) -> tuple[bool, Any]:
-        """Sites at f: with the true Hessian where that leaves the posterior proper, else with a positive stand-in.
-
-        `clip`: without its negative entries.
+    def _state_at(self, f: np.ndarray, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
+        """Sites at f: with the true Hessian where that leaves the posterior proper and is not to be clipped, else with a positive
+        stand-in: W without its negative entries for a step, the Fisher information for an evidence.
         """
         _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
         negative = bool((W < 0).any())
-        clipped = clip and P is None and W.shape[1] == 1 and negative
-        if clipped or not negative or "indefinite" in self.solver.offers:
-            sites = Sites(f, np.maximum(W, 0.0), g) if clipped else Sites(f, W, g, P)
+        single = P is None and W.shape[1] == 1
+        choices = []
+        if not negative or ("indefinite" in self.solver.offers and not (clip and single)):
+            choices.append(Sites(f, W, g, P))
+        if negative and single and step:
+            choices.append(Sites(f, np.maximum(W, 0.0), g))
+        for sites in choices:
             try:
-                return not clipped, self.factor(sites)
-            except (NotPositiveDefinite, SolverError):
-                # or too few precisions above zero to determine the weights of a basis
+                return sites.precision is W, self.factor(sites)
+            except (NotPositiveDefinite, SolverError):  # or too few precisions above zero for the weights of a vague basis
                 if self.likelihood.log_concave:
                     raise
         W, P = pointwise.fisher(self.likelihood, f, self.y)
         return False, self.factor(Sites(f, W, g, P))
+
+    def flattened(self, state: AbstractState, true: bool) -> tuple[AbstractState, AbstractState | None]:
+        """The State with negative curvature taken as none, and the one with it where both are at hand."""
+        if true and isinstance(state, CoupledState) and state.L == 1:
+            return state.parts[0], state
+        return (state, None) if true else (self._state_at(self.f)[1], None)
 
     def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
         log_p = pointwise.log_prob(self.likelihood, f, self.y)

@@ -118,7 +118,7 @@ def fit(
                 began = "checkpoint", kept["vector"], int(kept["size"])
         best, ends, interrupted = _search(problem, restarts, seed, recorder, max_evaluations, began)
         if problem.rule != rule and not interrupted and np.isfinite(best.value) and best.expected_gain > 0.01:
-            problem.rule = rule  # what stopped it may be the roughness of its values
+            problem.rule = rule.rough(tight=True)  # what stopped it may be the roughness of its values
             best = maximise(problem, best.vector, "refined", recorder, max_evaluations=max_evaluations)
         if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
             recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
@@ -130,6 +130,7 @@ def fit(
             problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen
         )  # raises with the cause
         raise FloatingPointError(f"the objective is not finite at any start (evidence {value.log_evidence}).")
+    memories = [{} if w is None or not rule.warm else w.memory for w in problem.workspaces]
     problem.release()
     fitted = problem.flat.unflatten(best.vector)
     gradient = best.gradient if best.gradient is not None else np.zeros_like(best.vector)
@@ -152,7 +153,11 @@ def fit(
             f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): the result may be improved "
             "by restarts=, priors or bounds.", FitWarning, stacklevel=2,
         )  # fmt: skip
-    posteriors = [posterior(fitted, inputs, targets, rule, chosen) for inputs, targets in data]
+    posteriors = []
+    for (inputs, targets), memory in zip(data, memories, strict=True):  # from the sites of the last evaluation
+        workspace = chosen.workspace(fitted.priors, inputs.values)
+        workspace.memory.update(memory)
+        posteriors.append(posterior(fitted, inputs, targets, rule, chosen, workspace))
     return Fit(
         fitted, posteriors if pooled else posteriors[0], recorder.history, status, goal.name, best.objective,
         best.value - best.objective, dict(zip(problem.flat.names, gradient, strict=True)),
@@ -246,7 +251,7 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)
     }
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
-    sizes = levels(problem.size)
+    sizes = levels(problem.size, problem.rule.warm)
     if began is not None:
         label, vector, size = began
         vectors, sizes = {label: _clip(problem, vector)}, [s for s in sizes if s >= 0.9 * size]
@@ -269,15 +274,18 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         found = {}
         for label, vector in _distinct(vectors).items():
             found[label] = running = Optimum(vector)
-            climb(coarse, vector, label, best=running)
+            climb(coarse, vector, label, ftol=1e-5, best=running)
             ends[label] = found[label].value
         label = max(found, key=lambda k: found[k].value)
         start = found[label]
         for i, size in enumerate([*sizes[1:], problem.size]):
             factor = size / coarse.size
             scaling = curvature(coarse, start, label, recorder, factor)
+            finer = problem if size == problem.size else problem.subset(size, seed + i + 1)
+            if finer.rule.warm:
+                finer.foresee(coarse, start.vector)
             coarse.release()
-            coarse = problem if size == problem.size else problem.subset(size, seed + i + 1)
+            coarse = finer
             running = best if size == problem.size else Optimum(start.vector)
             start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=running)
         ends["full"] = start.value

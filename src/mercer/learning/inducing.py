@@ -33,7 +33,7 @@ class InducingProblem:
         spread = np.std(X, 0)
         self.scale = np.where(spread > 0, spread, 1.0)
         self.flat = self
-        self.size = self.problem.size
+        self.size, self.smooth = self.problem.size, self.problem.smooth
 
     def bounds(self):
         hyperparameters = self.problem.flat.bounds()

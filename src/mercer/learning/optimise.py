@@ -68,25 +68,32 @@ def maximise(
 
     best = Optimum(start) if best is None else best
     first: list[float] = []
+    heights: list[float] = []
 
     def negative(z):
         vector = start + (z if scaling is None else scaling @ z)
         value, gradient, objective = problem.value_and_gradient(vector)
         recorder.note(label, problem.size, value)
+        heights.append(max(value, best.value))
+        if not problem.smooth and len(heights) > PATIENCE and heights[-1] - heights[-1 - PATIENCE] < 0.01:
+            raise _Stalled
         if value > best.value:
             best.vector, best.value, best.gradient, best.objective = vector.copy(), value, gradient, objective
             if recorder.checkpoint is not None:
                 recorder.checkpoint.keep(best.vector, problem.size, value)
         if not np.isfinite(value):
             return (abs(first[0]) if first else 1.0) * 1e3 + 1e6, np.zeros_like(z)
-        first.append(value)  # values are counted from the first: stopping then does not depend on the units of y
-        return first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
+        first.append(value)  # counted from the first: stopping depends on nats per datum, not on the units of y
+        return problem.size + first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
 
     bounds: list[tuple[Any, Any]] = problem.flat.bounds()
     box: list[tuple[Any, Any]] | None = None
     if any(b != (None, None) for b in bounds) and scaling is not None:
-        scaling = np.diag(np.diag(scaling))  # a box stays a box
-        box = [_box(b, s, c) for b, s, c in zip(bounds, start, np.diag(scaling), strict=True)]
+        closed = np.array([b != (None, None) for b in bounds])
+        scaling = _apart(scaling, closed)  # a box stays a box
+        box = [
+            _box(b, s, c) if shut else (None, None) for b, s, c, shut in zip(bounds, start, np.diag(scaling), closed, strict=True)
+        ]
     elif scaling is None:
         box = [_box(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
     if box is not None and (None, None) in bounds:  # SciPy takes a whole gradient for its first step where every side is closed
@@ -94,7 +101,11 @@ def maximise(
         box[free] = box[free][0], None
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
-        result = minimize(negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options)
+        try:
+            result = minimize(negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options)
+        except _Stalled:
+            best.message, best.expected_gain = f"no gain in {PATIENCE} evaluations: the top may be a ridge with a kink", 0.0
+            return best
     best.message = str(result.message)
     if best.gradient is not None:  # of the best point: the last may have failed
         slope = best.gradient if scaling is None else scaling.T @ best.gradient
@@ -102,6 +113,11 @@ def maximise(
     return best
 
 
+class _Stalled(Exception):
+    """The best value has not changed for so long that it will not."""
+
+
+PATIENCE = 8  # evaluations in a row whose gain, together, is below a hundredth of a nat
 REACH = 16.0  # in units of log parameter: a length-scale on its way to infinity stops ten million times from where it began
 
 
@@ -109,6 +125,17 @@ def _box(bound, start: float, unit: float) -> tuple[float, float]:
     """Bounds of one coordinate, counted from the start: the user's, or out of reach."""
     lo, hi = bound
     return max(-REACH, -np.inf if lo is None else lo - start) / unit, min(REACH, np.inf if hi is None else hi - start) / unit
+
+
+def _apart(scaling: np.ndarray, closed: np.ndarray) -> np.ndarray:
+    """The same curvature with the `closed` coordinates kept as axes: each has its own unit, the others are turned among themselves."""
+    root = np.linalg.inv(scaling)
+    hessian = root.T @ root
+    out = np.diag(1.0 / np.sqrt(np.diag(hessian)))
+    free = np.ix_(~closed, ~closed)
+    values, vectors = np.linalg.eigh(hessian[free])
+    out[free] = vectors / np.sqrt(values)
+    return out
 
 
 def curvature(problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float) -> np.ndarray:
@@ -126,9 +153,9 @@ def curvature(problem: Problem, optimum: Optimum, label: str, recorder: Recorder
     return vectors / np.sqrt(np.maximum(np.abs(values) * factor, 0.3))
 
 
-def levels(n: int) -> list[int]:
-    """Sizes of the coarse problems: 400, 1600 ... well below n."""
-    sizes, size = [], COARSE_SIZE
+def levels(n: int, iterated: bool = False) -> list[int]:
+    """Sizes of the coarse problems: 400, 1600 ... well below n; half of that where an evaluation is many factorisations."""
+    sizes, size = [], COARSE_SIZE // 2 if iterated else COARSE_SIZE
     while size * 2 <= n and n >= COARSE_FROM:
         sizes.append(size)
         size *= 4

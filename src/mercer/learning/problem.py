@@ -34,6 +34,10 @@ class Problem:
     def size(self) -> int:
         return sum(y.shape[0] for _, y in self.data)
 
+    @property
+    def smooth(self) -> bool:
+        return self.rule.smooth
+
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be
         factored.
@@ -70,7 +74,19 @@ class Problem:
         for inputs, y in self.data:
             rows = np.sort(rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False))
             parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
-        return Problem(self.model, parts, self.rule, self.solver, self.objective, self.jacobian)
+        return Problem(self.model, parts, self.rule.coarse(self.model), self.solver, self.objective, self.jacobian)
+
+    def foresee(self, part: Problem, vector: np.ndarray) -> None:
+        """Start the rule where a problem on a part of the data suggests, at these hyperparameters."""
+        model = self.flat.unflatten(vector)
+        for i, ((few, y_few), (inputs, y)) in enumerate(zip(part.data, self.data, strict=True)):
+            try:
+                result = part.rule.run(model, few.values, y_few, self.solver, part.workspaces[i])
+                mean, variance = result.state.predict(inputs.values)
+            except NotPositiveDefinite:
+                continue
+            self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
+            self.workspaces[i].memory.update(self.rule.foresee(model, y, mean, variance))
 
     def release(self) -> None:
         """Forget the buffers."""

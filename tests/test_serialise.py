@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer import hyperpriors, inference, likelihoods, means, solvers
 from mercer import kernels as k
+from mercer.em import HMM, Categorical, MarkovChain
 from mercer.params import Info, Param, Static, parameters
 from mercer.serialise import SerialiseError, from_json, registry, to_json
 
@@ -43,6 +44,10 @@ EXAMPLES = {
     "kernels.Power": lambda: k.Linear() ** 2,
     "kernels.Precomputed": lambda: k.Precomputed([[1.0, 0.5], [0.5, 1.0]]),
     "kernels.On": lambda: k.SE([1.0, 2.0]).on(0, "age"),
+    "kernels.Fisher": lambda: k.Fisher(
+        MarkovChain([0.3, 0.7], [[0.5, 0.5], [0.2, 0.8]]), information="exact", length=4, of=k.SE(2.0)
+    ),
+    "kernels.TOP": lambda: k.TOP(HMM([1.0], [[1.0]], Categorical([[0.4, 0.6]])), MarkovChain([1.0], [[0.5, 0.5]]), log_odds=True),
     "means.Function": lambda: means.Function(trend, "trend"),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),
     "means.Sum": lambda: means.Constant(1.0) + means.Linear([0.5, 0.1]),

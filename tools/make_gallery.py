@@ -27,7 +27,7 @@ Every picture is `viz.kernel(kernel)`: on the left the covariance (of a kernel t
 few inputs), in the middle three functions drawn from it, on the right the spectral density, or the lines of a function that
 repeats (of a kernel that is not stationary, its covariance matrix). The words under it are `kernel.describe()`.
 
-The page is made by `python tools/make_gallery.py`. Kernels on strings have no picture.
+The page is made by `python tools/make_gallery.py`. Kernels on strings and kernels of fitted models (Fisher, TOP) have no picture.
 """
 
 
@@ -74,6 +74,7 @@ PAGES = {
         ("periodised", "Periodised(Matern(lengthscale=0.4, nu=1.5), period=2.0)", None),
         ("cosine", "Cosine(lengthscale=0.3)", None),
         ("locally_periodic", "locally_periodic(period=1.0, lengthscale=0.8, decay=3.0)", None),
+        ("seasonal", "Seasonal(period=2.0, lengthscale=0.4, harmonics=6)", None),
     ],
     "Linear models in disguise": [
         ("constant", "Constant(variance=1.0)", None),
@@ -92,6 +93,7 @@ PAGES = {
         ("change_point", "ChangePoint(SE(1.0), Matern(lengthscale=0.2, nu=1.5), location=0.5, steepness=8.0)", None),
         ("wiener", "Wiener()", TIME),
         ("integrated_wiener", "IntegratedWiener(order=1)", TIME),
+        ("local_linear", "LocalLinear(variance=0.3, level_variance=1.0, slope_variance=0.5)", TIME),
         ("brownian_bridge", "BrownianBridge()", UNIT),
         ("fractional_brownian", "FractionalBrownian(hurst=0.8)", None),
     ],

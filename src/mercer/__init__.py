@@ -43,12 +43,16 @@ _LAZY = {
     "save": "mercer.estimators",
     "GaussianMixture": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
+    "GPMixture": "mercer.estimators",
     "GPRegressor": "mercer.estimators",
+    "GPTimeSeries": "mercer.estimators",
     "HMM": "mercer.estimators",
+    "SmoothingSpline": "mercer.relatives",
+    "ThinPlate": "mercer.relatives",
 }
 _ROOMS = (
     "datasets", "decide", "em", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
-    "relatives", "sampling", "solvers", "theory", "viz",
+    "relatives", "sampling", "series", "solvers", "theory", "viz",
 )  # fmt: skip
 
 __all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]

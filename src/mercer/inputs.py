@@ -1,6 +1,7 @@
 """What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns -> one float64 array.
 
-Kernels on strings, categories or other Python objects take them as they are: an object array, one column of text or a mixed table.
+Kernels on strings, categories or other Python objects take them as they are: an object array, one column of text or a mixed table,
+a list of sequences (T, d) of any lengths.
 """
 
 from __future__ import annotations
@@ -76,9 +77,10 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
         return _stack([_array(X[c], f"column {c!r} of {name}") for c in X], names, name, objects), names
     if objects and isinstance(X, (list, tuple)) and len(X) == 0:
         raise InputError(f"{name} is empty: give at least one row.")
-    if objects and isinstance(X, (list, tuple)) and not all(isinstance(x, (int, float, np.ndarray, list)) for x in X):
+    if objects and _objects(X):
         column = np.empty((len(X), 1), dtype=object)
-        column[:, 0] = X
+        for i, x in enumerate(X):
+            column[i, 0] = x
         return column, None
     if objects and isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
         return (X[:, None] if X.ndim == 1 else X).astype(object), None
@@ -94,6 +96,19 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
     except TypeError:
         raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
     return _stack([column.to_numpy() for column in frame.iter_columns()], names, name, objects), names
+
+
+def _objects(X: Any) -> bool:
+    """Whether X is one column of objects: anything but numbers and rows of equal length. A list of arrays is one of sequences."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 3
+    if not isinstance(X, (list, tuple)):
+        return False
+    if not all(isinstance(x, (int, float, np.ndarray, list)) for x in X):
+        return True
+    if any(isinstance(x, np.ndarray) and x.ndim > 0 and x.dtype != object for x in X):
+        return True
+    return len({len(x) if isinstance(x, list) else -1 for x in X}) > 1
 
 
 def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects: bool) -> np.ndarray:

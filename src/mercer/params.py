@@ -132,6 +132,24 @@ class Static(float):
 jax.tree_util.register_pytree_node(Static, lambda s: ((), float(s)), lambda aux, _: Static(aux))
 
 
+class Held:
+    """A value that compiled code never reads, in a static field: whatever it is, no other code is compiled for it.
+
+    A kernel uses it in `encode` only. Two of them are equal, as far as compiled code can tell.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value: Any = value.value if isinstance(value, Held) else value
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Held)
+
+    def __hash__(self) -> int:
+        return hash(Held)
+
+
 def hyper(default: Any = dataclasses.MISSING, constraint: Constraint = positive, *, free=True, structural=False, **kw):
     """A dataclass field that holds a hyperparameter (an array of any shape, or None where the default is None).
 

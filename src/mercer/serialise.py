@@ -21,9 +21,13 @@ import jax
 import numpy as np
 
 from mercer.hyperpriors import AbstractHyperprior
-from mercer.params import Info, Param, Parametrised, Static
+from mercer.params import Held, Info, Param, Parametrised, Static
 
 ROOMS = ("kernels", "means", "likelihoods", "hyperpriors", "gp", "solvers", "inference")
+EM = (
+    "HMM", "Categorical", "ConstantGate", "Exponential", "GPExperts", "Gaussian", "GaussianMixture", "GaussianMixtures",
+    "Gaussians", "InverseWishart", "MarkovChain", "Mixture", "Normal", "Poisson", "SoftmaxGate",
+)  # fmt: skip
 DEPTH = 100  # levels of nesting
 INLINE = 32  # arrays with more entries go to `arrays`, where that is given
 Functions = Mapping[str, Callable]
@@ -88,8 +92,15 @@ def registry() -> dict[str, type]:
 
 
 @functools.cache
+def fitted_by_em() -> dict[str, type]:
+    """The plain classes of models fitted by EM, by name."""
+    em = importlib.import_module("mercer.em")
+    return {f"em.{name}": getattr(em, name) for name in EM}
+
+
+@functools.cache
 def _names() -> dict[type, str]:
-    return {cls: name for name, cls in registry().items()}
+    return {cls: name for name, cls in (registry() | fitted_by_em()).items()}
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -123,6 +134,8 @@ class _Writer:
             if not all(isinstance(k, str) for k in value):
                 raise SerialiseError(f"{where}: the keys of a dict must be text.")
             return {"kind": "dict", "items": {k: self.write(v, _join(where, k), depth + 1) for k, v in value.items()}}
+        if isinstance(value, Held):
+            return self.write(value.value, where, depth, holder)
         if type(value) in _names():
             return self.instance(value, where, depth)
         if isinstance(value, jax.core.Tracer):
@@ -225,7 +238,7 @@ class _Reader:
 
     def instance(self, node: dict, where: str, depth: int):
         name = node["class"]
-        cls = registry().get(name) if isinstance(name, str) else None
+        cls = registry().get(name) or fitted_by_em().get(name) if isinstance(name, str) else None
         if cls is None:
             raise SerialiseError(f"{where or 'the value'}: there is no class {name!r}.")
         fields = {f.name: f for f in dataclasses.fields(cls) if f.init}

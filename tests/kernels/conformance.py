@@ -129,6 +129,8 @@ CASES = [
     ("paciorek-schervish-full", k.PaciorekSchervish(k.RationalQuadratic(variance=1.4, alpha=0.8), local), 2),
     ("wiener", k.Wiener(1.3), times),
     ("integrated-wiener", k.IntegratedWiener(2, 1.3), times),
+    ("local-linear", k.LocalLinear(0.7, 1.5, 0.2), times),
+    ("seasonal", k.Seasonal(2.0, 0.6, 1.3, harmonics=3), 1),
     ("brownian-bridge", k.BrownianBridge(variance=1.3), times),
     ("fractional-brownian", k.FractionalBrownian(0.3, 1.3), 2),
     ("change-point", k.ChangePoint(k.SE(0.7, 1.3), k.Matern(0.3, nu=1.5), 0.2, 3.0, column=1), 2),

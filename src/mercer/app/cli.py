@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mercer.app import em as em_commands
+from mercer.app import forecast as forecast_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 
 
@@ -195,6 +196,7 @@ def assess(
 
 
 em_commands.register(app)
+forecast_command.register(app)
 
 
 def _writable(path: Path) -> None:

@@ -163,6 +163,10 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
     """Write the table with predictions beside its columns; returns the number of rows."""
     half_width = _half_width(level)  # refuses a level that is none
     model, table = mc.load(model_path), read_table(new)
+    if isinstance(model, mc.GPTimeSeries):
+        raise ValueError(
+            f"{model_path} is a time series: forecast it by `mercer forecast`, or in Python by mercer.load(...).forecast."
+        )
     X = _inputs(model, table, new)
     if isinstance(model, GPClassifier):
         predicted = _predicted_classes(model, X, latent)
@@ -223,7 +227,7 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
 
 def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
     """Tables (title, columns, rows) on why a noise model was kept and on outliers; the titles are sentences."""
-    if isinstance(model, GPClassifier):
+    if not isinstance(model, mc.GPRegressor):
         return []
     found: list[Any] = [] if model.robust_comparison_ is None else [model.robust_comparison_]
     if isinstance(model.model_.likelihood, AbstractNoise):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Categorical:
     probabilities: np.ndarray
     pseudo_count: float = 0.0
 
+    groups: ClassVar[tuple[str, ...]] = ("emission",)  # of parameters
+
     def __post_init__(self):
         given = np.asarray(self.probabilities, np.float64)
         if given.ndim != 2:
@@ -31,6 +33,15 @@ class Categorical:
     @property
     def states(self) -> int:
         return self.probabilities.shape[0]
+
+    @property
+    def symbols(self) -> int | None:
+        """How many symbols there are; None for vectors."""
+        return self.probabilities.shape[1]
+
+    def parts(self) -> dict[str, Any]:
+        """What `mercer.em.scores` reads."""
+        return {"emission": self.probabilities}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
         """Symbols (T,) as whole numbers."""
@@ -69,9 +80,15 @@ class Gaussian:
 
     gaussians: Gaussians
 
+    groups: ClassVar[tuple[str, ...]] = ("means", "covariances")
+    symbols: ClassVar[int | None] = None
+
     @property
     def states(self) -> int:
         return self.gaussians.count
+
+    def parts(self) -> dict[str, Any]:
+        return {"gaussians": self.gaussians}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
         """Rows (T, d) of numbers."""
@@ -107,6 +124,9 @@ class GaussianMixtures:
     gaussians: Gaussians
     pseudo_count: float = 0.0
 
+    groups: ClassVar[tuple[str, ...]] = ("weights", "means", "covariances")
+    symbols: ClassVar[int | None] = None
+
     def __post_init__(self):
         given = np.asarray(self.weights, np.float64)
         if given.ndim != 2 or given.size != self.gaussians.count:
@@ -118,6 +138,9 @@ class GaussianMixtures:
     @property
     def states(self) -> int:
         return self.weights.shape[0]
+
+    def parts(self) -> dict[str, Any]:
+        return {"weights": self.weights, "gaussians": self.gaussians}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
         return vectors(rows, self.gaussians.dimension, where)

@@ -32,6 +32,13 @@ class Normal:
     def log_prob(self, X: Any) -> np.ndarray:
         return Gaussians(np.asarray(self.mean)[None], np.asarray(self.covariance)[None]).log_prob(np.asarray(X, np.float64))[0]
 
+    def scores(self, X: Any) -> np.ndarray:
+        """Derivatives (n, d + d(d + 1)/2) by the mean in standard deviations, and by relative changes of the covariance's root."""
+        root = np.linalg.cholesky(np.asarray(self.covariance, np.float64))
+        z = np.linalg.solve(root, (np.asarray(X, np.float64) - self.mean).T).T
+        i, j = np.tril_indices(len(root))
+        return np.hstack([z, z[:, i] * z[:, j] - (i == j)])
+
     def fit(self, X: Any, weights: np.ndarray) -> Normal:
         return self.of(X, weights)
 
@@ -49,6 +56,10 @@ class Poisson:
         X = np.asarray(X, np.float64)
         return X * np.log(self.mean) - self.mean - gammaln(X + 1)
 
+    def scores(self, X: Any) -> np.ndarray:
+        """The derivative (n, 1) by the log of the mean."""
+        return (np.asarray(X, np.float64) - self.mean).reshape(-1, 1)
+
     def fit(self, X: Any, weights: np.ndarray) -> Poisson:
         return Poisson(max(_mean(X, weights), np.finfo(float).tiny))
 
@@ -65,6 +76,10 @@ class Exponential:
     def log_prob(self, X: Any) -> np.ndarray:
         X = np.asarray(X, np.float64)
         return np.where(X >= 0, -X / self.mean - np.log(self.mean), -np.inf)
+
+    def scores(self, X: Any) -> np.ndarray:
+        """The derivative (n, 1) by the log of the mean."""
+        return (np.asarray(X, np.float64) / self.mean - 1.0).reshape(-1, 1)
 
     def fit(self, X: Any, weights: np.ndarray) -> Exponential:
         return Exponential(max(_mean(X, weights), np.finfo(float).tiny))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,6 +12,9 @@ import numpy as np
 from mercer.em.emission import drawn, expected, updated
 from mercer.em.forward import Chunks, Smoothed, filtered, smooth
 from mercer.em.mixture import dirichlet, shares, simplex
+from mercer.em.scores import choose, scores
+
+ENUMERATED = 2**16  # sequences that the exact information goes through
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,31 @@ class HMM:
         """log p(O) of each sequence (E,); −inf for an impossible one."""
         data = self.prepare(sequences)
         return filtered(self.initial, self.transition, self.log_emissions(data), data.chunks)[1]
+
+    def scores(self, sequences: Sequence[Any], parameters: Any = None, coordinates: str = "logits") -> np.ndarray:
+        """Fisher scores (E, p): derivatives of log p(O), see `mercer.em.scores` for the coordinates.
+
+        parameters: some of "initial", "transition" and those of the emission: "emission", or "weights", "means", "covariances";
+        None is all of them. For probabilities they are expected counts less what the model expects of them.
+        """
+        checked = [self.emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
+        if not checked:
+            raise ValueError("there is no sequence.")
+        groups = choose(parameters, ("initial", "transition", *self.emission.groups))
+        return scores(self.initial, self.transition, self.emission.parts(), checked, groups, coordinates)
+
+    def information(self, length: int | None, parameters: Any = None) -> np.ndarray:
+        """The exact Fisher information (p, p) of sequences with `length` symbols, by going through all of them: for short ones."""
+        count = self.emission.symbols
+        if length is None or count is None or count**length > ENUMERATED:
+            raise ValueError(
+                "the exact information of a hidden Markov model is a sum over all sequences of length= symbols (at most "
+                f"{ENUMERATED:,}): use information='empirical' with data=, for example sequences drawn by the model's sample()."
+            )
+        every = np.array(list(itertools.product(range(count), repeat=length)), np.intp).reshape(-1, length)
+        p = np.exp(self.log_likelihood(list(every)))
+        phi = self.scores(list(every[p > 0]), parameters)
+        return phi.T @ (p[p > 0, None] * phi)
 
     def posterior(self, sequence: Any) -> np.ndarray:
         """γ: p(q_t = i | O), (T, N)."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from mercer.em.blocks import Moments
 from mercer.em.gaussian import Gaussians, InverseWishart
+from mercer.em.scores import choose, moving, possible, scores
 from mercer.em.starts import plus_plus, spread
 
 ENOUGH = 50_000  # rows that a start looks at
+NODES = {1: 180, 2: 120}  # of the quadrature, by dimension
 
 
 class Family(Protocol):
@@ -51,6 +53,8 @@ class Mixture:
     components: tuple[Any, ...]
     pseudo_count: float = 0.0
 
+    rows: ClassVar[bool] = True  # data are rows of a table, not sequences
+
     def __post_init__(self):
         object.__setattr__(self, "components", tuple(self.components))
         object.__setattr__(self, "weights", simplex(self.weights, "weights", (len(self.components),)))
@@ -69,6 +73,24 @@ class Mixture:
         joint = self.log_joint(X)
         normalise(joint)
         return joint.T
+
+    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
+        """Fisher scores (n, p): r_l − α_l for the weights' logits, and r_l ∇ log p_l(x) for each component that has `scores`.
+
+        parameters: "weights", "components" or both.
+        """
+        groups = choose(parameters, ("weights", "components"))
+        joint = self.log_joint(X)
+        possible(normalise(joint))
+        parts = [(joint.T - self.weights)[:, moving(self.weights)]] if "weights" in groups else []
+        for component, r in zip(self.components, joint, strict=True) if "components" in groups else ():
+            if not hasattr(component, "scores"):
+                raise TypeError(
+                    f"{type(component).__name__} has no scores: give it a method scores(X) -> (n, q), the derivatives of its "
+                    "log_prob by its parameters, or ask for parameters='weights'."
+                )
+            parts.append(r[:, None] * component.scores(X))
+        return np.hstack(parts)
 
     def expect(self, X: Any) -> Kept:
         joint = self.log_joint(X)
@@ -117,6 +139,8 @@ class GaussianMixture:
     weights: np.ndarray
     gaussians: Gaussians
     pseudo_count: float = 0.0
+
+    rows: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "weights", simplex(self.weights, "weights", (self.gaussians.count,)))
@@ -196,6 +220,36 @@ class GaussianMixture:
         joint = self.log_joint(X)
         normalise(joint)
         return joint.T
+
+    def scores(self, X: np.ndarray, parameters: Any = None, coordinates: str = "logits") -> np.ndarray:
+        """Fisher scores (n, p): derivatives of the log densities, see `mercer.em.scores` for the coordinates.
+
+        parameters: some of "weights", "means", "covariances"; None is all of them.
+        """
+        X = np.asarray(X, np.float64)
+        if X.ndim != 2 or X.shape[1] != self.gaussians.dimension or np.isinf(X).any():
+            raise ValueError(f"data for this mixture are (rows, {self.gaussians.dimension}) and not infinite, got shape {X.shape}.")
+        names = {"weights": "initial"}
+        groups = tuple(names.get(g, g) for g in choose(parameters, ("weights", "means", "covariances")))
+        return scores(self.weights, np.eye(len(self.weights)), {"gaussians": self.gaussians}, list(X[:, None]), groups, coordinates)
+
+    def information(self, length: int | None = None, parameters: Any = None) -> np.ndarray:
+        """The exact Fisher information (p, p) of a row, by quadrature: in up to two dimensions, or of one Gaussian."""
+        k, d = self.means.shape
+        if k > 1 and d > 2:
+            raise ValueError(
+                f"the exact information of a mixture is by quadrature in at most 2 dimensions, and there are {d}: use "
+                "information='empirical' with data=, for example rows drawn by the model's sample()."
+            )
+        nodes, weights = np.polynomial.hermite_e.hermegauss(3 if k == 1 else NODES[d])
+        z = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * d, indexing="ij")], 1)
+        w = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[weights / weights.sum()] * d, indexing="ij")], 1), 1)
+        total: Any = 0.0
+        roots = np.linalg.cholesky(self.gaussians.matrices())
+        for share, mean, root in zip(self.weights, self.means, roots, strict=True):
+            phi = self.scores(mean + z @ root.T, parameters)
+            total = total + share * phi.T @ (w[:, None] * phi)
+        return total
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """n draws (n, d) and the components (n,) they came from."""

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mercer.estimators.classifier import GPClassifier
+    from mercer.estimators.experts import GPMixture
     from mercer.estimators.hmm import HMM
     from mercer.estimators.mixture import GaussianMixture
     from mercer.estimators.persist import ModelFileError, load, save
     from mercer.estimators.regressor import GPRegressor
+    from mercer.estimators.series import GPTimeSeries
 
 _MODULES = {
     "GPClassifier": "classifier",
+    "GPMixture": "experts",
     "GPRegressor": "regressor",
+    "GPTimeSeries": "series",
     "GaussianMixture": "mixture",
     "HMM": "hmm",
     "ModelFileError": "persist",
@@ -22,7 +26,7 @@ _MODULES = {
     "save": "persist",
 }
 
-__all__ = ["HMM", "GPClassifier", "GPRegressor", "GaussianMixture", "ModelFileError", "load", "save"]
+__all__ = ["HMM", "GPClassifier", "GPMixture", "GPRegressor", "GPTimeSeries", "GaussianMixture", "ModelFileError", "load", "save"]
 
 
 def __getattr__(name: str):

@@ -12,12 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.em import HMM as Model
 from mercer.em import Filter, em
 from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
 from mercer.em.emission import symbols, vectors
 from mercer.em.hmm_starts import EMISSIONS, Settings, start
 from mercer.em.starts import spread
-from mercer.estimators.mixture import covariance_kind, prior_of
+from mercer.estimators.mixture import covariance_kind, learned, prior_of, relearned
 
 
 class HMM(BaseEstimator):
@@ -100,7 +101,8 @@ class HMM(BaseEstimator):
         found = {n: self._climb(sequences, n, rng) for n in numbers}
         self.selection_ = {n: self._rate(outcome, sequences, n, rng) for n, outcome in found.items()} if len(numbers) > 1 else {}
         best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
-        self._take(best, found[best])
+        outcome = found[best]
+        self._take(outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations)
         if not self.converged_ and self.tol > 0:
             warnings.warn(f"EM has not converged: {found[best].reason}. Raise max_iter or tol.", ConvergenceWarning, stacklevel=2)
         return self
@@ -132,8 +134,8 @@ class HMM(BaseEstimator):
         parameters, rows = outcome.model.parameters(), sum(map(len, sequences))
         return bic(outcome.log_likelihood, parameters, rows) if self.criterion == "bic" else aic(outcome.log_likelihood, parameters)
 
-    def _take(self, n: int, outcome) -> None:
-        model = self.model_ = outcome.model
+    def _take(self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int) -> None:
+        self.model_, n = model, model.states
         self.n_states_, self.initial_, self.transition_ = n, model.initial, model.transition
         if self.emission == "categorical":
             self.emission_ = model.emission.probabilities
@@ -145,8 +147,22 @@ class HMM(BaseEstimator):
             self.means_ = gaussians.means.reshape(n, self.n_components, -1)
             if gaussians.covariance_type != "tied":
                 self.covariances_ = gaussians.covariances.reshape(n, self.n_components, *gaussians.covariances.shape[1:])
-        self.log_likelihood_, self.history_ = outcome.log_likelihood, outcome.path()
-        self.converged_, self.n_iter_ = outcome.converged, outcome.iterations
+        self.log_likelihood_, self.history_ = log_likelihood, history
+        self.converged_, self.n_iter_ = converged, iterations
+
+    def _learned(self) -> dict[str, Any]:
+        """What `mercer.save` writes."""
+        return learned(self)
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        """What `_learned` gave, taken back."""
+        relearned(self, found, Model)
+
+    def save(self, path) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`."""
+        from mercer.estimators.persist import save
+
+        save(self, path)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -180,6 +196,11 @@ class HMM(BaseEstimator):
         """log p(O) of each sequence."""
         check_is_fitted(self)
         return self.model_.log_likelihood(self._read(X))
+
+    def scores(self, X, parameters=None) -> np.ndarray:
+        """Fisher scores (E, p) of sequences, what `kernels.Fisher` compares; see `mercer.em.HMM.scores`."""
+        check_is_fitted(self)
+        return self.model_.scores(self._read(X), parameters)
 
     def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
         """One sequence of n_samples observations, and its states."""

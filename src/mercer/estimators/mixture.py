@@ -85,13 +85,33 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.selection_ = {k: self._rate(outcome, X, k, rng) for k, outcome in found.items()} if len(numbers) > 1 else {}
         best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
         outcome = found[best]
-        self.n_components_, self.model_ = best, outcome.model
-        self.weights_, self.means_, self.covariances_ = outcome.model.weights, outcome.model.means, outcome.model.covariances
-        self.log_likelihood_, self.history_ = outcome.log_likelihood, outcome.path()
-        self.converged_, self.n_iter_ = outcome.converged, max(1, outcome.iterations)
+        self._take(outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations)
         if not outcome.converged and self.tol > 0:
             warnings.warn(f"EM has not converged: {outcome.reason}. Raise max_iter or tol.", ConvergenceWarning, stacklevel=2)
         return self
+
+    def _take(self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int) -> None:
+        self.n_components_, self.model_ = len(model.weights), model
+        self.weights_, self.means_, self.covariances_ = model.weights, model.means, model.covariances
+        self.log_likelihood_, self.history_ = log_likelihood, history
+        self.converged_, self.n_iter_ = converged, max(1, iterations)
+
+    def _learned(self) -> dict[str, Any]:
+        """What `mercer.save` writes."""
+        return learned(self) | {"columns": self.n_features_in_, "names": names_of(self)}
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        """What `_learned` gave, taken back."""
+        self.n_features_in_ = int(found["columns"])
+        if found["names"] is not None:
+            self.feature_names_in_ = np.array(found["names"], dtype=object)
+        relearned(self, found, Model)
+
+    def save(self, path) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`."""
+        from mercer.estimators.persist import save
+
+        save(self, path)
 
     def _climb(self, X, k: int, rng):
         if k > len(X):
@@ -153,6 +173,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """The mean log density of the rows."""
         return float(self.score_samples(X).mean())
 
+    def scores(self, X, parameters=None) -> np.ndarray:
+        """Fisher scores (n, p) of rows, what `kernels.Fisher` compares; see `mercer.em.GaussianMixture.scores`."""
+        rows = self._rows(X)
+        return self.model_.scores(rows, parameters)
+
     def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
         """Draws (n, d) and their components (n,)."""
         check_is_fitted(self)
@@ -176,6 +201,30 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def learned(estimator: Any) -> dict[str, Any]:
+    """What a file must say of a model fitted by EM."""
+    return {
+        "model": estimator.model_, "log_likelihood": estimator.log_likelihood_, "history": estimator.history_,
+        "converged": estimator.converged_, "iterations": estimator.n_iter_,
+        "selection": [[k, v] for k, v in estimator.selection_.items()],
+    }  # fmt: skip
+
+
+def relearned(estimator: Any, found: dict[str, Any], kind: type) -> None:
+    """What `learned` gave, taken back."""
+    if not isinstance(found["model"], kind):
+        raise TypeError(f"the model is not a {kind.__name__}")
+    estimator.selection_ = {int(k): float(v) for k, v in found["selection"]}
+    history = np.asarray(found["history"], np.float64)
+    estimator._take(found["model"], float(found["log_likelihood"]), history, bool(found["converged"]), int(found["iterations"]))
+
+
+def names_of(estimator: Any) -> list[str] | None:
+    """Names of the columns, where it was fitted to a table with names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
 
 
 def covariance_kind(given: str) -> str:

@@ -26,7 +26,11 @@ from mercer.estimators.averaged import can_save
 from mercer.estimators.averaged import pack as pack_average
 from mercer.estimators.averaged import unpack as unpack_average
 from mercer.estimators.classifier import GPClassifier
+from mercer.estimators.experts import GPMixture
+from mercer.estimators.hmm import HMM
+from mercer.estimators.mixture import GaussianMixture
 from mercer.estimators.regressor import GPRegressor
+from mercer.estimators.series import GPTimeSeries
 from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.learning import Fit, Status
@@ -38,7 +42,8 @@ from mercer.solvers import Dense
 SCHEMA = 1
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
 MANIFEST_BYTES = 64 * 2**20
-_CLASSES: dict[str, Any] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor}
+_CLASSES: dict[str, Any] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor, "GPTimeSeries": GPTimeSeries}
+_BY_EM: dict[str, Any] = {"GPMixture": GPMixture, "GaussianMixture": GaussianMixture, "HMM": HMM}  # saved by what they `_learned`
 
 
 class ModelFileError(ValueError):
@@ -46,7 +51,7 @@ class ModelFileError(ValueError):
 
 
 def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> None:
-    """Write a fitted estimator to `path`: settings, learned model and training data.
+    """Write a fitted estimator to `path`: settings, learned model and (for Gaussian processes) training data.
 
     Your own functions (means, features) are saved by name only: the name given where they are used, or here, `functions={"u": u}`.
 
@@ -56,9 +61,11 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     from safetensors.numpy import save as pack
 
     name = type(estimator).__name__
-    if _CLASSES.get(name) is not type(estimator):
-        raise TypeError(f"save takes one of {sorted(_CLASSES)}, got {name}.")
+    if (_CLASSES | _BY_EM).get(name) is not type(estimator):
+        raise TypeError(f"save takes one of {sorted(_CLASSES | _BY_EM)}, got {name}.")
     check_is_fitted(estimator)
+    if name in _BY_EM:
+        return _save_learned(estimator, Path(path), functions)
     inputs, y = estimator._training
     X, fits = inputs.values, estimator._fits
     if not all(isinstance(found.posterior, Posterior) or can_save(found.posterior) for found in fits):
@@ -108,7 +115,8 @@ def load(path, functions: Mapping[str, Callable] | None = None):
     path = Path(path)
     try:
         texts = _read(path)
-        return _rebuild(_manifest(texts[MANIFEST]), _arrays(texts[ARRAYS]), functions)
+        manifest, arrays = _manifest(texts[MANIFEST]), _arrays(texts[ARRAYS])
+        return (_rebuild_learned if manifest["class"] in _BY_EM else _rebuild)(manifest, arrays, functions)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error.__cause__
     except SerialiseError as error:
@@ -157,8 +165,12 @@ def _manifest(text: bytes) -> dict:
             f"written in schema {manifest.get('schema')!r}, but this version of mercer reads schema {SCHEMA}: load it with the "
             f"version that wrote it ({manifest.get('versions')}), or fit and save again."
         )
-    kinds: dict[str, Any] = dict.fromkeys(("settings", "data", "model", "fit"), dict)
-    kinds |= {"class": str, "columns": (list, type(None)), "log_evidence": (int, float, type(None))}
+    kinds: dict[str, Any] = {"class": str, "settings": dict}
+    if manifest.get("class") in list(_BY_EM):
+        kinds |= {"learned": dict}
+    else:
+        kinds |= dict.fromkeys(("data", "model", "fit"), dict)
+        kinds |= {"columns": (list, type(None)), "log_evidence": (int, float, type(None))}
     for key, kind in kinds.items():
         if key not in manifest or not isinstance(manifest[key], kind):
             raise ModelFileError(f"{MANIFEST} has no valid {key!r}.")
@@ -218,6 +230,17 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
     return estimator
 
 
+def _rebuild_learned(manifest: dict, arrays: dict[str, np.ndarray], functions):
+    tree = {key: {"kind": "dict", "items": manifest[key]} for key in ("settings", "learned")}
+    read = from_json({"kind": "dict", "items": tree}, arrays, functions)
+    try:
+        estimator = _BY_EM[manifest["class"]](**read["settings"])
+        estimator._relearn(read["learned"])
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
+        raise ModelFileError(f"the model cannot be built: {error}") from error
+    return estimator
+
+
 def _training_data(manifest: dict, arrays: dict[str, np.ndarray]) -> tuple[Inputs, np.ndarray]:
     y, names = arrays.get("y", np.zeros(0)), manifest["columns"]
     X = _object_table(manifest["data"]["objects"]) if "objects" in manifest["data"] else arrays.get("X", np.zeros(0))
@@ -254,6 +277,21 @@ def _compare(saved: float | None, now: float | None) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- to the file
+
+
+def _save_learned(estimator: Any, path: Path, functions) -> None:
+    """A model fitted by EM: settings, and what `_learned` says."""
+    from safetensors.numpy import save as pack
+
+    arrays: dict[str, np.ndarray] = {}
+    settings = {k: list(v) if isinstance(v, range) else v for k, v in estimator.get_params(deep=False).items()}
+    if isinstance(settings.get("random_state"), np.random.RandomState):
+        raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
+    parts = {"settings": settings, "learned": estimator._learned()}
+    written = {key: {k: to_json(v, arrays, functions, f"{key}.{k}") for k, v in part.items()} for key, part in parts.items()}
+    manifest = {"format": "mercer", "schema": SCHEMA, "class": type(estimator).__name__, "versions": _versions(), **written}
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    _write(path, {MANIFEST: text, ARRAYS: pack({k: np.ascontiguousarray(a) for k, a in arrays.items()})})
 
 
 def _course(found: Fit) -> dict[str, Any]:

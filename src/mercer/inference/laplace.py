@@ -95,7 +95,7 @@ class Laplace(AbstractInference):
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
         self.check_bars(bars)
-        state: AbstractState = result.state
+        state: Any = result.state
         f = state.sites.centre
         n, L = f.shape
         _, variance = state.marginals()

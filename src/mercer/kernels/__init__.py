@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mercer.kernels.dot import Constant, Linear, LinearCovariance, Polynomial
     from mercer.kernels.factors import lower_factor
     from mercer.kernels.features import Features, varying_coefficients
+    from mercer.kernels.fisher import TOP, Fisher
     from mercer.kernels.fourier import FourierFeatures, random_fourier_features
     from mercer.kernels.functions import AbstractFunction, Function, LinearMap, LogLinear, LogProcess, LogRadial
     from mercer.kernels.networks import ArcCosine, GaussianNetwork, NeuralNetwork
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         RationalQuadratic,
     )
     from mercer.kernels.strings import GapWeighted, Mismatch, Substring
+    from mercer.kernels.structural import LocalLinear, Seasonal
     from mercer.kernels.symmetry import Invariant
     from mercer.kernels.transforms import Blurred, Normalised, Rescale, Warp
     from mercer.kernels.trees import Subtree
@@ -65,6 +67,7 @@ _MODULES = {
     "dot": "Constant Linear LinearCovariance Polynomial",
     "factors": "lower_factor",
     "features": "Features varying_coefficients",
+    "fisher": "TOP Fisher",
     "fourier": "FourierFeatures random_fourier_features",
     "functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
     "networks": "ArcCosine GaussianNetwork NeuralNetwork",
@@ -78,6 +81,7 @@ _MODULES = {
     "spectral_mixture": "ScaleMixture SpectralMixture scale_mixture",
     "stationary": "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic",
     "strings": "GapWeighted Mismatch Substring",
+    "structural": "LocalLinear Seasonal",
     "symmetry": "Invariant",
     "transforms": "Blurred Normalised Rescale Warp",
     "trees": "Subtree",
@@ -86,6 +90,7 @@ _WHERE = {name: module for module, names in _MODULES.items() for name in names.s
 
 __all__ = [
     "SE",
+    "TOP",
     "AbstractFunction",
     "AbstractKernel",
     "AbstractStationary",
@@ -102,6 +107,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Features",
+    "Fisher",
     "FourierFeatures",
     "FractionalBrownian",
     "Function",
@@ -115,6 +121,7 @@ __all__ = [
     "Linear",
     "LinearCovariance",
     "LinearMap",
+    "LocalLinear",
     "LogLinear",
     "LogProcess",
     "LogRadial",
@@ -141,6 +148,7 @@ __all__ = [
     "Rescale",
     "Scale",
     "ScaleMixture",
+    "Seasonal",
     "Sigmoid",
     "Sinc",
     "SpectralError",

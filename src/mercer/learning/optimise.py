@@ -128,7 +128,7 @@ def _box(bound, start: float, unit: float) -> tuple[float, float]:
 
 
 def _apart(scaling: np.ndarray, closed: np.ndarray) -> np.ndarray:
-    """The same curvature with the `closed` coordinates kept as axes, each in its own unit; the others are turned among themselves."""
+    """The same curvature with the `closed` coordinates kept as axes, each in its own unit; the others turned among themselves."""
     root = np.linalg.inv(scaling)
     hessian = root.T @ root
     out = np.diag(1.0 / np.sqrt(np.diag(hessian)))

@@ -31,28 +31,28 @@ class Chain(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """k = P h (n, s), D (n,), w = W / D (n,), and the covariances P+ (n, s, s) after each datum."""
+    """k = P h (n, s), D (n,), w = W / D (n,), and where they are asked for the covariances P+ (n, s, s) after each datum."""
 
     k: jax.Array
     D: jax.Array
     w: jax.Array
-    after: jax.Array
+    after: jax.Array | None
 
 
-def covariance_filter(chain: Chain, W) -> Filtered:
-    """The Riccati recursion."""
+def covariance_filter(chain: Chain, W, after: bool = False) -> Filtered:
+    """The Riccati recursion. Keeping P+ takes as long as finding it, and an evidence does not need it."""
 
     def step(P, x):
         Phi, Q, h, W = x
         P = Phi @ P @ Phi.T + Q
         k = P @ h
         P = P - jnp.outer(W / (1.0 + W * (h @ k)) * k, k)
-        return P, (k, P)
+        return P, (k, P if after else None)
 
     s = chain.h.shape[1]
-    _, (k, after) = jax.lax.scan(step, jnp.zeros((s, s)), (*chain, W))
+    _, (k, kept) = jax.lax.scan(step, jnp.zeros((s, s)), (*chain, W))
     D = 1.0 + W * _dot(chain.h, k)
-    return Filtered(k, D, W / D, after)
+    return Filtered(k, D, W / D, kept)
 
 
 def innovations(chain: Chain, f: Filtered, V):
@@ -144,8 +144,10 @@ class LogDeterminant(NamedTuple):
     variances: jax.Array
 
 
-def pull_logdet(chain: Chain, f: Filtered, W) -> LogDeterminant:
+def pull_logdet(chain: Chain, W) -> LogDeterminant:
     """The derivatives of log|I + K W|, the adjoint of `covariance_filter` written out."""
+    f = covariance_filter(chain, W, after=True)
+    assert f.after is not None
     N = information(chain, f)
     onwards = multiply(N, chain.Phi)
     later = jnp.concatenate([multiply(chain.Phi[1:].mT, onwards[1:]), jnp.zeros_like(N[:1])])
@@ -172,7 +174,7 @@ def pull_variances(chain: Chain, W, direction) -> LogDeterminant:
 
     var_i is the derivative of log|I + K W| with respect to W_i, so this is the change of its other derivatives along `direction`.
     """
-    return jax.jvp(lambda W: pull_logdet(chain, covariance_filter(chain, W), W), (W,), (direction,))[1]
+    return jax.jvp(lambda W: pull_logdet(chain, W), (W,), (direction,))[1]
 
 
 def multiply(A, B):

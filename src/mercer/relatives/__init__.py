@@ -6,7 +6,9 @@ from mercer.relatives.classifiers import GaussianClassConditional, Probabilistic
 from mercer.relatives.kernel_pca import KernelPCA
 from mercer.relatives.neural_network import BayesianNeuralNetwork
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
+from mercer.relatives.splines import SmoothingSpline, ramps
 from mercer.relatives.support_vector import SupportVectorRegression
+from mercer.relatives.thin_plate import Polyharmonic, ThinPlate
 
 __all__ = [
     "BayesianNeuralNetwork",
@@ -16,9 +18,13 @@ __all__ = [
     "LinearRegression",
     "NadarayaWatson",
     "PlattScaling",
+    "Polyharmonic",
     "ProbabilisticNearestNeighbour",
+    "SmoothingSpline",
     "SupportVectorRegression",
+    "ThinPlate",
     "platt",
+    "ramps",
     "search_grid",
     "stratified_folds",
 ]

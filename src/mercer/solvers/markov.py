@@ -116,8 +116,8 @@ class Line:
     """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever compiled."""
 
     def __init__(self, t: np.ndarray):
-        self.order, self.n = np.argsort(t, kind="stable"), t.shape[0]
-        self.length = _padded(self.n)
+        self.n, self.length = t.shape[0], _padded(t.shape[0])
+        self.order: Any = slice(None) if (t[1:] >= t[:-1]).all() else np.argsort(t, kind="stable")
         ordered = t[self.order]
         self.t = jnp.asarray(np.concatenate([ordered, np.full(self.length - self.n, ordered[-1])]))
 
@@ -148,8 +148,8 @@ class Line:
 
 
 def _padded(n: int) -> int:
-    """n rounded up to four sizes for each doubling."""
-    step = max(16, 1 << max((n - 1).bit_length() - 3, 0))
+    """n rounded up to four sizes for each doubling, sixteen where a row takes longer than it would to compile for it."""
+    step = max(16, 1 << max((n - 1).bit_length() - (3 if n < 8192 else 5), 0))
     return -(-n // step) * step
 
 
@@ -158,7 +158,14 @@ def _padded(n: int) -> int:
 
 def _filtered(form, t, W):
     links = chain(form, t)
-    return links, kalman.covariance_filter(links, W)
+    filtered = kalman.covariance_filter(links, W)
+    return links, filtered, jnp.min(filtered.D), jnp.sum(jnp.log(filtered.D))
+
+
+def _evidence(form, t, W, z):
+    links, filtered, least, logdet = _filtered(form, t, W)
+    e = kalman.innovations(links, filtered, z)
+    return links, filtered, least, logdet, e, jnp.sum(filtered.w * e[:, 0] ** 2)
 
 
 _resolve, _times, _states = jax.jit(kalman.resolve), jax.jit(kalman.times), jax.jit(kalman.states)
@@ -190,15 +197,20 @@ class MarkovState(AbstractHostState):
         self.kernel = strip(prior.kernel)
         self.form = workspace.form(self.kernel)
         self.W = jnp.asarray(self.line.onto(self.precision))
-        self.links, self.filtered = tiles.call(_filtered, self.form, self.line.t, self.W)
-        D = np.asarray(self.filtered.D)
-        if not (D > 0).all():
+        if self.slope is None:  # the data themselves: one pass tells the evidence
+            z = self.line.onto((self.centre - self.m)[:, None])
+            found = tiles.call(_evidence, self.form, self.line.t, self.W, z)
+            self._innovations = None, found[4], found[5]
+        else:
+            found = tiles.call(_filtered, self.form, self.line.t, self.W)
+        self.links, self.filtered, least, logdet = found[:4]
+        if not float(least) > 0:
             raise NotPositiveDefinite(
                 "the sites of negative precision outweigh the prior: the posterior is not proper."
                 if (self.precision < 0).any()
                 else "the covariance filter lost positive definiteness: raise the noise variance, or use solver='dense'."
             )
-        self.logdet = float(np.sum(np.log(D)))
+        self.logdet = float(logdet)
         error = self.form.error()
         self.notes = (
             (f"the covariance is that of {self.form.size} states in time: its error is at most {error:.2g} of the variance",)
@@ -209,16 +221,17 @@ class MarkovState(AbstractHostState):
     # -- alpha and the log normaliser -----------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _innovations(self) -> tuple[np.ndarray | None, jax.Array]:
-        """K g, and the innovations of c - m - K g."""
-        Kg = None if self.slope is None else self.times_K(self.slope[:, None])[:, 0]
-        delta = self.centre - self.m if Kg is None else self.centre - self.m - Kg
-        return Kg, _innovations(self.links, self.filtered, self.line.onto(delta[:, None]))
+    def _innovations(self) -> tuple[np.ndarray | None, jax.Array, jax.Array]:
+        """K g, the innovations of c - m - K g, and the sum of their squares over their variances."""
+        assert self.slope is not None
+        Kg = self.times_K(self.slope[:, None])[:, 0]
+        e = _innovations(self.links, self.filtered, self.line.onto((self.centre - self.m - Kg)[:, None]))
+        return Kg, e, _squares(self.filtered.w, e)
 
     @functools.cached_property
     def log_normaliser(self):  # type: ignore[override]
-        Kg, e = self._innovations
-        value = -0.5 * (self.logdet + float(_squares(self.filtered.w, e)))
+        Kg, _, squares = self._innovations
+        value = -0.5 * (self.logdet + float(squares))
         return value if Kg is None else value - float(self.slope @ (self.centre - self.m - 0.5 * Kg))
 
     @functools.cached_property
@@ -244,7 +257,7 @@ class MarkovState(AbstractHostState):
 
     @functools.cached_property
     def _logdet_bar(self) -> kalman.LogDeterminant:
-        return _logdet(self.links, self.filtered, self.W)
+        return _logdet(self.links, self.W)
 
     def variances(self):
         return np.maximum(self.line.back(self._logdet_bar.variances), 0.0)
@@ -338,7 +351,7 @@ class _Joint:
     def __init__(self, form: AbstractForm, t: np.ndarray, precision: np.ndarray):
         self.line = Line(t)
         self.W = jnp.asarray(self.line.onto(np.append(precision, np.zeros(t.shape[0] - precision.shape[0]))))
-        self.links, self.filtered = tiles.call(_filtered, form, self.line.t, self.W)
+        self.links, self.filtered, _, _ = tiles.call(_filtered, form, self.line.t, self.W)
 
     def times_K(self, V):
         return self.line.columns(lambda V: _times(self.links, V), V)
@@ -347,7 +360,7 @@ class _Joint:
         return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
 
     def variances(self) -> np.ndarray:
-        return np.maximum(self.line.back(_logdet(self.links, self.filtered, self.W).variances), 0.0)
+        return np.maximum(self.line.back(_logdet(self.links, self.W).variances), 0.0)
 
     def simulate(self, rng, size: int) -> np.ndarray:
         """Draws from the prior (n, size)."""

@@ -14,12 +14,14 @@ from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._kernel import kernel
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, scores
+from mercer.viz._series import decomposition
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
     "calibration",
     "chains",
     "components",
+    "decomposition",
     "ellipses",
     "evidence_profile",
     "fit_history",

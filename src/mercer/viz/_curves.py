@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.likelihoods import AbstractNoise
 from mercer.viz._outliers import find_outliers, mark_outliers
+from mercer.viz._series import series_forecast
 from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, ORANGE, VERMILLION, frame, half_width, legend, panels, percent, ribbon
 from mercer.viz._subject import grid, input_name, knows_noise, line, posterior_of
 
@@ -76,10 +77,14 @@ def forecast(
 ) -> Any:  # fmt: skip
     """The series, and its extrapolation to `X_future` (m, 1) beyond a line at the end of the data.
 
-    `observed_later`: what was measured afterwards, y at X_future or a pair (X, y).
+    `observed_later`: what was measured afterwards, y at X_future or a pair (X, y). A fitted `GPTimeSeries` is continued for
+    `X_future` steps, or to those stamps.
 
     >>> viz.forecast(model, np.linspace(2002, 2022, 240)[:, None], ylabel="CO2 / ppm")
+    >>> viz.forecast(GPTimeSeries().fit(series), 24)
     """
+    if hasattr(model, "forecast_columns"):
+        return series_forecast(model, X_future, observed_later, ax, level, xlabel, None if ylabel == "y" else ylabel)
     post = posterior_of(model)
     X_future, x = line(X_future, "viz.forecast")
     _, past = line(post.inputs, "viz.forecast")

@@ -1,0 +1,76 @@
+"""`mercer forecast`: from a table of dates to a table of forecasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import mercer as mc
+from mercer.app.cli import app
+from mercer.app.forecast import _seasons
+from mercer.app.tables import read_table, write_table
+
+N = 48
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["forecast", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Days in any order, one value missing, one that does not fit."""
+    folder = tmp_path_factory.mktemp("forecast")
+    rng = np.random.default_rng(0)
+    day = np.datetime64("2024-02-20") + np.arange(N)
+    y = 10.0 + 0.1 * rng.standard_normal(N)
+    y[[5, 31]] = [np.nan, 15.0]
+    order = rng.permutation(N)
+    write_table(folder / "data.csv", {"day": [str(d) for d in day[order]], "y": y[order]})
+    return folder
+
+
+def test_forecast_to_a_file(folder):
+    out, plot, model = folder / "next.csv", folder / "next.png", folder / "ts.mercer"
+    options = ("--seasonal", "none", "--horizon", 14, "--level", 0.8, "--out", out, "--plot", plot, "--model", model)
+    result = run(folder / "data.csv", "--time", "day", "--target", "y", *options)
+    assert result.exit_code == 0, result.output
+    for words in (
+        "47 values from 2024-02-20 to 2024-04-07, every day; 1 missing", "the rows were not in the order of time",
+        "Values that do not fit", "2024-03-22", "What comes next, with 80% intervals", "2024-04-08", "... and 2 more",
+    ):  # fmt: skip
+        assert words in result.output
+    table = read_table(out)
+    assert list(table) == ["day", "mean", "std", "lower", "upper"] and table["day"][0] == "2024-04-08" and len(table["day"]) == 14
+    ahead = mc.load(model).forecast(14, level=0.8)
+    np.testing.assert_allclose(table["upper"], ahead["upper"], rtol=1e-9)
+    assert plot.stat().st_size > 5000
+    said = CliRunner().invoke(app, ["info", str(model)], env={"COLUMNS": "120"})
+    assert said.exit_code == 0 and "GPTimeSeries" in said.output and "Hyperparameters" in said.output
+    refused = CliRunner().invoke(app, ["predict", str(model), str(out), "--out", str(folder / "p.csv")])
+    assert refused.exit_code == 1 and "is a time series" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--time", "when", "--target", "y"), "no column 'when'; it has day, y"),
+        (("--time", "day", "--target", "y", "--level", "90"), "--level must lie between 0 and 1"),
+        (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "unknown likelihood 'cauchy'"),
+        (("--time", "day", "--target", "day"), "is '2024-"),
+        (("--time", "day", "--target", "y", "--out", "nowhere/x.csv"), "there is no folder"),
+        (("--time", "day", "--target", "y", "--seasonal", "moon"), "cannot tell the period of the season 'moon'"),
+    ],
+)
+def test_errors_are_one_line(folder, arguments, message):
+    result = run(folder / "data.csv", *arguments)
+    assert result.exit_code == 1 and message in result.output and len(result.output.strip().splitlines()) == 1
+
+
+def test_seasons_as_text():
+    assert _seasons("auto") == "auto" and _seasons("none") is None
+    assert _seasons("12") == {"season 12": 12.0}
+    assert _seasons("week, cycle=11.5") == {"week": "week", "cycle": 11.5}
+    with pytest.raises(ValueError, match="period of 'cycle' is not a number"):
+        _seasons("cycle=long")

@@ -1,0 +1,210 @@
+"""Dates as numbers and back, and series in whatever holds them."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from mercer.estimators.clock import Clock
+from mercer.estimators.observed import observe, table
+from mercer.estimators.structure import multiplicative, preferred, seasons
+from mercer.inputs import InputError
+
+
+def micro(texts):
+    return np.array(texts, "datetime64[us]")
+
+
+@pytest.mark.parametrize(
+    ("index", "unit", "step"),
+    [
+        (pd.date_range("2019-11-01", periods=9, freq="MS"), "month", 1.0),
+        (pd.date_range("2019-11-30", periods=9, freq="ME"), "month", 1.0),
+        (pd.date_range("2019-11-15", periods=9, freq="MS") + pd.Timedelta(days=14), "month", 1.0),
+        (pd.date_range("2019-12-31", periods=9, freq="QE"), "month", 3.0),
+        (pd.date_range("1700-01-01", periods=9, freq="YS"), "year", 1.0),
+        (pd.date_range("2020-02-27", periods=9, freq="D"), "day", 1.0),
+        (pd.date_range("2020-02-27", periods=9, freq="W"), "day", 7.0),
+        (pd.date_range("2020-02-27 05:00", periods=9, freq="6h"), "hour", 6.0),
+        (pd.date_range("2020-02-27", periods=9, freq="15min"), "minute", 15.0),
+        (pd.date_range("2020-02-27", periods=9, freq="250ms"), "second", 0.25),
+    ],
+)
+def test_dates_there_and_back(index, unit, step):
+    """Unit and step are found, times are equally spaced, stamps come back, and the next ones are those of pandas."""
+    known, later = index[:-3], index[-3:]
+    clock = Clock.of(known.to_numpy().astype("datetime64[us]"))
+    assert (clock.unit, clock.step) == (unit, pytest.approx(step, rel=1e-12))
+    t = clock.read(index.to_numpy().astype("datetime64[us]"))
+    np.testing.assert_allclose(np.diff(t), clock.step, rtol=1e-12)
+    assert t[0] == 0.0
+    np.testing.assert_array_equal(clock.stamps(t), index.to_numpy().astype("datetime64[us]"))
+    np.testing.assert_array_equal(clock.stamps(clock.next(t[-4], 3)), later.to_numpy().astype("datetime64[us]"))
+
+
+def test_weekdays():
+    days = pd.date_range("2024-01-01", periods=15, freq="B")  # a Monday
+    clock = Clock.of(days.to_numpy().astype("datetime64[us]"))
+    t = clock.read(days.to_numpy().astype("datetime64[us]"))
+    assert clock.weekdays and clock.gaps(t).size == 0
+    ahead = pd.DatetimeIndex(clock.stamps(clock.next(t[-1], 6)))
+    assert list(ahead) == list(pd.date_range("2024-01-22", periods=6, freq="B"))
+    np.testing.assert_array_equal(clock.gaps(np.delete(t, 3)), t[3:4])
+
+
+def test_months_between():
+    """A stamp within a month lies where its day says."""
+    clock = Clock.of(micro(["2021-01-01", "2021-02-01", "2021-03-01"]))
+    np.testing.assert_allclose(clock.read(micro(["2021-02-15"])), [1.5], rtol=1e-12)
+    np.testing.assert_array_equal(clock.stamps(np.array([1.5])), micro(["2021-02-15"]))
+
+
+def test_summer_time():
+    """Days are counted by the clock on the wall, hours by the sun."""
+    days = pd.date_range("2024-03-28", periods=6, freq="D", tz="Europe/Berlin")
+    seen = observe(pd.Series(np.arange(6.0), days))
+    clock = Clock.of(seen.stamps, seen.zone)
+    assert clock.wall and seen.zone == "Europe/Berlin"
+    np.testing.assert_allclose(clock.read(seen.stamps), np.arange(6.0), atol=1e-12)
+    ahead = table(seen.kind, clock.stamps(clock.next(5.0, 2)), seen.zone, {"y": np.zeros(2)})
+    assert list(ahead.index) == list(pd.date_range("2024-04-03", periods=2, freq="D", tz="Europe/Berlin"))
+    hours = pd.date_range("2024-03-30 22:00", periods=6, freq="h", tz="Europe/Berlin")
+    seen = observe(pd.Series(np.arange(6.0), hours))
+    clock = Clock.of(seen.stamps, seen.zone)
+    assert not clock.wall and clock.unit == "hour"
+    np.testing.assert_allclose(clock.read(seen.stamps), np.arange(6.0), atol=1e-12)
+
+
+def test_numbers():
+    clock = Clock.of(np.array([2.0, 2.5, 3.5, 4.0, 4.5]))
+    assert (clock.unit, clock.step, clock.words()) == ("", 0.5, "every 0.5")
+    t = clock.read(np.array([2.0, 2.5, 3.5, 4.0, 4.5]))
+    np.testing.assert_allclose(clock.stamps(clock.gaps(t)), [3.0])
+    assert Clock.of(np.array([7.0])).step == 1.0
+    assert Clock.of(np.array([0.0, 1.0, 2.4])).gaps(np.array([0.0, 1.0, 2.4])).size == 0
+    with pytest.raises(ValueError, match="dates only if it was fitted to dates"):
+        clock.read(micro(["2020-01-01"]))
+
+
+# ------------------------------------------------------------------------------------------------- what people have
+
+DATES = ["2024-01-03", "2024-01-01", "2024-01-02"]
+VALUES = [3.0, 1.0, np.nan]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (pd.Series(VALUES, pd.to_datetime(DATES)),),
+        (pd.Series(VALUES, DATES),),
+        (pd.Series(VALUES, pd.PeriodIndex(DATES, freq="D")),),
+        (pd.DataFrame({"y": VALUES}, pd.to_datetime(DATES)),),
+        (pd.DataFrame({"when": pd.to_datetime(DATES), "y": VALUES}),),
+        (pd.DataFrame({"when": DATES, "y": VALUES, "z": 0.0}), None, "when", "y"),
+        (pl.DataFrame({"when": [datetime.date.fromisoformat(d) for d in DATES], "y": [3.0, 1.0, None]}),),
+        ({"when": np.array(DATES, object), "y": np.array(VALUES)}, None, "when", "y"),
+        (np.array(DATES, "datetime64[D]"), VALUES),
+        ((DATES, VALUES),),
+        ([datetime.datetime.fromisoformat(d) for d in DATES], [3.0, 1.0, None]),
+        (pl.Series([datetime.date.fromisoformat(d) for d in DATES]), pl.Series(VALUES)),
+    ],
+)
+def test_all_that_holds_a_series(arguments):
+    """Whatever holds it, the same stamps and values come out, in order, with a note that they were not."""
+    seen = observe(*arguments)
+    np.testing.assert_array_equal(seen.stamps, micro(sorted(DATES)))
+    np.testing.assert_array_equal(seen.values, [1.0, np.nan, 3.0])
+    assert seen.zone is None and seen.notes == ("the rows were not in the order of time: they were sorted",)
+
+
+def test_values_alone_are_numbered():
+    for values in ([1.0, 2.0], np.array([1, 2]), pl.Series([1.0, 2.0])):
+        np.testing.assert_array_equal(observe(values).stamps, [0.0, 1.0])
+
+
+def test_tables_come_back_in_the_library_of_the_series():
+    columns = {"mean": np.array([1.0])}
+    stamps = micro(["2024-01-04"])
+    periods = observe(pd.Series([1.0, 2.0], pd.period_range("2024-01", periods=2, freq="M"))).kind
+    assert table(periods, stamps, None, columns).index == pd.PeriodIndex(["2024-01"], freq="M")
+    zoned = pl.DataFrame({"when": [datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], "y": [1.0]})
+    seen = observe(zoned)
+    back = table(seen.kind, stamps, seen.zone, columns)
+    assert isinstance(back, pl.DataFrame) and back.columns == ["when", "mean"] and back["when"].dtype.time_zone == "UTC"
+
+
+def test_zones():
+    berlin, utc = "2024-01-01T01:00+01:00", "2024-01-01T01:00Z"
+    seen = observe([berlin, utc], [1.0, 2.0])
+    np.testing.assert_array_equal(seen.stamps, micro(["2024-01-01T00:00", "2024-01-01T01:00"]))
+    assert seen.zone == "UTC" and "2 time zones" in seen.notes[0]
+    assert "put on UTC" in observe([berlin, berlin], [1.0, 2.0]).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["2024-01-01T00:00Z", "2024-01-02"], [1.0, 2.0]), "row 0 has a time zone .* but that in row 1 has none"),
+        ((["2024-01-01", "yesterday"], [1.0, 2.0]), "row 1, 'yesterday', is not a date: write dates as"),
+        ((["2024-01-01", None], [1.0, 2.0]), "time in row 1 is missing"),
+        ((pd.to_datetime(["2024-01-01", None]), [1.0, 2.0]), r"row 1 is missing \(NaT\)"),
+        (([0.0, np.nan], [1.0, 2.0]), "time in row 1 is missing or infinite"),
+        (([0.0, 1.0], [1.0, "much"]), "value in row 1 is 'much', not a number"),
+        (([0.0, 1.0], [1.0, np.inf]), "value in row 1 is infinite"),
+        (([0.0, 1.0], [1.0]), "2 times but 1 values"),
+        (([], []), "the series is empty"),
+        ((np.zeros((2, 2)),), "values have shape"),
+        ((pd.DataFrame({"a": [1.0], "b": [2.0]}),), "Give time=, one of a, b"),
+        ((pd.DataFrame({"a": [1.0], "b": [2.0], "c": [3.0]}), None, "a"), "Give value=, one of b, c"),
+        ((pd.DataFrame({"a": [1.0]}), None, "t"), "no column 't'; there are a"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(InputError, match=message):
+        observe(*arguments)
+
+
+# ------------------------------------------------------------------------------------------------- seasons and transforms
+
+
+def test_seasons():
+    """Periods in the unit of the clock; "auto" takes those that the series can show."""
+    day, week = Clock("day", step=1.0), Clock("day", step=7.0)
+    assert seasons("auto", day, 400.0) == {"week": 7.0}
+    assert seasons("auto", day, 800.0) == {"week": 7.0, "year": 365.2425}
+    assert seasons("auto", week, 800.0) == {"year": 365.2425}
+    assert seasons("auto", Clock("hour", step=1.0), 24.0 * 20) == {"day": 24.0, "week": 168.0}
+    assert seasons("auto", Clock("month", step=1.0), 23.0) == {"year": pytest.approx(12.0)}
+    for clock, span in ((Clock("month"), 20.0), (Clock("year"), 99.0), (Clock(), 99.0)):
+        assert seasons("auto", clock, span) == {}
+    assert seasons(None, day, 99.0) == {}
+    assert seasons([12], Clock(), 99.0) == {"season 12": 12.0}
+    assert seasons({"cycle": 11, "w": "week"}, day, 99.0) == {"cycle": 11.0, "w": 7.0}
+    assert seasons("week", day, 9.0) == seasons(["week"], day, 9.0) == {"week": 7.0}
+    for given, clock, message in (
+        (["moon"], day, "known are day, week, year"),
+        (["week"], Clock(), "plain numbers"),
+        ([0.5], day, "longer than the step of 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            seasons(given, clock, 99.0)
+
+
+def test_multiplicative(rng):
+    """Swings that grow with the level ask for the logarithm; the same swings at every level do not, nor does one with zeros."""
+    t = np.arange(60)
+    season, trend = np.sin(2 * np.pi * t / 12), 100.0 + 5.0 * t
+    noise = rng.standard_normal(60)
+    assert multiplicative(trend * (1 + 0.2 * season) + noise, 12)
+    assert not multiplicative(trend + 20 * season + noise, 12)
+    assert not multiplicative(100.0 * (1 + 0.2 * season) + noise, 12)
+    assert not multiplicative(trend * (1 + 0.2 * season) - 90.0, 12)
+    assert not multiplicative(trend[:30], 12)
+
+
+def test_the_line_is_kept_unless_the_evidence_is_against_it():
+    assert preferred({"linear": -10.0, "level": -8.5}) == "linear"
+    assert preferred({"linear": -10.0, "level": -7.5}) == "level"
+    assert preferred({"level": 1.0}) == "level"

@@ -89,7 +89,7 @@ def test_errors(draw, error, message):
 
 
 def test_gallery_shows_every_kernel():
-    """Every kernel that is exported, kernels on strings and of fitted models excepted, stands in the gallery with a small picture."""
+    """Every exported kernel, those on strings and of fitted models excepted, stands in the gallery with a small picture."""
     spec = importlib.util.spec_from_file_location("make_gallery", ROOT / "tools" / "make_gallery.py")
     gallery = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(gallery)

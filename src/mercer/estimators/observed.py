@@ -127,7 +127,8 @@ def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any,
     if value is None and len(left) != 1:
         raise InputError(f"which column holds the values? Give value=, one of {', '.join(left or columns)}.")
     value = left[0] if value is None else value
-    if chosen is None and index is not None:
+    if chosen is None:
+        assert index is not None
         return index, columns[value], Kind(library, str(index.name or "time"), value)
     return columns[chosen], columns[value], Kind(library, chosen, value)
 

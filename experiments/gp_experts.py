@@ -71,24 +71,26 @@ def picture(found: dict):
     """One GP above, the experts' predictive density and their means below."""
     import matplotlib.pyplot as plt
 
+    from mercer.viz._style import BLUE, GREEN, VERMILLION, frame
+
     figure, axes = plt.subplots(2, len(found), figsize=(12, 6), sharex="col", sharey="col", layout="constrained")
     for column, (name, (x, y, one, two)) in zip(axes.T, found.items(), strict=True):
         grid = np.linspace(x.min() - 0.1, x.max() + 0.1, 200)
         heights = np.linspace(y.min() - 0.7, y.max() + 0.7, 150)
         low, high = one.predict_interval(grid[:, None])
-        column[0].fill_between(grid, low, high, alpha=0.25, lw=0)
-        column[0].plot(grid, one.predict(grid[:, None]))
+        column[0].fill_between(grid, low, high, color=BLUE, alpha=0.25, lw=0)
+        column[0].plot(grid, one.predict(grid[:, None]), color=BLUE)
         column[0].set_title(f"{name}: one GP")
         density = two.predict_density(grid[:, None], heights)
         column[1].pcolormesh(grid, heights, np.log1p(density).T, cmap="Blues", shading="auto", rasterized=True)
         gate, (means, _) = two.predict_gate(grid[:, None]), two.predict_experts(grid[:, None])
-        for k, colour in enumerate(("tab:orange", "tab:green")):
-            column[1].plot(grid, np.where(gate[:, k] > 0.05, means[:, k], np.nan), colour, label=f"expert {k}")
+        for k, colour in enumerate((VERMILLION, GREEN)):
+            column[1].plot(grid, np.where(gate[:, k] > 0.05, means[:, k], np.nan), color=colour, label=f"expert {k}")
         column[1].set_title(f"{name}: two experts, density")
         for ax in column:
             ax.plot(x, y, "k.", ms=3)
             ax.set_ylim(heights[0], heights[-1])
-    axes[0, 0].set_ylabel("y")
-    axes[1, 0].set_ylabel("y")
+    for (i, j), ax in np.ndenumerate(axes):
+        frame(ax, "x" if i == 1 else "", "y" if j == 0 else "")
     axes[1, 0].legend(frameon=False, loc="upper left")
     return figure

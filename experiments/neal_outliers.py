@@ -71,9 +71,9 @@ def draw(X, y, path: pathlib.Path) -> None:
     for ax, noise in zip(axes.flat, NOISES, strict=True):
         model = GPRegressor(likelihood=noise).fit(X[:BLOCK], y[:BLOCK])
         viz.posterior(model.posterior_, x[:, None], ax=ax, xlabel="x", ylabel="y")
-        ax.plot(x, function(x), color="black", linewidth=0.9, linestyle=(0, (4, 3)))
+        ax.plot(x, function(x), color="black", linewidth=0.9, linestyle=(0, (4, 3)), label="function")
         ax.get_legend().remove()
-        ax.set_ylim(-1.6, 4.0)
+        ax.set_ylim(-1.6, 4.3)
         ax.text(0.98, 0.03, f"{noise} noise", transform=ax.transAxes, ha="right", va="bottom")
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=5, frameon=False, fontsize="small")

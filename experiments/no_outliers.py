@@ -34,20 +34,25 @@ def run(out=None, seeds: int = 10, functions=tuple(FUNCTIONS), noises=NOISES) ->
     for name in functions:
         for seed in range(seeds):
             for noise in noises:
-                scores.need({"set": f"{name} {seed}", "method": noise}, lambda name=name, seed=seed, noise=noise: score(name, seed, noise))
-    cells, rows = {}, []
+                scores.need(
+                    {"set": f"{name} {seed}", "method": noise}, lambda name=name, seed=seed, noise=noise: score(name, seed, noise)
+                )
+    cells, rows, single = {}, [], dict.fromkeys(noises[1:], -math.inf)
     for name in functions:
         sets = [f"{name} {seed}" for seed in range(seeds)]
         nlpd = {noise: np.array([scores.need({"set": s, "method": noise}, dict)["nlpd"] for s in sets]) for noise in noises}
         plain = nlpd["gaussian"].mean()
         for noise in noises[1:]:
-            cells[name, noise] = (nlpd[noise] - nlpd["gaussian"]).mean()
+            gap = nlpd[noise] - nlpd["gaussian"]
+            cells[name, noise], single[noise] = gap.mean(), max(single[noise], gap.max())
         d, n, _ = FUNCTIONS[name]
-        rows.append([name, str(d), str(n), f"{plain:.4f}", *[f"{cells[name, k]:+.4f} ({cells[name, k] / plain:+.2%})" for k in noises[1:]]])
+        more = [f"{cells[name, k]:+.4f} ({cells[name, k] / plain:+.2%})" for k in noises[1:]]
+        rows.append([name, str(d), str(n), f"{plain:.4f}", *more])
     means = [np.mean([cells[name, k] for name in functions]) for k in noises[1:]]
     worst = {k: max(cells[name, k] for name in functions) for k in noises[1:]}
     held = [k for k, value in worst.items() if value <= WITHIN * NLPD]
     missed = [k for k in worst if k not in held]
+    rows.append(["largest of single sets", "", "", "", *[f"{v:+.4f} ({v / NLPD:+.2%})" for v in single.values()]])
     rows.append(["mean", "", "", "", *[f"{m:+.4f} ({m / NLPD:+.2%})" for m in means]])
     return "\n".join([
         "# Robust noise where there are no outliers", "",
@@ -56,9 +61,9 @@ def run(out=None, seeds: int = 10, functions=tuple(FUNCTIONS), noises=NOISES) ->
         f"percentage of it, depends on the units of y. In these units the true function has an NLPD of {NLPD:.4f}, and 2 % of it are {WITHIN * NLPD:.4f} nats.", "",
         table(["function", "d", "n", "NLPD, gaussian", *[f"{k}: more than gaussian" for k in noises[1:]]], rows), "",
         f"Within 2 % on every function: {', '.join(held) if held else 'none'}. Not: {', '.join(missed) if missed else 'none'}. Student-t noise has the Gaussian as a limit, "
-        "the mixture and the contaminated Gaussian almost (the share of outliers is held above 0.1 %); double exponential noise has not: the best one for Gaussian residuals "
-        f"(of scale sd sqrt(2 / pi)) is a divergence of {LAPLACE:.4f} nats away, {LAPLACE / NLPD:.1%} of the NLPD, before anything is lost on f. "
-        "`likelihood=\"auto\"` keeps Gaussian noise on such data.",
+        "the mixture and the contaminated Gaussian almost (the share of outliers is held above 0.1 %). Double exponential noise has not: the best one for Gaussian residuals "
+        f"(of scale sd sqrt(2 / pi)) is a divergence of {LAPLACE:.4f} nats away, {LAPLACE / NLPD:.1%} of the NLPD. What is measured differs from it in both ways: the function is learned "
+        "less well, and a predictive density, double exponential noise plus the Gaussian uncertainty of f, is nearer to a Gaussian than the noise alone.",
     ])  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import boston_robust, friedman_outliers, neal_outliers, outlier_pictures
+from experiments import boston_robust, friedman_outliers, gross_outliers, neal_outliers, no_outliers, outlier_pictures
 from mercer import datasets
 
 
@@ -129,3 +129,42 @@ def test_boston_fold(data_dir):
     """One fold in thousands of dollars: the level of the published table."""
     found = boston_robust.score(0, "snMLII")
     assert 1.5 < found["rmse"] < 4.5 and 1.2 < found["mae"] < 2.6 and -0.3 < found["nlp"] < 0.9
+
+
+def test_robust_noise_costs_little_where_there_are_no_outliers(tmp_path):
+    """Student-t and mixture noise are within 2 % of the NLPD in noise units on one set; the table is made from the scores."""
+    text = no_outliers.run(tmp_path, seeds=1, functions=("wave",), noises=("gaussian", "student-t", "mixture"))
+    assert "Within 2 % on every function: student-t, mixture. Not: none." in text
+    scores = friedman_outliers.Scores(tmp_path / "no_outliers.jsonl")
+    plain, robust, mixed = (scores.column(m, "nlpd")[0] for m in ("gaussian", "student-t", "mixture"))
+    assert 1.35 < plain < 1.6 and f"{robust - plain:+.4f}" in text
+    assert max(robust, mixed) <= plain + 0.02 * no_outliers.NLPD
+
+
+def test_the_gap_of_double_exponential_noise():
+    """The divergence of the best double exponential from a standard Gaussian, by integration."""
+    x = np.linspace(-12, 12, 200001)
+    p = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    gaps = [
+        np.trapezoid(p * (np.log(2 * b) + np.abs(x) / b - 0.5 * x**2 - 0.5 * np.log(2 * np.pi)), x)
+        for b in np.linspace(0.6, 1.0, 401)
+    ]
+    assert pytest.approx(min(gaps), abs=1e-6) == no_outliers.LAPLACE
+
+
+def test_gross_outliers_are_counted(tmp_path, monkeypatch):
+    """Errors, numbers that are not finite and silence are failures; a status is not."""
+    answers = iter(
+        [(True, True, ()), (True, False, ("did not converge", "given instead")), (True, False, ()), (False, True, ()), None]
+    )
+
+    def attempt(method, seed):
+        answer = next(answers)
+        if answer is None:
+            raise ArithmeticError("no")
+        return answer
+
+    monkeypatch.setattr(gross_outliers, "attempt", attempt)
+    row = gross_outliers.count("laplace, ep", 5)
+    assert list(row.values()) == [3, 2, 1, 1, 3]
+    assert list(row) == ["finite", "converged", "not converged, said", "of these given by another rule", "failed"]

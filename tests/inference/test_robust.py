@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from experiments import gross_outliers
 from mercer import kernels as k
 from mercer import likelihoods as lk
 from mercer.inference import EP, KL, Laplace, ScaleMixture
@@ -72,50 +73,62 @@ def test_laplace_keeps_the_highest_mode():
         assert density >= alone.value - 1e-6
 
 
-NOISE_RULES = [
-    (lambda s: lk.StudentT(s, 3.0), ScaleMixture()),
-    (lambda s: lk.StudentT(s, 3.0), Laplace()),
-    (lambda s: lk.StudentT(s, 3.0), EP()),
-    (lambda s: lk.GaussianMixtureNoise(0.1, s**2, 1e4), ScaleMixture()),
-    (lambda s: lk.GaussianMixtureNoise(0.1, s**2, 1e4), Laplace()),
-    (lambda s: lk.GaussianMixtureNoise(0.1, s**2, 1e4), EP()),
-    (lk.Laplace, EP()),
-    (lk.Laplace, ScaleMixture()),
-    (lambda s: lk.ContaminatedUniform(0.1, s**2, 1e3), EP()),
-    (lambda s: lk.ContaminatedUniform(0.1, s**2, 1e3), Laplace()),
-]
+@pytest.mark.parametrize("seed", range(3))
+def test_laplace_finds_the_mode_of_the_most_probable_set_of_outliers(seed):
+    """INF4: with a few extreme outliers no start, at the mean given any set of outliers, leads higher; and outliers are told."""
+    from itertools import product
 
+    from mercer.gp import choose_solver, prepare
+    from mercer.inference import Enumeration
+    from mercer.inference.laplace import _Newton
 
-def outlying(seed):
-    """Twelve data of a smooth function with one to three outliers up to 1e6 standard deviations off, and hyperparameters."""
     rng = np.random.default_rng(seed)
-    inputs = rng.uniform(-2, 2, (12, 2))
-    y = np.sin(2 * inputs[:, 0]) + 0.1 * rng.normal(size=12)
-    rows = rng.choice(12, rng.integers(1, 4), replace=False)
-    y[rows] += rng.choice([-1, 1], rows.size) * 10.0 ** rng.uniform(0.5, 6, rows.size)
-    return inputs, y, 10.0 ** rng.uniform(-0.5, 0.5), 10.0 ** rng.uniform(-1.3, 0)
+    x = np.sort(rng.uniform(-2, 2, (7, 1)), 0)
+    y = np.sin(x[:, 0]) + 0.1 * rng.standard_normal(7)
+    rows = rng.choice(7, 2, replace=False)
+    y[rows] += [6.0, -8.0]
+    model = mc.Model(mc.GP(k.SE(1.5, 1.0)), lk.GaussianMixtureNoise(0.2, 0.01, 2500.0))
+    exact, found = model.condition(x, y, Enumeration()), model.condition(x, y, Laplace())
+    assert sorted(np.flatnonzero(exact.outlier_probability > 0.5)) == sorted(rows)
+    np.testing.assert_allclose(found.mean(x), exact.mean(x), atol=0.01)
+    inputs, y = prepare(model, x, y)
+    bound = model.bind(inputs)
+    solver, K = choose_solver(bound, "dense"), np.asarray(model.gp.kernel(x))
+
+    def height(f, a):
+        return float(np.sum(model.likelihood.log_prob(f, y)) - 0.5 * a @ f)
+
+    mode = height(found.state.sites.centre[:, 0], found.state.alpha)
+    for outlying in product((False, True), repeat=7):
+        search = _Newton(bound, inputs.values, y, solver, solver.workspace(bound.priors, inputs.values))
+        a = np.linalg.solve(K + np.diag(np.where(outlying, 25.0, 0.01)), y)
+        search.f, search.a = (K @ a)[:, None], a[:, None]
+        search.log_p, search.value = search._density(search.f, search.a)
+        search.climb(1e-7, 100)
+        assert mode >= search.value - 1e-6
 
 
-def converged_and_finite(seed, noise, rule) -> bool:
-    inputs, y, lengthscale, scale = outlying(seed)
-    model, y, result = run(mc.Model(mc.GP(k.SE(lengthscale, 1.0)), noise(scale)), inputs, y, rule)
-    numbers = (result.log_evidence, *result.state.marginals(), *rule.gradient(model, y, result).values())
-    assert all(np.all(np.isfinite(a)) for a in numbers)
-    assert result.status.converged or any("converge" in note or "stopped" in note for note in result.notes)
-    return result.status.converged
+def converged_and_finite(method, seed) -> bool:
+    finite, converged, notes = gross_outliers.attempt(method, seed)
+    assert finite
+    assert converged or any("converge" in note or "stopped" in note for note in notes)
+    return converged
 
 
 def test_outliers_up_to_a_million_standard_deviations():
     """Forty data sets, each by one of the methods in turn: finite numbers, and a status that says what failed."""
-    done = [converged_and_finite(seed, *NOISE_RULES[seed % len(NOISE_RULES)]) for seed in range(40)]
+    methods = list(gross_outliers.METHODS)[:10]
+    done = [converged_and_finite(methods[seed % 10], seed) for seed in range(40)]
     assert sum(done) >= 37
 
 
 @pytest.mark.experiment
-@pytest.mark.parametrize(("noise", "rule"), NOISE_RULES)
-def test_two_hundred_sets_by_every_method(noise, rule):
-    done = sum(converged_and_finite(seed, noise, rule) for seed in range(200))
-    assert done == 200 if not isinstance(rule, EP) or noise is lk.Laplace else done >= 180
+@pytest.mark.parametrize("method", gross_outliers.METHODS)
+def test_two_hundred_sets_by_every_method(method):
+    """EP with noise that is not log-concave has no fixed point on about a tenth of the sets, and says so."""
+    done = sum(converged_and_finite(method, seed) for seed in range(200))
+    several_modes = method in ("student-t, ep", "mixture, ep", "uniform, ep")
+    assert done >= 170 if several_modes else done == 200
 
 
 def test_an_outlier_is_let_go():

@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from mercer.likelihoods import ContaminatedUniform, EpsilonInsensitive, GaussianMixtureNoise, Laplace, StudentT, by_name
+from mercer.likelihoods import (
+    AbstractNoise,
+    ContaminatedUniform,
+    EpsilonInsensitive,
+    GaussianMixtureNoise,
+    Laplace,
+    StudentT,
+    by_name,
+)
+from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.quadrature import derivatives
 from mercer.params import ParameterError, parameters
 from mercer.serialise import from_json, to_json
@@ -165,3 +174,34 @@ def test_contaminated_uniform_as_a_value():
     assert to_json(from_json(to_json(noise))) == to_json(noise)
     with pytest.raises(ParameterError, match="positive"):
         ContaminatedUniform(width=0.0)
+
+
+@pytest.mark.parametrize("dof", [0.25, 1.0, 2.5, 8.0, 40.0, 1e4])
+def test_student_distribution_function_against_a_sum_over_f(dof):
+    """From a noise far wider than the uncertainty of f to one far narrower; and the quantile is its inverse."""
+    noise, z = StudentT(0.3, dof), np.linspace(-9, 9, 20001)
+    weights = np.exp(-0.5 * z**2)
+    weights /= weights.sum()
+    y, mean, variance = np.array([-2.0, 0.1, 0.4, 9.0]), np.array([0.3, 0.2, 0.0, -1.0]), np.array([1e-6, 1e-2, 1.0, 30.0])
+    f = mean[:, None] + np.sqrt(variance)[:, None] * z
+    reference = noise.noise_cdf(y[:, None] - f) @ weights
+    np.testing.assert_allclose(noise.cdf(y, mean, variance), reference, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(AbstractNoise.cdf(noise, y, mean, variance), reference, atol=1e-7)  # by general quadrature
+    for q in (1e-3, 0.5, 0.975):
+        np.testing.assert_allclose(noise.cdf(noise.quantile(q, mean, variance), mean, variance), q, rtol=1e-11)
+    assert noise.cdf(y, 0.0, 1.0).shape == (4,) and noise.cdf(0.3, 0.3, 1.0) == pytest.approx(0.5, abs=1e-14)
+
+
+def test_very_heavy_tails_have_quantiles():
+    y = StudentT(1.0, 0.1).quantile(0.9, np.zeros(1), np.full(1, 1e-4))
+    assert StudentT(1.0, 0.1).noise_cdf(y)[0] == pytest.approx(0.9, abs=1e-6)
+
+
+def test_quantiles_are_found_from_any_bracket():
+    """Against normal and Cauchy quantiles, from brackets to the left, to the right, around and very far."""
+    cauchy, norm = stats.cauchy, stats.norm
+    q = np.array([1e-9, 0.02, 0.5, 0.9, 0.999])
+    for low, high in ((-1.0, 1.0), (5.0, 6.0), (-80.0, -79.5), (-1e6, 1e6)):
+        ends = np.full(5, low), np.full(5, high)
+        np.testing.assert_allclose(continuous_quantile(norm.cdf, q, *ends), norm.ppf(q), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(continuous_quantile(cauchy.cdf, q, *ends), cauchy.ppf(q), rtol=1e-6, atol=1e-9)

@@ -150,20 +150,50 @@ def refuse(bad: np.ndarray, y: np.ndarray, what: str) -> None:
 
 
 def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
-    """y with cdf(y) = q, elementwise: the bracket [low, high] is widened until it holds y, then halved."""
+    """y with cdf(y) = q, elementwise: the bracket [low, high] is moved and widened until it holds y, then shrunk by inverse
+    quadratic interpolation, or by half where that cannot be trusted (Chandrupatla 1997).
+    """
     low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-    low, high = low.copy(), high.copy()
+    grain = 4.0 * np.finfo(float).eps * np.abs(high - low)
+    x1, f1, x2, f2 = _bracket(lambda y: np.asarray(cdf(y)) - q, low, high)
+    t = np.full_like(x1, 0.5)
+    for _ in range(100):
+        x = x1 + t * (x2 - x1)
+        f = np.asarray(cdf(x)) - q
+        same = np.sign(f) == np.sign(f1)
+        x3, f3 = np.where(same, x1, x2), np.where(same, f1, f2)
+        x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
+        x1, f1 = x, f
+        nearest = np.where(np.abs(f1) < np.abs(f2), x1, x2)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            least = (grain + 4.0 * np.finfo(float).eps * np.abs(nearest)) / np.abs(x2 - x1)
+            if np.all((least > 0.5) | (f1 == 0) | (f2 == 0)):
+                break
+            xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+            trusted = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
+            t = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
+        least = np.minimum(least, 0.5)
+        t = np.where(trusted, np.clip(t, least, 1.0 - least), 0.5)
+    return np.where(np.abs(f1) < np.abs(f2), x1, x2)
+
+
+def _bracket(excess: Callable, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Ends with excess(low) <= 0 <= excess(high), each with its excess; steps grow threefold."""
+    below, above, width = excess(low), excess(high), high - low
     for _ in range(200):
-        short_low, short_high = cdf(low) > q, cdf(high) < q
-        if not (short_low.any() or short_high.any()):
+        short, long = below > 0, above < 0
+        if not (short | long).any():
             break
-        width = high - low
-        low, high = np.where(short_low, low - width, low), np.where(short_high, high + width, high)
-    for _ in range(54):
-        middle = 0.5 * (low + high)
-        below = cdf(middle) < q
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)
+        if short.any():
+            high, above = np.where(short, low, high), np.where(short, below, above)
+            low = np.where(short, low - width, low)
+            below = np.where(short, excess(low), below)
+        if long.any():
+            low, below = np.where(long, high, low), np.where(long, above, below)
+            high = np.where(long, high + width, high)
+            above = np.where(long, excess(high), above)
+        width = 3.0 * width
+    return low, below, high, above
 
 
 def count_quantile(cdf: Callable, q, start) -> np.ndarray:

@@ -4,6 +4,7 @@ from mercer.relatives.baselines import LinearRegression, NadarayaWatson
 from mercer.relatives.calibration import PlattScaling, platt
 from mercer.relatives.classifiers import GaussianClassConditional, ProbabilisticNearestNeighbour
 from mercer.relatives.kernel_pca import KernelPCA
+from mercer.relatives.least_absolute import LeastAbsoluteDeviations
 from mercer.relatives.neural_network import BayesianNeuralNetwork
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
 from mercer.relatives.splines import SmoothingSpline, ramps
@@ -15,6 +16,7 @@ __all__ = [
     "GaussianClassConditional",
     "GridOptimum",
     "KernelPCA",
+    "LeastAbsoluteDeviations",
     "LinearRegression",
     "NadarayaWatson",
     "PlattScaling",

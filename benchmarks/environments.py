@@ -14,6 +14,7 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
     "gpy": [["GPy>=1.13,<2", "numpy>=1.26,<3", "scipy>=1.11,<2"]],
     "gpytorch": [["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]],
     "tinygp": [["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"]],
+    "celerite2": [["celerite2>=0.3,<0.4", "numpy>=1.26,<3"]],
     "numpyro": [["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"]],
     "gpflow": [["tensorflow>=2.15,<2.16", "tensorflow-probability>=0.23,<0.24", "gpflow>=2.9,<2.12", "numpy<2"]],
 }

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer import hyperpriors, inference, likelihoods, means, solvers
+from mercer import hyperpriors, inference, likelihoods, means, relatives, series, solvers
 from mercer import kernels as k
 from mercer.em import HMM, Categorical, MarkovChain
 from mercer.params import Info, Param, Static, parameters
@@ -57,6 +57,7 @@ EXAMPLES = {
     "likelihoods.Custom": lambda: likelihoods.Custom(trend, "trend", {"scale": 0.3}),
     "likelihoods.Ordinal": lambda: likelihoods.Ordinal([-1.0, 0.2, 1.5]),
     "likelihoods.Softmax": lambda: likelihoods.Softmax(3),
+    "relatives.Polyharmonic": lambda: relatives.Polyharmonic(2, 0.7, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
     "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),
 }
 
@@ -104,6 +105,12 @@ def test_every_class_survives(name):
 @pytest.mark.parametrize("kernel", [case[1] for case in CASES], ids=[case[0] for case in CASES])
 def test_every_kernel_survives(kernel):
     assert same(there_and_back(kernel, functions_of(kernel)), kernel)
+
+
+def test_a_model_with_coloured_noise_survives():
+    """Kernels from outside the room of kernels are part of models too."""
+    model = mc.Model(mc.GP(k.SE(10.0) + series.Coloured([0.6, -0.2], [0.3], step=0.5)), likelihoods.Gaussian(0.1))
+    assert same(there_and_back(model), model)
 
 
 def test_the_rooms_are_all_there():

@@ -66,6 +66,8 @@ PAGES = {
         ("spectral_mixture", "SpectralMixture(weights=[1.0, 1.0], means=[0.0, 1.0], scales=[0.1, 0.05])", WIDE),
         ("bessel_j", "BesselJ(lengthscale=0.2, nu=1.0)", None),
         ("sinc", "Sinc(lengthscale=0.2)", None),
+        ("oscillator", "Oscillator(period=1.0, lengthscale=2.0)", WIDE),
+        ("continuous_ar", "ContinuousAR(rates=[1.0, 4.0, 1.5])", WIDE),
         ("fourier_features", "random_fourier_features(SE(1.0), m=10, seed=0)", WIDE),
     ],
     "Repeating": [

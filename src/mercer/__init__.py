@@ -22,7 +22,19 @@ def _compilation_cache() -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
+def _whole_loops() -> None:
+    """Let XLA compile the loops of filters along time with up to six states as a whole, many times faster than step by step.
+
+    This adds an option to XLA_FLAGS, before JAX reads it, unless those backend options are set already or MERCER_XLA is 0.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if os.environ.get("MERCER_XLA", "1") != "0" and "xla_backend_extra_options" not in flags:
+        option = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=8192"
+        os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
+
+
 _compilation_cache()
+_whole_loops()
 
 __version__ = "0.1.0"
 

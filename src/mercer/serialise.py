@@ -23,7 +23,7 @@ import numpy as np
 from mercer.hyperpriors import AbstractHyperprior
 from mercer.params import Held, Info, Param, Parametrised, Static
 
-ROOMS = ("kernels", "means", "likelihoods", "hyperpriors", "gp", "solvers", "inference")
+ROOMS = ("kernels", "means", "likelihoods", "hyperpriors", "gp", "solvers", "inference", "series", "relatives")
 EM = (
     "HMM", "Categorical", "ConstantGate", "Exponential", "GPExperts", "Gaussian", "GaussianMixture", "GaussianMixtures",
     "Gaussians", "InverseWishart", "MarkovChain", "Mixture", "Normal", "Poisson", "SoftmaxGate",

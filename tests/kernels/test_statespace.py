@@ -29,6 +29,9 @@ EXACT = [
     k.Polynomial(3, 0.5, 0.4),
     k.Matern(0.4, 1.3, nu=1.5).on(0) + 0.5 * k.Linear(1.0) * k.Matern(nu=0.5),
     (k.Matern(0.4, nu=0.5) + k.Wiener()) ** 2,
+    k.Oscillator(0.5, 0.7, 1.3),
+    k.Oscillator(8.0, 0.02, 1.3),
+    k.ContinuousAR([3.0, 2.0, 11.0, 0.4], 1.3),
     2.0 * k.Wiener() * k.IntegratedWiener(1) * k.Cosine(0.5),
 ]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mercer.kernels.additive import Additive, direct_sum, tensor_product
     from mercer.kernels.algebra import Product, Scale, Sum
+    from mercer.kernels.autoregressive import ContinuousAR, Oscillator
     from mercer.kernels.band_limited import BesselJ, Cosine, Sinc
     from mercer.kernels.base import AbstractKernel
     from mercer.kernels.categorical import Categorical, CategoricalCovariance
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "additive": "Additive direct_sum tensor_product",
     "algebra": "Product Scale Sum",
+    "autoregressive": "ContinuousAR Oscillator",
     "band_limited": "BesselJ Cosine Sinc",
     "base": "AbstractKernel",
     "categorical": "Categorical CategoricalCovariance",
@@ -105,6 +107,7 @@ __all__ = [
     "CategoricalCovariance",
     "ChangePoint",
     "Constant",
+    "ContinuousAR",
     "Cosine",
     "Features",
     "Fisher",
@@ -132,6 +135,7 @@ __all__ = [
     "ObjectKernel",
     "On",
     "OrnsteinUhlenbeck",
+    "Oscillator",
     "PSDCheck",
     "PaciorekSchervish",
     "Periodic",

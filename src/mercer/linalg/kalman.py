@@ -8,7 +8,8 @@ enter as precisions W_i (zero and negative ones are legal). With P_i the covaria
 log|I + K W| = sum log D_i and R = (K + W^-1)^-1 = L^-T diag(w) L^-1 with L^-1 z the innovations of z.
 
 Scans are sequential and their bodies a few small products with all coefficients made outside: XLA compiles a loop whose body is
-small (by default up to two states) into one function, and runs larger bodies operation by operation, several times slower.
+small into one function, and runs larger bodies operation by operation, several times slower. By default that is so from three
+states on, with the option that `import mercer` sets from about seven (docs/timeseries.md has figures, and of parallel scans too).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import classify, em, large, markov, robust, sampling
+from benchmarks import auto, classify, em, large, markov, robust, sampling
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -253,6 +253,7 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "classify": together("Classification", classify.laplace, classify.ep, classify.softmax),
     "sampling": together("Sampling", sampling.sampling),
     "large": together("Large data", large.bound, large.batches, large.exact),
+    "auto": together('What solver="auto" picks', auto.auto),
     "em": together("EM, per iteration, one thread", em.em),
     "robust": together("Robust regression", robust.robust),
     "markov": together("Time series", markov.markov),

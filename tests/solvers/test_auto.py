@@ -6,8 +6,21 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import as_inputs
-from mercer.solvers import FITC, VFE, Auto, Dense, Kronecker, Markov, SolverError, Toeplitz, Vecchia, WeightSpace, by_name
-from mercer.solvers.auto import Task
+from mercer.solvers import (
+    FITC,
+    VFE,
+    Auto,
+    Dense,
+    Kronecker,
+    Markov,
+    SolverError,
+    SparseCholesky,
+    Toeplitz,
+    Vecchia,
+    WeightSpace,
+    by_name,
+)
+from mercer.solvers.auto import Task, name
 from mercer.solvers.vecchia import expected_loss
 
 RNG = np.random.default_rng(0)
@@ -21,6 +34,67 @@ def same_machine(monkeypatch):
 
 def gp(kernel, X):
     return mc.GP(kernel).bind(as_inputs(X))
+
+
+def times(n):
+    return np.cumsum(np.random.default_rng(1).exponential(size=n))[:, None]
+
+
+def cube(n, d, side):
+    return np.random.default_rng(1).uniform(0, side, (n, d))
+
+
+def grid(side):
+    return np.stack(np.meshgrid(np.arange(side), np.arange(side)), -1).reshape(-1, 2)
+
+
+TABLE = {  # which solver for which task
+    "few data": (Dense(), k.SE(1.0), cube(100, 1, 10), 0.1),
+    "few data, although in a series": (Dense(), k.Matern(5.0, nu=1.5), times(500), 0.1),
+    "many inputs, not many data": (Dense(), k.SE([2.0] * 8), cube(1000, 8, 4), 0.1),
+    "not many data, smooth: still exact": (Dense(), k.SE([3.0] * 3), cube(2000, 3, 4), 0.1),
+    "a series": (Markov(), k.Matern(5.0, nu=1.5), times(2000), 0.1),
+    "a series of counts or classes": (Markov(), k.Matern(5.0, nu=1.5), times(3000), None),
+    "a grid": (Kronecker(), k.SE([3.0] * 2), grid(50.0), 0.1),
+    "a grid with classes": (FITC(256), k.SE([3.0] * 2), grid(50.0), None),
+    "compact support": (SparseCholesky(), k.PiecewisePolynomial(1.0, q=1), cube(5000, 2, 40), 0.01),
+    "compact support, wide": (Vecchia(30), k.PiecewisePolynomial(20.0, q=1), cube(5000, 2, 40), 0.01),
+    "finite rank": (WeightSpace(), k.Linear() + k.Constant(), cube(3000, 3, 4), 0.1),
+    "smooth, many inputs": (VFE(64), k.SE([8.0] * 8), cube(5000, 8, 4), 0.1),
+    "rough, few inputs": (Vecchia(30), k.Matern([1.0] * 2, nu=0.5), cube(5000, 2, 10), 0.01),
+    "rough, many inputs": (Dense(), k.Matern([1.0] * 8, nu=0.5), cube(3000, 8, 4), 0.01),
+}
+
+
+@pytest.mark.parametrize("task", TABLE)
+def test_decision_table(task):
+    expected, kernel, X, noise = TABLE[task]
+    choice = Auto().choose(gp(kernel, X), X, noise)
+    assert name(choice.solver) == name(expected), str(choice)
+    assert choice.best.error <= Auto.tolerance
+
+
+def test_scattered_inputs_of_many_columns_are_no_grid():
+    """Their grid would have more points than an integer of 64 bits holds."""
+    X = cube(3000, 8, 4)
+    with pytest.raises(SolverError, match=r"every point of the grid .* there are 3000 data at 3000 of them"):
+        Kronecker().workspace(gp(k.SE([1.0] * 8), X), X)
+
+
+def test_what_takes_longer_than_exact_is_not_considered():
+    X = cube(2500, 4, 4)
+    choice = Auto(tolerance=0.0).choose(gp(k.SE([0.5] * 4), X), X, 0.1)
+    dense = next(p for p in choice.proposals if isinstance(p.solver, Dense))
+    assert all(p.seconds <= dense.seconds for p in choice.proposals if isinstance(p.solver, VFE))
+    assert any(isinstance(p.solver, VFE) for p in choice.proposals)
+
+
+def test_memory_is_not_promised_too_small():
+    """The array that is surely needed, and the blocks that are worked on; measured: 269 MiB for VFE, 342 for FITC."""
+    MiB = 2**20
+    assert 342 * MiB <= FITC(512).cost(20_000, 4).bytes <= 2 * 269 * MiB
+    assert 262 * MiB <= VFE(512, store=False).cost(20_000, 4).bytes <= 300 * MiB
+    assert VFE(512, store=False).cost(10**6, 4).bytes < 0.2 * VFE(512, store=True).cost(10**6, 4).bytes
 
 
 def test_small_data_are_dense():

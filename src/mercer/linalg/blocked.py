@@ -30,9 +30,9 @@ def progress(listener: Callable[[str, float], None] | None) -> Iterator[None]:
         _listener.reset(token)
 
 
-def potrf(M: np.ndarray, panel: int = PANEL) -> int:
+def potrf(M: np.ndarray, panel: int | None = None) -> int:
     """`lapack.potrf` by panels: 0, or the order of the first minor that is not positive."""
-    n = M.shape[0]
+    n, panel = M.shape[0], panel or PANEL
     for k in range(0, n, panel):
         end = min(k + panel, n)
         diagonal = M[k:end, k:end]
@@ -42,13 +42,13 @@ def potrf(M: np.ndarray, panel: int = PANEL) -> int:
         if end < n:
             lapack.trsm("R", "L", "T", 1.0, diagonal, M[k:end, end:])
             lapack.syrk("N", -1.0, M[k:end, end:], 1.0, M[end:, end:])
-        _tell("factor", 1.0 - ((n - end) / n) ** 3)
+        tell("factor", 1.0 - ((n - end) / n) ** 3)
     return 0
 
 
-def potri(M: np.ndarray, panel: int = PANEL) -> int:
+def potri(M: np.ndarray, panel: int | None = None) -> int:
     """`lapack.potri` by panels: the inverse (upper triangle) from the factor, in place."""
-    n = M.shape[0]
+    n, panel = M.shape[0], panel or PANEL
     starts = range(0, n, panel)
     for k in reversed(starts):  # the factor's inverse, from the last panel up
         end = min(k + panel, n)
@@ -59,7 +59,7 @@ def potri(M: np.ndarray, panel: int = PANEL) -> int:
         info = lapack.trtri(diagonal)
         if info != 0:
             return k + info
-        _tell("inverse", 0.5 * ((n - k) / n) ** 3)
+        tell("inverse", 0.5 * ((n - k) / n) ** 3)
     for k in starts:  # its product with its own transpose
         end = min(k + panel, n)
         diagonal, above = M[k:end, k:end], M[:k, k:end]
@@ -70,11 +70,17 @@ def potri(M: np.ndarray, panel: int = PANEL) -> int:
             if k > 0:
                 lapack.gemm("T", "N", 1.0, M[k:end, end:], M[:k, end:], 1.0, above)
             lapack.syrk("T", 1.0, M[k:end, end:], 1.0, diagonal)
-        _tell("inverse", 0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n))
+        tell("inverse", 0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n))
     return 0
 
 
-def _tell(what: str, share: float) -> None:
+def listening() -> bool:
+    """Whether someone hears what `tell` says."""
+    return _listener.get() is not None
+
+
+def tell(what: str, share: float) -> None:
+    """Say to the listener, if there is one, what share is done."""
     listener = _listener.get()
     if listener is not None:
         listener(what, min(1.0, share))

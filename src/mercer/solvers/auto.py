@@ -8,7 +8,7 @@ import importlib
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,9 +61,8 @@ class Auto(AbstractSolver):
         """The choice for data at X under this prior; `noise_variance` of Gaussian noise, None for other likelihoods."""
         several = isinstance(prior, tuple)
         task = Task(prior[0] if several else prior, np.asarray(X), noise_variance, several, self.tolerance)
-        limit = room.available() if self.memory is None else room.parse(self.memory)
         proposals = sorted(_proposals(task), key=lambda p: p.seconds)
-        affordable = [p for p in proposals if p.bytes <= limit and EVALUATIONS * p.seconds <= self.seconds]
+        affordable = self.affordable(proposals)
         good = [p for p in affordable if p.error <= self.tolerance]
         if good:
             best, why = good[0], "the fastest that is exact or accurate enough"
@@ -71,13 +70,22 @@ class Auto(AbstractSolver):
             best = min(affordable, key=lambda p: p.error)
             why = f"the most accurate within the limits, but it misses the tolerance of {self.tolerance:g} nats per datum"
         else:
+            limit = self._limit()
             least = min(proposals, key=lambda p: max(p.bytes / limit, EVALUATIONS * p.seconds / self.seconds))
             raise SolverError(
                 f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the closest, "
-                f"{_name(least.solver)}, needs {room.text(least.bytes)} and about {EVALUATIONS * least.seconds:.2g} s. Give more, "
+                f"{name(least.solver)}, needs {room.text(least.bytes)} and about {EVALUATIONS * least.seconds:.2g} s. Give more, "
                 "or fewer data."
             )
         return Choice(best, why, tuple(proposals), task.n, task.d)
+
+    def affordable(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """Those within the limits of memory and time."""
+        limit = self._limit()
+        return [p for p in proposals if p.bytes <= limit and EVALUATIONS * p.seconds <= self.seconds]
+
+    def _limit(self) -> float:
+        return room.available() if self.memory is None else room.parse(self.memory)
 
     def workspace(self, prior, X):
         return self.choose(prior, X).solver.workspace(prior, X)
@@ -107,21 +115,22 @@ class Choice:
     def why(self) -> str:
         p = self.best
         return (
-            f"solver: {_name(p.solver)} for n = {self.n:,}, d = {self.d}: {self.reason} ({p.says}; about "
+            f"solver: {name(p.solver)} for n = {self.n:,}, d = {self.d}: {self.reason} ({p.says}; about "
             f"{EVALUATIONS * p.seconds:.2g} s for a fit, {room.text(p.bytes)})"
         )
 
     def __str__(self) -> str:
         rows = [("solver", "fit, s", "memory", "error, nats per datum")]
         rows += [
-            (("* " if p is self.best else "  ") + _name(p.solver), f"{EVALUATIONS * p.seconds:.2g}", room.text(p.bytes), _error(p))
+            (("* " if p is self.best else "  ") + name(p.solver), f"{EVALUATIONS * p.seconds:.2g}", room.text(p.bytes), _error(p))
             for p in self.proposals
         ]
         widths = [max(len(r[i]) for r in rows) for i in range(4)]
         return "\n".join([self.why, *("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows)])
 
 
-SMALL = 2000  # up to here the dense solver is chosen without looking further
+TINY = 500  # up to here the dense solver is chosen without looking further
+SMALL = 2000  # up to here only exact solvers are considered
 LADDER = (64, 128, 256, 512, 1024, 2048, 4096)  # inducing inputs to consider
 SAMPLE = 1000  # data on which the unexplained variance is estimated
 
@@ -132,6 +141,7 @@ class Task:
     def __init__(self, prior, X: np.ndarray, noise_variance, several: bool, tolerance: float):
         self.prior, self.X, self.several, self.tolerance = prior, X, several, tolerance
         self.n, self.d = X.shape
+        self.exact_only = self.n <= SMALL
         self.kernel = strip(prior.kernel)
         self.gaussian = noise_variance is not None
         self.constant_noise = self.gaussian and np.ndim(noise_variance) == 0
@@ -148,6 +158,13 @@ class Task:
             A @ A
             best = min(best, time.perf_counter() - began)
         return 2.0 * 768**3 / best
+
+    @functools.cached_property
+    def exact_seconds(self) -> float:
+        """Of the dense solver: what takes longer and is not exact need not be considered."""
+        from mercer.solvers.dense import Dense
+
+        return next(iter(Dense.propose(self))).seconds
 
     def unexplained(self, m: int) -> float:
         """Mean variance of f that m random inducing inputs leave, estimated on a sample: chosen ones leave less."""
@@ -177,7 +194,7 @@ def _proposals(task: Task) -> Iterator[Proposal]:
 
     yield from Dense.propose(task)
     yield from WeightSpace.propose(task)
-    if task.n <= SMALL:
+    if task.n <= TINY:
         return
     seen = set()
     for _, name, module in _LARGE:
@@ -187,7 +204,8 @@ def _proposals(task: Task) -> Iterator[Proposal]:
             yield from cls.propose(task)
 
 
-def _name(solver: AbstractSolver) -> str:
+def name(solver: AbstractSolver) -> str:
+    """A solver with the sizes that matter: VFE(m=256)."""
     fields = [f"{f}={getattr(solver, f)}" for f in ("m", "neighbours", "size") if hasattr(solver, f)]
     return f"{type(solver).__name__}({', '.join(fields)})"
 

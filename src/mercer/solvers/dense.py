@@ -41,7 +41,7 @@ class Dense(AbstractSolver):
     def propose(cls, task):
         n = task.n
         rounds = 1 if task.gaussian else 10  # factorisations until the sites are found
-        seconds = rounds * n**3 / task.rate + 2e-8 * n**2 * rounds
+        seconds = 3e-3 + rounds * (n**3 / task.rate + 2e-8 * n**2)
         return [Proposal(cls(), seconds, 8.0 * n**2 * (1.1 if task.gaussian else 3.0), 0.0, "exact, n^3")]
 
     def workspace(self, prior, X):

@@ -40,7 +40,7 @@ class Kronecker(AbstractSolver):
 
     @classmethod
     def propose(cls, task):
-        return _proposal(cls, task, lambda cost: cost.flops / (0.1 * task.rate), "exact on a full grid")
+        return _proposal(cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * task.rate), "exact on a full grid")
 
     def workspace(self, prior, X):
         from mercer.solvers.kronecker import KroneckerWorkspace
@@ -71,7 +71,7 @@ class Toeplitz(AbstractSolver):
 
     @classmethod
     def propose(cls, task):
-        return _proposal(cls, task, lambda cost: cost.flops / 2e9, "exact at equal distances")
+        return _proposal(cls, task, lambda cost: 1e-2 + cost.flops / 2.3e9, "exact at equal distances")
 
     def workspace(self, prior, X):
         from mercer.solvers.toeplitz import ToeplitzWorkspace

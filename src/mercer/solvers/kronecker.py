@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 
 import jax
@@ -41,12 +42,12 @@ class KroneckerWorkspace(AbstractGridWorkspace):
             points.append(values)
             index.append(inverse.ravel())
         self.shape = tuple(len(values) for values in points)
-        place = np.ravel_multi_index(index, self.shape)
-        n = int(np.prod(self.shape))
-        if len(place) != n or np.unique(place).size != n:
+        n = math.prod(self.shape)  # of scattered inputs more than an integer of 64 bits holds
+        place = np.ravel_multi_index(index, self.shape) if n == len(X) else None
+        if place is None or np.unique(place).size != n:
             raise SolverError(
                 f"Kronecker needs every point of the grid {' x '.join(map(str, self.shape))} = {n} exactly once; there are "
-                f"{len(place)} data at {np.unique(place).size} of them. ConjugateGradient does without a grid."
+                f"{len(X)} data at {len(np.unique(X, axis=0))} of them. ConjugateGradient does without a grid."
             )
         self.order = np.argsort(place)
         variances = diagonal(strip(prior.kernel), X)

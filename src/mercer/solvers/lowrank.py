@@ -23,6 +23,8 @@ from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import AbstractSolver, Cost, Proposal, SolverError
 
+SAMPLE = 1000  # data on which the unexplained variance is estimated
+
 
 @dataclasses.dataclass(frozen=True)
 class AbstractLowRank(AbstractSolver):
@@ -47,10 +49,15 @@ class AbstractLowRank(AbstractSolver):
     pilot: ClassVar[bool] = True
 
     def __post_init__(self):
+        who = type(self).__name__
         if self.inducing is not None:
+            if np.ndim(self.inducing) != 2:
+                raise ValueError(f"{who}.inducing must be rows of inputs, (m, d); its shape is {np.shape(self.inducing)}.")
             object.__setattr__(self, "m", int(np.shape(self.inducing)[0]))
+        if not isinstance(self.m, (int, np.integer)):
+            raise ValueError(f"{who}.m must be a whole number of inducing inputs, got {self.m!r}.")
         if self.m < 1:
-            raise ValueError(f"{type(self).__name__} needs at least one inducing input, got m={self.m}.")
+            raise ValueError(f"{who} needs at least one inducing input, got m={self.m}.")
 
     def prepare(self, prior, X, y, noise_variance=None):
         if self.inducing is not None:
@@ -74,6 +81,10 @@ class AbstractLowRank(AbstractSolver):
         if isinstance(prior, tuple):
             raise SolverError(f"{type(self).__name__} takes one latent function: use one-vs-rest classes, or solver='dense'.")
         Z = self.inducing if self.inducing is not None else self._choose(prior, X)
+        if np.shape(Z)[1] != X.shape[1]:
+            raise SolverError(f"the inducing inputs have {np.shape(Z)[1]} columns, but the data have {X.shape[1]}.")
+        if X.dtype != object and not np.isfinite(np.asarray(Z, float)).all():
+            raise SolverError("some inducing inputs are not finite numbers: choose them among the data, or leave `inducing` out.")
         return Workspace(prior, X, Z, self.store)
 
     def factor(self, prior, X, sites, workspace=None):
@@ -81,8 +92,10 @@ class AbstractLowRank(AbstractSolver):
 
     def cost(self, n, d, L=1):
         m = min(self.m, n)
-        rows = n if self.store is not False and 8.0 * n * m <= STORE_BYTES else BLOCK_BYTES / 8.0 / m
-        return Cost(flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=8.0 * L * (rows * m + 4 * m**2 + 6 * n))
+        stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
+        working = 4.0 * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, and their cotangents
+        features = 8.0 * n * m * stored + working
+        return Cost(flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +141,12 @@ class VFE(AbstractLowRank):
 
     rest_in_bound: ClassVar[bool] = True
 
+    def rest(self, prior, X) -> float:
+        """Mean variance of f at the data that the inducing inputs do not explain, on a sample."""
+        rows = np.random.default_rng(self.seed).permutation(X.shape[0])[:SAMPLE]
+        features = self.workspace(prior, X[rows]).features(prior)
+        return float(np.mean(np.maximum(features.diagonal - np.sum(features.of(X[rows]) ** 2, 1), 0.0)))
+
     @classmethod
     def propose(cls, task):
         return _proposals(cls, task, rounds=1) if task.gaussian else ()
@@ -141,14 +160,14 @@ def _proposals(cls, task, rounds: int):
     """
     from mercer.solvers.auto import LADDER
 
-    if task.several:
+    if task.several or task.exact_only:
         return
     scale = task.noise or task.unexplained(0)
     for m in LADDER:
-        if 2 * m > task.n:
+        seconds = rounds * ((6.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (7e-6 + 5e-8 * m * (1 + task.d / 40)))
+        if 2 * m > task.n or seconds > task.exact_seconds:
             break
         error = 0.5 * task.unexplained(m) / max(scale, 1e-12)
-        seconds = rounds * (6.0 * task.n * m**2 / task.rate + 1.2e-8 * task.n * m * (1 + task.d / 8) + 2.0 * m**3 / task.rate)
         says = f"inducing inputs leave about {2 * error:.2g} of the {'noise' if task.gaussian else 'prior'} variance unexplained"
         yield Proposal(cls(m=m), seconds, cls(m=m).cost(task.n, task.d).bytes, error, says)
         if error <= task.tolerance:

@@ -60,7 +60,7 @@ class Markov(AbstractSolver):
             scale = float(np.mean(diagonal(task.kernel, task.X[:: max(task.n // 256, 1)])))
             error = 0.5 * error * scale / task.noise if task.gaussian else np.inf
         cost = cls(states=form.size).cost(task.n, 1)
-        seconds = task.n * (SECONDS[0] * form.size**2 + SECONDS[1] * form.size**3)
+        seconds = 4e-3 + task.n * (SECONDS[0] * form.size**2 + SECONDS[1] * form.size**3)
         return [Proposal(cls(), seconds, cost.bytes, error, f"Kalman filter with {form.size} states")]
 
     def workspace(self, prior, X):

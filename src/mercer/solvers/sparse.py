@@ -20,9 +20,10 @@ from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covarianc
 from mercer.params import strip
 from mercer.solvers.dense import WEAK
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
 
 BLOCK = 256  # columns of a matrix that is only ever seen in part
+SECONDS, FLOPS = 1.5e-6, 10.0  # of a value and gradient: for each pair inside the support, and times the cubes of the blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,19 @@ class SparseCholesky(AbstractSolver):
     bandwidth: int | None = None
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+
+    @classmethod
+    def propose(cls, task):
+        if task.several or task.X.dtype == object or _support(task.kernel, task.X[:2], task.X[:2], np.inf) is None:
+            return []
+        try:
+            plan = elimination(task.kernel, task.X, cls.memory)
+        except SolverError:  # says that it would not fit
+            return []
+        pairs, size = plan.i.size, np.diff(plan.edges).astype(float)
+        rounds = 1 if task.gaussian else 10
+        seconds = rounds * (SECONDS * pairs + FLOPS * float(np.sum(size**3)) / task.rate)
+        return [Proposal(cls(), seconds, 3.0 * plan.bytes + 100.0 * pairs, 0.0, f"exact, {pairs:,} pairs inside the support")]
 
     def workspace(self, prior, X):
         if isinstance(prior, tuple):
@@ -82,14 +96,10 @@ class Gram:
     """The covariances `values` at the pairs inside the support, the sparse matrix K of them, and how to eliminate."""
 
     def __init__(self, kernel, X, encoded, memory: float):
-        pattern = support(kernel, X, X, memory).tocoo()
-        upper = pattern.row <= pattern.col
-        self.elimination = Elimination(pattern.row[upper], pattern.col[upper], len(X))
-        if self.elimination.bytes > memory:
-            raise SolverError(_too_much(f"a factor would take {self.elimination.bytes:.2g}", memory))
+        self.elimination = elimination(kernel, X, memory)
         i, j = self.elimination.i, self.elimination.j
         self.values = covariances(kernel, encoded, encoded, i, j)
-        half = csr_matrix((np.where(i == j, 0.5, 1.0) * self.values, (i, j)), shape=pattern.shape)
+        half = csr_matrix((np.where(i == j, 0.5, 1.0) * self.values, (i, j)), shape=(len(X), len(X)))
         self.K = (half + half.T).tocsr()
 
 
@@ -250,6 +260,16 @@ def _squares(F: np.ndarray, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -
         part = slice(start, start + PAIRS[-1])
         out[part] = np.einsum("pl,pl->p", scaled[i[part]], F[j[part]])
     return out
+
+
+def elimination(kernel, X: np.ndarray, memory: float) -> Elimination:
+    """The order and the blocks in which K(X, X) is factored; SolverError where a factor takes more than `memory` bytes."""
+    pattern = support(kernel, X, X, memory).tocoo()
+    upper = pattern.row <= pattern.col
+    plan = Elimination(pattern.row[upper], pattern.col[upper], len(X))
+    if plan.bytes > memory:
+        raise SolverError(_too_much(f"a factor would take {plan.bytes:.2g}", memory))
+    return plan
 
 
 def support(kernel, X: np.ndarray, X2: np.ndarray, memory: float = np.inf) -> csr_matrix:

@@ -33,7 +33,7 @@ class WeightSpace(AbstractSolver):
         if p is None or p >= task.n:
             return []
         rounds = 1 if task.gaussian else 10
-        seconds = rounds * (6.0 * task.n * p**2 + p**3) / task.rate + 2e-8 * task.n * p
+        seconds = 2e-3 + rounds * ((6.0 * task.n * p**2 + p**3) / task.rate + task.n * (7e-7 + 2e-8 * p))
         return [Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")]
 
     def workspace(self, prior, X):

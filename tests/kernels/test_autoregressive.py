@@ -1,4 +1,4 @@
-"""Autoregressive processes in continuous time as kernels: GM1-GM4 (B.26, B.29, B.30), all stable equations and no other."""
+"""Autoregressive processes in continuous time as kernels: GM3, GM4 (B.26, B.29, B.30), all stable equations and no other."""
 
 import jax
 import jax.numpy as jnp

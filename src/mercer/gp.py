@@ -17,6 +17,7 @@ from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
 from mercer.posterior import Posterior
 from mercer.prior import AbstractPrior
+from mercer.progress import shown
 from mercer.solvers import WithBasis
 from mercer.solvers import by_name as solver_by_name
 
@@ -33,12 +34,12 @@ class GP(AbstractPrior):
     mean: AbstractMean = eqx.field(default=Zero(), converter=as_mean)
     basis: AbstractBasis | None = None
 
-    def condition(self, X, y, noise_variance=0.0, inference=None, solver=None) -> Posterior:
+    def condition(self, X, y, noise_variance=0.0, inference=None, solver=None, progress: bool | None = None) -> Posterior:
         """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for each datum.
 
         Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`. Hyperparameters are not changed: see `mercer.fit`.
         """
-        return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver)
+        return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver, progress)
 
     def extend(self, X, mean, covariance, Xs) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which follows the prior elsewhere.
@@ -104,15 +105,17 @@ class Model(Parametrised):
         gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
         return Model(gp, self.likelihood)
 
-    def condition(self, X, y, inference=None, solver=None) -> Posterior:
+    def condition(self, X, y, inference=None, solver=None, progress: bool | None = None) -> Posterior:
         """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
 
-        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense.
+        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True, False, or None (a line
+        with the time left, in a terminal, where it takes long).
         """
         inputs, y = prepare(self, X, y)
         rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
         solver = rule.solver() if solver is None else solver
-        return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
+        with shown("conditioning", progress):
+            return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
 
 
 def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:

@@ -17,6 +17,7 @@ from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.algebra import Sum
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
+from mercer.progress import shown
 from mercer.solvers.protocol import AbstractState
 
 BLOCK_ROWS = 16384  # test inputs are handled this many at a time, so memory does not grow with their number
@@ -51,11 +52,13 @@ class Posterior:
         """Mean and variance of f at Xs, in blocks: (m,) each; (m, L) and (m, L, L) for L latent functions."""
         L = self.model.likelihood.latents
         means, variances = [np.zeros((0, L))], [np.zeros((0, L, L) if L > 1 else (0, 1))]
-        for block in self._blocks(Xs):
-            mean, var = self.state.predict(block, variance=variance)
-            means.append(mean)
-            if var is not None:
-                variances.append(var)
+        with shown("predicting") as tell:
+            for share, block in self._blocks(Xs):
+                mean, var = self.state.predict(block, variance=variance)
+                means.append(mean)
+                if var is not None:
+                    variances.append(var)
+                tell("rows", share)
         mean, var = np.concatenate(means), np.concatenate(variances) if variance else None
         return (mean, var) if L > 1 else (mean[:, 0], None if var is None else var[:, 0])
 
@@ -204,7 +207,7 @@ class Posterior:
         alpha = np.asarray(self.state.alpha)
         for term in terms:
             means, variances = [], []
-            for block in self._blocks(Xs, rows=2048):
+            for _, block in self._blocks(Xs, rows=2048):
                 K = term(self.inputs.values, block)
                 means.append(K.T @ alpha)
                 prior = np.asarray(term.diag(term.encode(block)))
@@ -230,10 +233,12 @@ class Posterior:
             raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")
         return inputs.values
 
-    def _blocks(self, Xs, rows: int = BLOCK_ROWS) -> Iterator[np.ndarray]:
+    def _blocks(self, Xs, rows: int | None = None) -> Iterator[tuple[float, np.ndarray]]:
+        """Rows of Xs, and the share that is done after them."""
         values = self._values(Xs)
-        for start in range(0, values.shape[0], rows):
-            yield values[start : start + rows]
+        n, rows = values.shape[0], rows or BLOCK_ROWS
+        for start in range(0, n, rows):
+            yield min(1.0, (start + rows) / n), values[start : start + rows]
 
     def _gaussian(self, what: str, instead: str = "") -> None:
         if not isinstance(self.model.likelihood, Gaussian):

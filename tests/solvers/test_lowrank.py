@@ -317,3 +317,26 @@ def test_nystrom_eigenpairs_and_error():
         assert np.linalg.eigvalsh(K - approximation).min() > -1e-8
         left.append(np.trace(K - approximation))
     assert left == sorted(left, reverse=True) and left[-1] < 1e-7
+
+
+def test_bad_inducing_inputs():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    prior = mc.GP(k.SE([1.0, 1.0]))
+    with pytest.raises(ValueError, match="whole number of inducing inputs"):
+        VFE(2.5)
+    with pytest.raises(ValueError, match=r"rows of inputs, \(m, d\); its shape is \(5,\)"):
+        VFE(inducing=np.zeros(5))
+    with pytest.raises(SolverError, match="have 3 columns, but the data have 2"):
+        prior.condition(X, X[:, 0], 0.1, solver=VFE(inducing=np.zeros((4, 3))))
+    with pytest.raises(SolverError, match="not finite"):
+        prior.condition(X, X[:, 0], 0.1, solver=VFE(inducing=np.full((4, 2), np.nan)))
+
+
+def test_repeated_inducing_inputs_are_told():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    prior = mc.GP(k.SE([1.0, 1.0]))
+    twice = prior.condition(X, X[:, 0], 0.1, solver=VFE(inducing=X[[0, 1, 2, 0, 1]]))
+    once = prior.condition(X, X[:, 0], 0.1, solver=VFE(inducing=X[:3]))
+    assert "2 of 5 inducing inputs repeat others and add nothing" in twice.notes
+    assert not any("repeat" in note for note in once.notes)
+    assert twice.log_evidence == pytest.approx(once.log_evidence, rel=1e-6)

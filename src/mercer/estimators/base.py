@@ -19,6 +19,7 @@ from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
 from mercer.posterior import Posterior
+from mercer.progress import shown
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
 
@@ -101,6 +102,10 @@ class AbstractEstimator(BaseEstimator):
         from mercer.solvers.auto import Auto
 
         return Auto(memory=self.memory)
+
+    def _telling(self) -> Any:
+        """Around predictions: a line with the time left, if `verbose`."""
+        return shown("predicting", bool(self.verbose))
 
     def _seed(self) -> int:
         seed = self.random_state

@@ -228,7 +228,10 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     def predict_proba(self, X, how="average") -> np.ndarray:
         """Probabilities (m, C) of the `classes_`: averaged over the latent functions, or with how="map" at their mean."""
-        X = self._inputs(X)
+        with self._telling():
+            return self._probabilities(self._inputs(X), how)
+
+    def _probabilities(self, X: np.ndarray, how: str) -> np.ndarray:
         if self._softmax:
             return self._posteriors[0].probability(X, how)
         if not all(isinstance(p, Posterior) for p in self._posteriors):  # averages over hyperparameters or draws

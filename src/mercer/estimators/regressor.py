@@ -257,15 +257,17 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not both.")
         X = self._inputs(X)
-        if return_cov:
-            return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
-        if return_std:
-            return self.posterior_.mean_and_std(X, latent, noise_variance)
-        return self.posterior_.mean(X)
+        with self._telling():
+            if return_cov:
+                return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
+            if return_std:
+                return self.posterior_.mean_and_std(X, latent, noise_variance)
+            return self.posterior_.mean(X)
 
     def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several; of heavy-tailed noise those of its own tails."""
-        return self.posterior_.quantile(self._inputs(X), q, noise_variance)
+        with self._telling():
+            return self.posterior_.quantile(self._inputs(X), q, noise_variance)
 
     def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""

@@ -61,6 +61,10 @@ class EP(AbstractInference):
         if not 0 < self.damping <= 1:
             raise ValueError(f"EP.damping is the step towards the new sites and lies in (0, 1], got {self.damping}.")
 
+    def rough(self, tight=False):
+        """The evidence is stationary in the sites: it is right to the square of their error."""
+        return self if tight else dataclasses.replace(self, tol=max(self.tol, 1e-5))
+
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
         self.check_single(model)

@@ -20,6 +20,8 @@ from mercer.inference.base import AbstractInference, InferenceStatus, Problem, R
 from mercer.inference.gradient import prior_gradient
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
+ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is known
+
 
 @dataclasses.dataclass(frozen=True)
 class ScaleMixture(AbstractInference):
@@ -57,13 +59,13 @@ class ScaleMixture(AbstractInference):
         warm = workspace.memory.get("scale-mixture")
         starts = [warm] if warm is not None and warm.shape[0] == y.shape[0] else problem.starts()
         notes = []
-        ends = [problem.climb(w, self.tol, self.max_iter) for w in starts]
+        ends = [problem.climb(w, max(self.tol, ENOUGH), self.max_iter) for w in starts]
         best = max(ends, key=lambda end: end.bound)
         gap = best.bound - min(end.bound for end in ends)
         if gap > 1e-3:
             notes.append(f"the lower bound has several maxima: this one, and one that is {gap:.3g} lower")
-        if best is not ends[-1]:
-            best = dataclasses.replace(best, state=problem.weighted(best.weight))
+        if best is not ends[-1] or best.change > self.tol:
+            best = problem.climb(best.weight, self.tol, self.max_iter)
         converged = best.change <= self.tol
         if converged:
             workspace.memory["scale-mixture"] = best.weight

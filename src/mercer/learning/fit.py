@@ -22,6 +22,7 @@ from mercer.learning.progress import Progress
 from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
 from mercer.params import flatten
+from mercer.progress import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,8 @@ def fit(
     data = [(inputs, targets) for inputs, targets, _, _ in settled]
     if not pooled:  # several data sets have inducing inputs of their own
         chosen = settled[0][3]
+        if began is not None:
+            began = began[0], flatten(starts.with_rest(guess, data[0][0].values, chosen)).vector, began[2]
     goal = objective_by_name(objective, n_folds, seed)
     problem = Problem(bound, data, rule.rough(), chosen, goal, jacobian)
     if goal.scale_free:
@@ -130,7 +133,6 @@ def fit(
             problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen
         )  # raises with the cause
         raise FloatingPointError(f"the objective is not finite at any start (evidence {value.log_evidence}).")
-    memories = [{} if w is None or not rule.warm else w.memory for w in problem.workspaces]
     problem.release()
     fitted = problem.flat.unflatten(best.vector)
     gradient = best.gradient if best.gradient is not None else np.zeros_like(best.vector)
@@ -153,11 +155,8 @@ def fit(
             f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): the result may be improved "
             "by restarts=, priors or bounds.", FitWarning, stacklevel=2,
         )  # fmt: skip
-    posteriors = []
-    for (inputs, targets), memory in zip(data, memories, strict=True):  # from the sites of the last evaluation
-        workspace = chosen.workspace(fitted.priors, inputs.values)
-        workspace.memory.update(memory)
-        posteriors.append(posterior(fitted, inputs, targets, rule, chosen, workspace))
+    with shown("conditioning", progress):
+        posteriors = [posterior(fitted, inputs, targets, rule, chosen) for inputs, targets in data]  # as `condition` gives it
     return Fit(
         fitted, posteriors if pooled else posteriors[0], recorder.history, status, goal.name, best.objective,
         best.value - best.objective, dict(zip(problem.flat.names, gradient, strict=True)),
@@ -218,6 +217,7 @@ def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, m
         recorder.checkpoint = kept
         part.release()
         _, _, _, chosen = settle(start, inputs, y, rule, rule.solver())
+        start = start if kept is not None and kept.found is not None else starts.with_rest(start, inputs.values, chosen)
         fitted, Z = (start, chosen.inducing) if interrupted else train(start, inputs.values, y, rule, chosen.inducing, recorder)
     interrupted = interrupted or recorder.interrupted
     post = posterior(fitted, inputs, y, rule, dataclasses.replace(chosen, inducing=Z))

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import Any
+import contextlib
+
+from mercer.linalg import blocked
+from mercer.progress import Line
 
 
-class Progress:
-    """Context manager; `update` is called after every evaluation."""
+class Progress(Line):
+    """Context manager; `update` is called after every evaluation, `hear` within those of many data."""
 
     def __init__(self, show: bool | None, size: int):
-        self.show = sys.stderr.isatty() if show is None else show
-        self.delay = 1.0 if show is None else 0.0
+        super().__init__("fitting", show)
         self.size, self.best = size, float("-inf")
-        self._status: Any = None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Progress:
-        self.began = time.perf_counter()
+        self._open.callback(self.close)
+        self._open.enter_context(blocked.progress(self.hear))
         return self
 
     def update(self, evaluations: int, start: str, size: int, value: float) -> None:
         if size == self.size:
             self.best = max(self.best, value)
-        if not self.show or time.perf_counter() - self.began < self.delay:
-            return
-        if self._status is None:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("fitting")
-            self._status.start()
         coarse = "" if size == self.size else f" on {size} of {self.size} data"
         best = f", best {self.best:.2f}" if self.best > float("-inf") else ""
-        self._status.update(f"fitting: evaluation {evaluations} (start: {start}{coarse}) {value:.2f}{best}; Ctrl-C keeps the best")
+        self.what = f"fitting: evaluation {evaluations} (start: {start}{coarse}) {value:.2f}{best}; Ctrl-C keeps the best"
+        self.say(self.what)
 
     def __exit__(self, *exc) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._open.close()

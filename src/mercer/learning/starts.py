@@ -41,6 +41,21 @@ def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
     return Model(_prior(model.gp, X, latent, likelihood), replace_leaves(likelihood, values) if values else likelihood)
 
 
+def with_rest(model: Model, X: np.ndarray, solver) -> Model:
+    """Free Gaussian noise raised by what the solver takes for noise: what inducing inputs do not explain.
+
+    Exact algebra on a part of the data may have found almost none, where a bound by m inducing inputs is millions of nats too low
+    and so steep that a search runs away to a model that is nothing but noise.
+    """
+    likelihood = model.likelihood
+    if not isinstance(likelihood, Gaussian) or not hasattr(solver, "rest") or np.ndim(likelihood.noise_variance) != 0:
+        return model
+    if not any(p.free for p in parameters(likelihood) if p.name == "noise_variance"):
+        return model
+    noise = float(likelihood.noise_variance) + 2.0 * solver.rest(model.gp, X)  # as variance of y, and once more in the bound
+    return Model(model.gp, replace_leaves(likelihood, {"noise_variance": np.asarray(noise)}))
+
+
 def _prior(gp, X: np.ndarray, y: np.ndarray, likelihood) -> GP:
     """A GP whose free hyperparameters fit the scale of the latent values y."""
     heavy = isinstance(likelihood, AbstractNoise)

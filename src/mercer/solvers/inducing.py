@@ -31,6 +31,12 @@ class Workspace(AbstractWorkspace):
         self.buffer: np.ndarray | None = None
         self.held: Features | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the inducing inputs."""
+        repeated = len(self.Z) - len(np.unique(self.Z.astype(str) if self.Z.dtype == object else self.Z, axis=0))
+        return (f"{repeated} of {len(self.Z)} inducing inputs repeat others and add nothing",) if repeated else ()
+
     def hold(self, prior):
         self.held = Features(prior, self)
 

@@ -53,6 +53,7 @@ class LowRankState(AbstractHostState):
         self.jitter = max(factor(fill, self.U), self.features.jitter)
         self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))) - float(np.sum(np.log(self.s)))
         self.trace = float(W @ self.t) if solver.rest_in_bound else 0.0
+        self.notes = workspace.notes
 
     @functools.cached_property
     def _solved(self):

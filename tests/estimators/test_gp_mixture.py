@@ -52,6 +52,7 @@ def test_a_jump_is_predicted_better_than_by_one_process(fitted):
     assert fitted.responsibilities_.shape == (60, 2) and (np.diff(fitted.history_) > -1e-6).all() and fitted.converged_
 
 
+@pytest.mark.slow
 def test_two_regimes_have_noise_and_lengths_of_their_own():
     rng = np.random.default_rng(3)
     X, y = regimes(rng, 70)

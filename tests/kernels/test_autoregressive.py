@@ -43,6 +43,7 @@ def test_oscillator_is_its_formula():
     np.testing.assert_allclose(k.Oscillator(4 * np.pi, 1 / 40.0)(LAGS[:, None], ORIGIN)[:, 0], expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_derivatives_across_critical_damping():
     """The slope in the lengthscale is smooth where waves cease: no root of zero, no difference of large numbers."""
 

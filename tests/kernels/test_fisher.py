@@ -227,6 +227,7 @@ def test_scores_of_other_families():
 # ------------------------------------------------------------------------------------------------- information
 
 
+@pytest.mark.slow
 def test_scores_have_no_mean_under_the_model_and_the_exact_information_is_their_covariance():
     rng, n = np.random.default_rng(4), 20_000
     mixture = GaussianMixture([0.3, 0.7], Gaussians([[0.0], [1.5]], [[[1.0]], [[0.3]]]))

@@ -9,6 +9,7 @@ import pytest
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "series.md"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PAGE.exists(), reason="the page is only in a source checkout")
 def test_every_block_runs():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -66,7 +66,10 @@ TABLE = {  # which solver for which task
 }
 
 
-@pytest.mark.parametrize("task", TABLE)
+SLOW = ("compact support, wide",)
+
+
+@pytest.mark.parametrize("task", [pytest.param(task, marks=pytest.mark.slow) if task in SLOW else task for task in TABLE])
 def test_decision_table(task):
     expected, kernel, X, noise = TABLE[task]
     choice = Auto().choose(gp(kernel, X), X, noise)

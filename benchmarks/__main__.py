@@ -95,7 +95,7 @@ def show(outcome: Outcome) -> None:
         for column in columns:
             table.add_column(column, justify="left" if isinstance(outcome.rows[0][column], str) else "right")
         for row in outcome.rows:
-            table.add_row(*(cell(row[column]) for column in columns))
+            table.add_row(*(cell(row[column]) if column in row else "-" for column in columns))
         console.print(table)
     for check in outcome.checks:
         target = "" if check.most is None else f"at most {check.most:g}"

@@ -251,3 +251,30 @@ def test_a_likelihood_of_the_users_own():
     start = CASES["custom"].model(FULL)
     fitted = mc.fit(start, X, OUTLYING, inference="ep").model
     assert mc.log_evidence(fitted, X, OUTLYING, inference="ep") > mc.log_evidence(start, X, OUTLYING, inference="ep") + 0.1
+
+
+@pytest.mark.parametrize("case", ["dense", "basis", "markov"])
+def test_the_objective_of_a_fit_by_laplace_has_its_gradient(case):
+    """With negative curvature taken as none, and where a solver keeps it: by central differences of cold runs."""
+    from mercer import means
+    from mercer.gp import choose_solver, prepare
+    from mercer.learning.objectives import by_name
+    from mercer.learning.problem import Problem
+
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-3, 3, (40, 1))
+    y = np.sin(2 * t[:, 0]) + 0.1 * rng.standard_normal(40)
+    y[::7] += rng.normal(0, 3, 6)
+    kernel = k.Matern(0.7, nu=1.5) if case == "markov" else k.SE(0.7)
+    model = mc.Model(mc.GP(kernel, basis=means.Polynomial(1) if case == "basis" else None), lk.StudentT(0.15, 2.0))
+    solver, data = choose_solver(model, "markov" if case == "markov" else None), [prepare(model, t, y)]
+    rule = Laplace(tol=1e-12).rough(tight=True)
+    assert rule.positive
+
+    def at(vector):
+        return Problem(model, data, rule, solver, by_name("evidence")).value_and_gradient(vector)
+
+    vector = Problem(model, data, rule, solver, by_name("evidence")).flat.vector
+    steps = 1e-4 * np.eye(vector.size)
+    differences = [(at(vector + step)[0] - at(vector - step)[0]) / 2e-4 for step in steps]
+    np.testing.assert_allclose(at(vector)[1], differences, rtol=1e-6, atol=1e-6)

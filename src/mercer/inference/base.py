@@ -42,7 +42,7 @@ class AbstractInference(abc.ABC):
     stochastic: ClassVar[bool] = False  # whether `mercer.fit` learns hyperparameters from batches
     samples: ClassVar[bool] = False  # whether `mercer.fit` draws them, with `learn`
     warm: ClassVar[bool] = False  # whether `foresee` gives a start
-    smooth: ClassVar[bool] = True  # whether the evidence is smooth in the hyperparameters
+    smooth: ClassVar[bool] = True  # whether the evidence is smooth in the hyperparameters, also where noise is not log-concave
 
     @abc.abstractmethod
     def run(self, model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, workspace: Any = None) -> Result: ...

@@ -30,8 +30,9 @@ class Laplace(AbstractInference):
     tol: when a Newton step promises less than this gain of the log posterior density, it is the last. Likelihoods that are not
     log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian. They may also
     have several modes: for scale mixtures of normals the search starts at the prior mean and at the mean that ScaleMixture finds,
-    and the highest mode is kept. positive: the evidence takes negative curvature as none. With it, as hyperparameters change, the
-    evidence has poles where a mode is about to vanish; so it is what `fit` maximises.
+    and the highest mode is kept. positive: the evidence takes negative curvature as none (on solvers that treat
+    it as a downdate: not Markov, not with basis functions). With it, as hyperparameters change, the evidence has poles where a
+    mode is about to vanish; so it is what `fit` maximises.
     """
 
     tol: float = 1e-7
@@ -48,10 +49,10 @@ class Laplace(AbstractInference):
 
     def coarse(self, model):
         """The bound of ScaleMixture has its maxima near those of the evidence, and neither poles nor jumps between modes."""
-        return ScaleMixture().rough() if _several_modes(model.likelihood) else self.rough()
+        return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
     def foresee(self, model, y, mean, variance):
-        return ScaleMixture().foresee(model, y, mean, variance) if _several_modes(model.likelihood) else {"laplace": mean}
+        return ScaleMixture().foresee(model, y, mean, variance) if _scales_help(model.likelihood) else {"laplace": mean}
 
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
@@ -69,7 +70,7 @@ class Laplace(AbstractInference):
         warm = workspace.memory.get("laplace")
         if warm is not None and warm.shape[0] == y.shape[0]:
             search.start_near(warm)
-        elif _several_modes(likelihood):
+        elif _scales_help(likelihood):
             foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
             other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
@@ -100,7 +101,8 @@ class Laplace(AbstractInference):
         n, L = f.shape
         _, variance = state.marginals()
         zero = np.zeros((n, L))
-        bends = np.where(state.sites.precision > 0, 1.0, 0.0) if self.positive and L == 1 else 1.0
+        # where curvature was taken as none it does not move
+        bends = np.where(state.sites.precision != 0, 1.0, 0.0) if self.positive and L == 1 else 1.0
         # how the determinant moves with the mode (5.23), and the mode with everything else: one more Newton step (5.24)
         _, u = pointwise.pull_slopes(model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * bends * variance)
         if result.curved is not None:  # that step has W as it is: what t = (I + W K)^-1 u is for it, (I + W_+ K) t is for `state`
@@ -113,7 +115,8 @@ class Laplace(AbstractInference):
         return prior_gradient(model, bar.prior) | by_name
 
 
-def _several_modes(likelihood) -> bool:
+def _scales_help(likelihood) -> bool:
+    """Whether there may be several modes, and ScaleMixture can look for them."""
     return likelihood.scale_mixture and not likelihood.log_concave
 
 

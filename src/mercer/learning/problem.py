@@ -36,7 +36,7 @@ class Problem:
 
     @property
     def smooth(self) -> bool:
-        return self.rule.smooth
+        return self.rule.smooth or self.model.likelihood.log_concave
 
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be

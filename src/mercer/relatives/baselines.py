@@ -38,7 +38,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinearRegression:
         """Fit inputs X (n, d) and targets y (n,)."""
-        inputs, targets = _training_data(self, X, y)
+        inputs, targets = training_data(self, X, y)
         x_mean, y_mean = np.zeros(inputs.shape[1]), 0.0
         if self.fit_intercept:
             x_mean, y_mean = inputs.mean(axis=0), targets.mean()
@@ -51,7 +51,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predicted means (n,), and with `return_std` also the standard deviations of observations (n,)."""
-        mean = _test_inputs(self, X) @ self.coef_ + self.intercept_
+        mean = test_inputs(self, X) @ self.coef_ + self.intercept_
         if not return_std:
             return mean
         if np.isnan(self.noise_variance_):
@@ -84,7 +84,7 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> NadarayaWatson:
         """Keep inputs X (n, d) and targets y (n,)."""
-        inputs, targets = _training_data(self, X, y)
+        inputs, targets = training_data(self, X, y)
         scale, d = np.asarray(self.bandwidth, dtype=np.float64), inputs.shape[1]
         if scale.shape not in ((), (d,)) or not np.all(np.isfinite(scale) & (scale > 0)):
             raise ValueError(f"bandwidth must be positive: one number, or one for each of the {d} columns; got {self.bandwidth!r}.")
@@ -95,11 +95,11 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
 
     def weights(self, X: ArrayLike) -> Array:
         """The weight of each training target in the prediction at each row of X: (rows, n), rows sum to one."""
-        return self._weights(_test_inputs(self, X))
+        return self._weights(test_inputs(self, X))
 
     def predict(self, X: ArrayLike) -> Array:
         """Smoothed targets (n,) at the rows of X."""
-        inputs = _test_inputs(self, X)
+        inputs = test_inputs(self, X)
         rows = max(1, _BLOCK // len(self.y_))
         return np.concatenate([self._weights(inputs[i : i + rows], i) @ self.y_ for i in range(0, len(inputs), rows)])
 
@@ -130,11 +130,11 @@ _KERNELS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _training_data(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+def training_data(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     inputs, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True)
     return inputs, targets.astype(np.float64)
 
 
-def _test_inputs(estimator: BaseEstimator, X: ArrayLike) -> Array:
+def test_inputs(estimator: BaseEstimator, X: ArrayLike) -> Array:
     check_is_fitted(estimator)
     return validate_data(estimator, X, dtype=np.float64, reset=False)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer.likelihoods import Laplace
-from mercer.relatives.baselines import Array, _test_inputs, _training_data
+from mercer.relatives.baselines import Array, test_inputs, training_data
 
 
 class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
@@ -36,7 +36,7 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
         """Fit inputs X (n, d) and targets y (n,)."""
         from scipy.optimize import linprog
 
-        inputs, targets = _training_data(self, X, y)
+        inputs, targets = training_data(self, X, y)
         n, d = inputs.shape
         location, spread = (inputs.mean(0) if self.fit_intercept else np.zeros(d)), np.std(inputs, 0)
         spread = np.where(spread > 0, spread, 1.0)
@@ -58,7 +58,7 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """The fitted function (n,), the median of y."""
-        return _test_inputs(self, X) @ self.coef_ + self.intercept_
+        return test_inputs(self, X) @ self.coef_ + self.intercept_
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log density (n,) of targets y under the fitted Laplace noise."""

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer.learning.starts import robust_scale
 from mercer.likelihoods import StudentT
-from mercer.relatives.baselines import Array, _test_inputs, _training_data
+from mercer.relatives.baselines import Array, test_inputs, training_data
 from mercer.sampling import sample
 
 
@@ -50,7 +50,7 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> BayesianNeuralNetwork:
         """Draw networks given inputs X (n, d) and targets y (n,)."""
-        inputs, targets = _training_data(self, X, y)
+        inputs, targets = training_data(self, X, y)
         self.location_, self.spread_ = inputs.mean(0), np.std(inputs, 0)
         self.spread_[self.spread_ == 0] = 1.0
         self.centre_, self.scale_ = float(np.median(targets)), robust_scale(targets) or 1.0
@@ -72,7 +72,7 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
 
     def functions(self, X: ArrayLike) -> Array:
         """The function of each draw at the rows of X: (draws of all chains, n), in units of y."""
-        inputs = (_test_inputs(self, X) - self.location_) / self.spread_
+        inputs = (test_inputs(self, X) - self.location_) / self.spread_
         flat = self.chains_.draws.reshape(-1, self.chains_.draws.shape[-1])
         values = jax.vmap(lambda x: _network(x, inputs, self.shapes_))(flat)
         return self.centre_ + self.scale_ * np.asarray(values)

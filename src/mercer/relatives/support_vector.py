@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.svm import SVR
 
-from mercer.relatives.baselines import Array, _test_inputs, _training_data
+from mercer.relatives.baselines import Array, test_inputs, training_data
 from mercer.relatives.protocol import search_grid, stratified_folds
 
 
@@ -49,7 +49,7 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
         """Choose the settings and fit inputs X (n, d), targets y (n,)."""
         if self.loss not in ("mae", "mse"):
             raise ValueError(f"loss must be 'mae' or 'mse', got {self.loss!r}.")
-        inputs, targets = _training_data(self, X, y)
+        inputs, targets = training_data(self, X, y)
         n, d = inputs.shape
         if n < 2:
             raise ValueError(f"cross-validation needs at least 2 rows; X has n_samples = {n}.")
@@ -76,7 +76,7 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """Predicted targets (n,)."""
-        inputs = _test_inputs(self, X)
+        inputs = test_inputs(self, X)
         return self.centre_ + self.scale_ * self.machine_.predict((inputs - self.location_) / self.spread_)
 
 

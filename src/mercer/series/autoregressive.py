@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_discrete_lyapunov, solve_toeplitz, toeplitz
 from scipy.signal import lfilter
 
-from mercer.series.filtering import coefficients, innovations, log_density, root
+from mercer.series.filtering import innovations, log_density, root, settle
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,10 +28,7 @@ class ARMA:
     ma: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
 
     def __post_init__(self):
-        object.__setattr__(self, "ar", coefficients("ar", self.ar))
-        object.__setattr__(self, "ma", coefficients("ma", self.ma))
-        if not np.any(self.ma):
-            raise ValueError("ma must have a coefficient that is not zero: without noise there is no process.")
+        settle(self)
 
     def roots(self) -> np.ndarray:
         """The roots of z^p - a_1 z^(p-1) - ... - a_p (complex): inside the unit circle if the process is stationary."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import expm, solve_continuous_lyapunov
 
 from mercer.series.autoregressive import ARMA
-from mercer.series.filtering import coefficients, innovations, log_density, root
+from mercer.series.filtering import innovations, log_density, root, settle
 
 MOST = 100_000  # steps of the Riccati recursion
 
@@ -33,10 +33,7 @@ class ContinuousARMA:
     ma: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
 
     def __post_init__(self):
-        object.__setattr__(self, "ar", coefficients("ar", self.ar))
-        object.__setattr__(self, "ma", coefficients("ma", self.ma))
-        if not np.any(self.ma):
-            raise ValueError("ma must have a coefficient that is not zero: without noise there is no process.")
+        settle(self)
         if self.ma.size > self.ar.size:
             raise ValueError(
                 f"a continuous ARMA(p, q) needs q < p to have a finite variance, got p = {self.ar.size} and q = {self.ma.size - 1}."

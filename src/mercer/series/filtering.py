@@ -44,9 +44,13 @@ def root(P: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
 
 
-def coefficients(name: str, values) -> np.ndarray:
-    """Checked coefficients of a process (p,)."""
-    out = np.atleast_1d(np.array(values, float))
-    if out.ndim != 1 or not np.isfinite(out).all():
-        raise ValueError(f"{name} must be a vector of finite coefficients, got {values!r}.")
-    return out
+def settle(process) -> None:
+    """Check the coefficients `ar` and `ma` of a frozen process and make them vectors."""
+    for name in ("ar", "ma"):
+        values = getattr(process, name)
+        vector = np.atleast_1d(np.array(values, float))
+        if vector.ndim != 1 or not np.isfinite(vector).all():
+            raise ValueError(f"{name} must be a vector of finite coefficients, got {values!r}.")
+        object.__setattr__(process, name, vector)
+    if not np.any(process.ma):
+        raise ValueError("ma must have a coefficient that is not zero: without noise there is no process.")

@@ -340,3 +340,27 @@ def test_repeated_inducing_inputs_are_told():
     assert "2 of 5 inducing inputs repeat others and add nothing" in twice.notes
     assert not any("repeat" in note for note in once.notes)
     assert twice.log_evidence == pytest.approx(once.log_evidence, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", [VFE, FITC, SubsetOfRegressors])
+@pytest.mark.parametrize("store", [True, False])
+def test_many_blocks_in_threads_equal_one(solver, store, monkeypatch):
+    """Three blocks of rows, two threads: evidence, gradient, cotangents of the inputs and predictions as in one piece."""
+    rng = np.random.default_rng(3)
+    X, Xs = rng.normal(size=(700, 2)), rng.normal(size=(5, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=700)
+    gp, rows = mc.GP(k.SE(np.array([0.7, 1.3]))), X[:20]
+
+    def everything():
+        how = solver(inducing=rows, store=store)
+        sites = Sites(y[:, None], np.full((700, 1), 9.0))
+        state = how.factor(gp, X, sites)
+        bars = state.pullback(1.0, inputs=True)
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(bars.prior.kernel)]
+        return [state.log_normaliser, *leaves, bars.sites.precision, bars.inputs, *state.predict(Xs)]
+
+    whole = everything()
+    monkeypatch.setattr("mercer.solvers.inducing.BLOCK_BYTES", 1.0)
+    monkeypatch.setattr("mercer.linalg.parallel.thread_count", lambda: 2)
+    for one, many in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(many, one, rtol=1e-9, atol=1e-10 * np.abs(one).max())

@@ -41,13 +41,44 @@ def _threads():
     """OpenBLAS' own setter and getter of its number of threads, or None with another BLAS."""
     import scipy.linalg.cython_lapack as module
 
+    return _control(module)
+
+
+@functools.cache
+def _controls():
+    """The same for every OpenBLAS there is: SciPy's and NumPy's are libraries of their own."""
+    import numpy.linalg._umath_linalg as module
+
+    return [control for control in (_threads(), _control(module)) if control is not None]
+
+
+def _control(module):
     library = ctypes.CDLL(module.__file__)
-    for prefix in ("scipy_openblas", "openblas"):
+    for name in ("scipy_openblas_{}_num_threads", "scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads"):
         try:
-            return getattr(library, f"{prefix}_set_num_threads"), getattr(library, f"{prefix}_get_num_threads")
+            return getattr(library, name.format("set")), getattr(library, name.format("get"))
         except AttributeError:
             continue
     return None
+
+
+def thread_count() -> int:
+    """Threads that BLAS uses; 1 where they cannot be told."""
+    control = _threads()
+    return 1 if control is None else control[1]()
+
+
+@contextlib.contextmanager
+def one_thread():
+    """One BLAS thread within, in SciPy and in NumPy."""
+    before = [(put, get()) for put, get in _controls()]
+    for put, _ in before:
+        put(1)
+    try:
+        yield
+    finally:
+        for put, many in before:
+            put(many)
 
 
 @contextlib.contextmanager

@@ -216,11 +216,16 @@ def pull_symmetric(
 
 
 def _pull_tile(kernel, A, B, bar, *, with_inputs):
-    if not with_inputs:
-        _, pull = jax.vjp(lambda k: k.block(A, B), kernel)
-        return pull(bar)
-    _, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
-    return pull(bar)
+    return _pull_rectangle(kernel, A, B, bar, with_inputs=with_inputs)[:-1]
+
+
+def _pull_rectangle(kernel, A, B, bar, *, with_inputs):
+    """The cotangents of one tile, and the sums of its cotangent times itself over each row."""
+    if with_inputs:
+        K, pull = jax.vjp(lambda k, a, b: k.block(a, b), kernel, A, B)
+    else:
+        K, pull = jax.vjp(lambda k: k.block(A, B), kernel)
+    return (*pull(bar), jnp.sum(bar * K, 1))
 
 
 @functools.lru_cache(maxsize=256)
@@ -270,25 +275,30 @@ class _Total:
 class PullRectangle:
     """Cotangents of K(left, right) taken block of rows by block: `add` what is known, then read `kernel`, `left`, `right`.
 
-    `left` and `right` are the cotangents of the encoded inputs, where they were asked for (else None).
+    `left` and `right` are the cotangents of the encoded inputs, where they were asked for (else None). `products` are the sums of
+    K times its cotangent over each row.
     """
 
     def __init__(self, kernel, right: Panels, inputs: bool = False):
         self.total, self.columns, self.inputs = _Total(kernel), right, inputs
         self.lefts: list[Any] = []
+        self.sums: list[tuple[list, int]] = []
         self.rights = [jax.tree.map(jnp.zeros_like, b) for b in right.tiles] if inputs else []
 
     def add(self, left: Panels, bar: np.ndarray) -> None:
         """The cotangent `bar` (rows, columns) of the block with these rows."""
-        run = _pull_compiled(_pull_tile, self.total.treedef, self.inputs)
+        run = _pull_compiled(_pull_rectangle, self.total.treedef, self.inputs)
         for i, a in enumerate(left.tiles):
+            sums = []
             left_bar = jax.tree.map(jnp.zeros_like, a) if self.inputs else None
             for j, b in enumerate(self.columns.tiles):
-                part, ends = run(self.total.leaves, a, b, _tile(bar, left, i, self.columns, j))
+                part, (*ends, products) = run(self.total.leaves, a, b, _tile(bar, left, i, self.columns, j))
+                sums.append(products)
                 if self.inputs:
                     left_bar = jax.tree.map(jnp.add, left_bar, ends[0])
                     self.rights[j] = jax.tree.map(jnp.add, self.rights[j], ends[1])
                 self.total.add(part)
+            self.sums.append((sums, left.height(i)))
             if self.inputs:
                 self.lefts.append(jax.tree.map(lambda t, h=left.height(i): np.asarray(t)[:h], left_bar))
 
@@ -299,6 +309,10 @@ class PullRectangle:
     @property
     def left(self):
         return jax.tree.map(lambda *t: np.concatenate(t), *self.lefts) if self.inputs else None
+
+    @property
+    def products(self) -> np.ndarray:
+        return np.concatenate([sum(map(np.asarray, sums))[:height] for sums, height in self.sums])
 
     @property
     def right(self):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import functools
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ class AbstractHostState(AbstractState):
     """State on NumPy arrays with one latent function. A concrete one sets `logdet` = log|I + W^1/2 K W^1/2|."""
 
     logdet: float
+    variances_last: ClassVar[bool] = False  # `pull_kernel` finds the variances on its way: ask for them after it
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns, who: str):
         check_sites(sites, who)
@@ -135,9 +137,12 @@ class AbstractHostState(AbstractState):
         silent = bool((self.precision == 0).any())
         variances = self.variances() if ln and silent else None
         self.prepare_inverse(consume)
-        if ln and not silent:  # by alpha's own equation: what the derivative of log Z + 1/2 log W needs is accurate to rounding
-            variances = (1.0 - self.kappa() / self.precision) / self.precision
 
+        def by_kappa():  # by alpha's own equation: what the derivative of log Z + 1/2 log W needs is accurate to rounding
+            return (1.0 - self.kappa() / self.precision) / self.precision
+
+        if ln and variances is None and not self.variances_last:
+            variances = by_kappa()
         m_bar, c_bar, g_bar, W_bar = (np.zeros(n) for _ in range(4))
         P: list[np.ndarray] = []
         Q: list[np.ndarray] = []
@@ -152,7 +157,6 @@ class AbstractHostState(AbstractState):
             m_bar += ln * self.alpha
             c_bar -= ln * self.alpha
             g_bar -= ln * residual
-            W_bar -= 0.5 * ln * (residual**2 + variances)
         if u is not None and t is not None:
             Kt = self.times_K(t[:, None])[:, 0]
             outer(t, self.alpha)
@@ -176,6 +180,8 @@ class AbstractHostState(AbstractState):
             W_bar += self.weighted_squares(k, v)
         columns = (np.stack(P, 1), np.stack(Q, 1)) if P else (np.zeros((n, 1)), np.zeros((n, 1)))
         kernel_bar, encoded_bar = self.pull_kernel(-0.5 * ln, columns[0], columns[1], k, v, inputs)
+        if ln:
+            W_bar -= 0.5 * ln * (residual**2 + (by_kappa() if variances is None else variances))
         mean_leaves = pull_mean(self.prior.mean, self.columns, m_bar)
         slope = None if self.slope is None else g_bar[:, None]
         prior_bar = PriorBar(kernel_bar, mean_leaves)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.linalg import lapack, tiles
+from mercer.linalg import lapack, parallel, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.solvers.host import Columns
 from mercer.solvers.protocol import AbstractWorkspace
 
 JITTER = 1e-9  # of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
-BLOCK_BYTES = 64 * 2**20  # rows of Psi worked on at a time
+BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
 
@@ -49,6 +49,14 @@ class Workspace(AbstractWorkspace):
         return Features(prior, self)
 
 
+class Block(NamedTuple):
+    """Some rows of the features, which must not be changed."""
+
+    rows: slice
+    panels: tiles.Panels
+    Psi: np.ndarray
+
+
 class Features:
     """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
 
@@ -69,33 +77,36 @@ class Features:
         if workspace.store:
             if workspace.buffer is None:
                 workspace.buffer = np.empty((self.panels.n, m))
-            for rows, _, Psi in self._computed(workspace.buffer):
-                del rows, Psi
+            self.explained = np.concatenate(self.each(_squares, workspace.buffer))
             self.Psi = workspace.buffer
+
+    @functools.cached_property
+    def explained(self) -> np.ndarray:
+        """q(x, x) at the data (n,)."""
+        return np.concatenate(self.each(_squares))
 
     @property
     def m(self) -> int:
         return self.U.shape[0]
 
-    def blocks(self) -> Iterator[tuple[slice, Any, np.ndarray]]:
-        """(rows, panels of those rows, Psi of those rows), which the caller must not change."""
-        if self.Psi is None:
-            yield from self._computed(None)
-            return
-        for rows, panels in self._cuts(self.panels):
-            yield rows, panels, self.Psi[rows]
+    def each(self, work: Callable[[Iterator[Block]], Any], out: np.ndarray | None = None) -> list[Any]:
+        """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`. Psi is computed into `out`."""
+        return parallel.share(lambda cuts: work(self._block(*cut, out) for cut in cuts), list(self._cuts()))
 
-    def _cuts(self, panels):
-        size = panels.size
+    def blocks(self) -> Iterator[Block]:
+        return (self._block(*cut) for cut in self._cuts())
+
+    def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None = None) -> Block:
+        if self.Psi is not None:
+            return Block(rows, panels, self.Psi[rows])
+        return Block(rows, panels, self._fill(panels, np.empty((panels.n, self.m)) if out is None else out[rows]))
+
+    def _cuts(self):
+        size = self.panels.size
         per = max(1, int(BLOCK_BYTES / (8.0 * self.m * size)))
-        for first in range(0, len(panels.tiles), per):
-            part = panels.part(first, first + per)
+        for first in range(0, len(self.panels.tiles), per):
+            part = self.panels.part(first, first + per)
             yield slice(first * size, first * size + part.n), part
-
-    def _computed(self, out: np.ndarray | None):
-        for rows, panels in self._cuts(self.panels):
-            Psi = np.empty((panels.n, self.m)) if out is None else out[rows]
-            yield rows, panels, self._fill(panels, Psi)
 
     def _fill(self, panels, Psi):
         tiles.rectangle(self.kernel, panels, self.Z_panels, Psi)
@@ -108,26 +119,35 @@ class Features:
 
     def gram(self, weight: np.ndarray, V: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Psi' diag(weight) Psi for weights of any sign, and Psi' V."""
-        G, p = np.zeros((self.m, self.m)), None if V is None else np.zeros((self.m, V.shape[1]))
-        positive = bool((weight >= 0).all())
-        for rows, _, Psi in self.blocks():
-            if positive:
-                S = np.sqrt(weight[rows])[:, None] * Psi
-                G += S.T @ S  # one syrk
-            else:
-                G += (weight[rows, None] * Psi).T @ Psi
-            if V is not None:
-                p += Psi.T @ V[rows]
-        return G, p
+        root = np.sqrt(weight) if (weight >= 0).all() else None
+
+        def work(blocks):
+            G, p = np.zeros((self.m, self.m)), None if V is None else np.zeros((self.m, V.shape[1]))
+            for rows, _, Psi in blocks:
+                if root is None:
+                    G += (weight[rows, None] * Psi).T @ Psi
+                else:
+                    S = root[rows, None] * Psi
+                    G += S.T @ S  # one syrk
+                if V is not None:
+                    p += Psi.T @ V[rows]
+            return G, p
+
+        G, p = zip(*self.each(work), strict=True)
+        return sum(G), None if V is None else sum(p)
 
     def project(self, V: np.ndarray) -> np.ndarray:
         """Psi' V."""
-        return functools.reduce(np.add, (Psi.T @ V[rows] for rows, _, Psi in self.blocks()))
+        return sum(self.each(lambda blocks: sum(Psi.T @ V[rows] for rows, _, Psi in blocks)))
 
     def expand(self, w: np.ndarray) -> np.ndarray:
         """Psi w for w (m, q)."""
-        return np.concatenate([Psi @ w for _, _, Psi in self.blocks()])
+        return np.concatenate(self.each(lambda blocks: np.concatenate([Psi @ w for _, _, Psi in blocks])))
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """L^-1 B."""
         return lapack.solve_lower(self.U, np.array(B, order="F"))
+
+
+def _squares(blocks: Iterator[Block]) -> np.ndarray:
+    return np.concatenate([np.einsum("ij,ij->i", Psi, Psi) for _, _, Psi in blocks])

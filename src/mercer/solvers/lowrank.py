@@ -93,7 +93,7 @@ class AbstractLowRank(AbstractSolver):
     def cost(self, n, d, L=1):
         m = min(self.m, n)
         stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
-        working = 4.0 * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, and their cotangents
+        working = 8.0 * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, and their cotangents, in two threads or more
         features = 8.0 * n * m * stored + working
         return Cost(flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)))
 

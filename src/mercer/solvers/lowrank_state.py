@@ -23,6 +23,7 @@ class LowRankState(AbstractHostState):
     """Posterior over m whitened weights w ~ N(0, I), f = m + Psi w (+ an independent part): `weights()`."""
 
     exact = False
+    variances_last = True
 
     def __init__(self, solver: AbstractLowRank, prior, X, sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace.columns, type(solver).__name__)
@@ -30,13 +31,9 @@ class LowRankState(AbstractHostState):
         self.features = workspace.features(prior)
         self.kernel = self.features.kernel
         W, n = self.precision, self.centre.shape[0]
-        self.t = np.empty(n)  # k(x, x) - q(x, x): what the inducing inputs do not explain
+        self.t = np.zeros(n)  # k(x, x) - q(x, x): what the inducing inputs do not explain
         if solver.rest_in_prior or solver.rest_in_bound or solver.rest_at_test:
-            for rows, _, Psi in self.features.blocks():
-                self.t[rows] = self.features.diagonal[rows] - np.einsum("ij,ij->i", Psi, Psi)
-            np.maximum(self.t, 0.0, out=self.t)
-        else:
-            self.t[:] = 0.0
+            self.t = np.maximum(self.features.diagonal - self.features.explained, 0.0)
         self.own = self.t if solver.rest_in_prior else np.zeros(n)
         self.s = 1.0 / (1.0 + W * self.own)
         self.Lambda = W * self.s
@@ -91,11 +88,12 @@ class LowRankState(AbstractHostState):
     @functools.cached_property
     def _leverage(self) -> np.ndarray:
         """diag(Psi C^-1 Psi')."""
-        parts = []
-        for _, _, Psi in self.features.blocks():
-            V = lapack.solve_lower(self.U, np.array(Psi, order="C").T)
-            parts.append(np.einsum("ij,ij->j", V, V))
-        return np.concatenate(parts)
+
+        def work(blocks):
+            solved = (lapack.solve_lower(self.U, np.array(Psi, order="C").T) for _, _, Psi in blocks)
+            return np.concatenate([np.einsum("ij,ij->j", V, V) for V in solved])
+
+        return np.concatenate(self.features.each(work))
 
     def weights(self):
         """Posterior mean (m,) and covariance (m, m) of the whitened weights."""
@@ -229,32 +227,43 @@ class LowRankState(AbstractHostState):
         if plain.any():
             inner = inner + f.gram(plain)[0]
         L1 = f.solve(np.eye(m))  # L^-1
-        first, second, third, last = by_Lambda @ L1, C1 @ L1, L1, QPsi.T @ L1
-        pull = tiles.PullRectangle(self.kernel, f.Z_panels, inputs or self.solver.learn)
-        for rows, panels, Psi in f.blocks():
-            bar = (Lambda[rows, None] * Psi) @ first
-            bar += P[rows] @ last
-            if extra.any():
-                bar += (extra[rows, None] * Psi) @ second
-            if plain.any():
-                bar += (plain[rows, None] * Psi) @ third
-            bar *= 2.0
-            pull.add(panels, bar)
+        first, second, third, last = (2.0 * (by @ L1) for by in (by_Lambda, C1, np.eye(m), QPsi.T))
+        ends = inputs or self.solver.learn
+
+        def work(blocks):
+            pull = tiles.PullRectangle(self.kernel, f.Z_panels, ends)
+            for rows, panels, Psi in blocks:
+                bar = Psi @ first
+                bar *= Lambda[rows, None]
+                bar += P[rows] @ last
+                if extra.any():
+                    bar += extra[rows, None] * (Psi @ second)
+                if plain.any():
+                    bar += plain[rows, None] * (Psi @ third)
+                pull.add(panels, bar)
+            return pull.kernel, pull.right, pull.left, pull.products
+
+        kernel_bars, right, left, products = zip(*f.each(work), strict=True)
+        if "_leverage" not in self.__dict__ and coefficient and Lambda.all() and not (extra.any() or plain.any()):
+            # the sums are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q' Psi Psi_i': the leverage without products of its own
+            sums = np.concatenate(products) - np.einsum("ij,ij->i", P, f.expand(2.0 * QPsi))
+            self._leverage = sums / (2.0 * coefficient * Lambda) + (f.explained if self.solver.rest_in_bound else 0.0)
         K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
         np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m  # the jitter scales with the diagonal
         none = np.zeros((m, 1))
         at_Z, Z_bar = tiles.pull_symmetric(
             self.kernel, f.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, inputs or self.solver.learn
         )
-        parts = [pull.kernel, at_Z]
+        parts = [*kernel_bars, at_Z]
         if t_bar.any():
             parts.append(tiles.pull_diagonal(self.kernel, f.panels, t_bar))
         total = _add(*parts)
         if self.solver.learn:
-            self._inducing_bar = _add(pull.right, Z_bar)
+            self._inducing_bar = _add(*right, Z_bar)
         if not inputs:
             return total, None
-        return total, _add(pull.left, _pull_diagonal_inputs(self.kernel, f.panels, t_bar))
+        left = jax.tree.map(lambda *t: np.concatenate(t), *left)
+        return total, _add(left, _pull_diagonal_inputs(self.kernel, f.panels, t_bar))
 
     def _rest_bar(self, coefficient, P, Q, k, v, G_k, G_v) -> np.ndarray:
         """The cotangent of t (n,)."""

@@ -312,7 +312,7 @@ class PullRectangle:
 
     @property
     def products(self) -> np.ndarray:
-        return np.concatenate([sum(map(np.asarray, sums))[:height] for sums, height in self.sums])
+        return np.concatenate([np.sum(sums, 0)[:height] for sums, height in self.sums])
 
     @property
     def right(self):

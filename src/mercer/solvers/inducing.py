@@ -91,10 +91,10 @@ class Features:
 
     def each(self, work: Callable[[Iterator[Block]], Any], out: np.ndarray | None = None) -> list[Any]:
         """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`. Psi is computed into `out`."""
-        return parallel.share(lambda cuts: work(self._block(*cut, out) for cut in cuts), list(self._cuts()))
+        return parallel.share(lambda cuts: work(self._block(rows, panels, out) for rows, panels in cuts), list(self._cuts()))
 
     def blocks(self) -> Iterator[Block]:
-        return (self._block(*cut) for cut in self._cuts())
+        return (self._block(rows, panels) for rows, panels in self._cuts())
 
     def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None = None) -> Block:
         if self.Psi is not None:

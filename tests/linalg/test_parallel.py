@@ -47,3 +47,13 @@ def test_products_in_threads_are_products(threads):
     blocks = np.array_split(A, 8)
     total = sum(parallel.share(lambda items: sum(B.T @ B for B in items), blocks))
     np.testing.assert_allclose(total, A.T @ A, rtol=1e-12)
+
+
+@pytest.mark.parametrize("left", ["C", "F", "strided"])
+@pytest.mark.parametrize("right", ["C", "F", "column"])
+def test_products_by_one_library(left, right):
+    rng = np.random.default_rng(1)
+    A, B = rng.normal(size=(7, 5)), rng.normal(size=(5, 3))
+    A = {"C": A, "F": np.asfortranarray(A), "strided": np.repeat(A, 2, 1)[:, ::2]}[left]
+    B = {"C": B, "F": np.asfortranarray(B), "column": B[:, 1:2]}[right]
+    np.testing.assert_allclose(lapack.matmul(A, B), A @ B, rtol=1e-13)

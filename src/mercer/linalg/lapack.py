@@ -99,8 +99,7 @@ def threads_for(size: int):
 def _call(function, size: int, *args) -> None:
     """Call a routine; arrays are passed by pointer, numbers by reference. `size` is the order of the problem."""
     arrays = [a for a in args if isinstance(a, np.ndarray)]
-    args = tuple(a.ctypes.data if isinstance(a, np.ndarray) else a for a in args)
-    pointers = [ctypes.cast(ctypes.pointer(a), _p) if isinstance(a, ctypes._SimpleCData) else a for a in args]
+    pointers = [a.ctypes.data if isinstance(a, np.ndarray) else ctypes.byref(a) for a in args]
     if size < _LONG or threading.current_thread() is not threading.main_thread():
         with threads_for(size):
             function(*pointers)
@@ -224,6 +223,37 @@ def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, b
         routine, _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k), number(alpha), A, _int(lda), B,
         _int(ldb), number(beta), C, _int(ldc),
     )  # fmt: skip
+
+
+def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B, C-ordered, by SciPy's BLAS: NumPy's is a library of its own, and the threads of the two wait in each other's way."""
+    if A.ndim != 2 or B.ndim != 2 or A.dtype != np.float64 or B.dtype != np.float64 or 0 in (*A.shape, *B.shape):
+        return A @ B
+    out = np.empty((A.shape[0], B.shape[1]))
+    a, by_a = _as_rows(A)
+    if B.shape[1] == 1:
+        _gemv("N" if by_a == "T" else "T", a, np.ascontiguousarray(B), out)
+    else:
+        b, by_b = _as_rows(B)
+        gemm(by_b, by_a, 1.0, b, a, 0.0, out)  # the transpose of it all, as BLAS sees it
+    return out
+
+
+def _gemv(trans: str, A: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """y <- op(A) x, as BLAS sees A."""
+    (m, n, lda), (routine, number), one = _block(A), _typed("gemv", 11, A), _int(1)
+    _call(
+        routine, _order(m, n), _char(trans), _int(m), _int(n), number(1.0), A, _int(lda), x, one, number(0.0), y, one
+    )  # fmt: skip
+
+
+def _as_rows(A: np.ndarray) -> tuple[np.ndarray, str]:
+    """A C-ordered block, and "N", or "T" if it holds the transpose."""
+    if A.flags.f_contiguous and not A.flags.c_contiguous:
+        return A.T, "T"
+    if A.strides[1] != A.itemsize or A.strides[0] < A.itemsize * A.shape[1]:
+        A = np.array(A, order="C")
+    return A, "N"
 
 
 def trtri(M: np.ndarray) -> int:

@@ -74,16 +74,10 @@ class CoupledState(AbstractState):
                 else:
                     M -= np.where(rows[:, None] == rows[None, :], P[:, None] * scale, 0.0)
             else:
-                columns = self._columns(P)
-                g = columns - part.apply(part.times_K(columns))
-                M -= P[:, None] * part.times_K(g)[rows]
+                g, less = part.downdate(rows, P)
+                M += less
             G.append(g)
         return G, M
-
-    def _columns(self, P: np.ndarray) -> np.ndarray:
-        out = np.zeros((self.X.shape[0], P.shape[0]))
-        out[self.rows, np.arange(P.shape[0])] = P
-        return out
 
     # -- products with stacked vectors (n, L) -------------------------------------------------------------------------
 
@@ -92,9 +86,9 @@ class CoupledState(AbstractState):
         flat = V.reshape(*V.shape[:2], -1)
         if not self.rows.size:
             return np.stack([part.apply(flat[:, j]) for j, part in enumerate(self.parts)], 1).reshape(V.shape)
-        s = sum(G.T @ flat[:, j] for j, G in enumerate(self.G))
+        s = sum(lapack.matmul(G.T, flat[:, j]) for j, G in enumerate(self.G))
         s = lapack.solve_lower(self.U, lapack.solve_lower(self.U, np.asfortranarray(s)), transpose=True)
-        out = np.stack([part.apply(flat[:, j]) - self.G[j] @ s for j, part in enumerate(self.parts)], 1)
+        out = np.stack([part.apply(flat[:, j]) - lapack.matmul(self.G[j], s) for j, part in enumerate(self.parts)], 1)
         return out.reshape(V.shape)
 
     def _times_K(self, V: np.ndarray) -> np.ndarray:
@@ -259,11 +253,11 @@ class CoupledState(AbstractState):
                 for i in shared:
                     T = self._whiten(self.G[i])
                     bar += self.parts[i].resolvent()
-                    bar -= T.T @ T
+                    bar -= lapack.matmul(T.T, T)
                 bar *= -0.5 * ln
             P = np.stack([x for p, q in pairs for i in shared for x in (0.5 * p[:, i], 0.5 * q[:, i])], 1)
             Q = np.stack([x for p, q in pairs for i in shared for x in (q[:, i], p[:, i])], 1)
-            bar += P @ Q.T
+            bar += lapack.matmul(P, Q.T)
             none = np.zeros((bar.shape[0], 1))
             out[j].kernel = part.pull_matrix(bar, none, none, False)[0]
         for j in range(self.L):

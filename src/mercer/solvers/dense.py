@@ -147,13 +147,31 @@ class DenseState(AbstractHostState):
         return self.root[:, None] * Y
 
     def times_K(self, V):
-        return self._product(self.panels, V) if self.gram is None else self.gram @ V
+        return self._product(self.panels, V) if self.gram is None else lapack.matmul(self.gram, V)
 
     def rows_times_K(self, rows, V):
         """K[rows] V."""
         if self.gram is not None:
-            return self.gram[rows] @ V
+            return lapack.matmul(self.gram[rows], V)
         return self._product(tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size), V)
+
+    def downdate(self, rows, P):
+        if self.gram is None:
+            K = np.empty((rows.shape[0], self.centre.shape[0]))
+            tiles.rectangle(
+                self.kernel, tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size), self.panels, K
+            )
+        else:
+            K = self.gram[rows]
+        K *= P[:, None]
+        M = -P * K[:, rows]
+        K *= self.root
+        V = lapack.solve_lower(self._factor(), K.T)
+        M += lapack.matmul(V.T, V)  # P'K R K P
+        G = lapack.solve_lower(self._factor(), V, transpose=True)
+        G *= -self.root[:, None]
+        G[rows, np.arange(rows.shape[0])] += P
+        return G, M
 
     def cross(self, Xs, V):
         return self._product(self._test_panels(Xs), V)
@@ -162,7 +180,7 @@ class DenseState(AbstractHostState):
         """K(rows of panels, X) V; wide V by blocks of K, so that nothing is compiled for its width."""
         if V.shape[1] <= 32:
             return tiles.times(self.kernel, panels, self.panels, V)
-        return np.concatenate([K @ V for _, K in self._rectangles(panels)])
+        return np.concatenate([lapack.matmul(K, V) for _, K in self._rectangles(panels)])
 
     def prior_variance(self):
         """k(x, x) at the data (n,)."""
@@ -193,6 +211,10 @@ class DenseState(AbstractHostState):
         return self._kappa
 
     def variances(self):
+        return self._variances
+
+    @functools.cached_property
+    def _variances(self) -> np.ndarray:
         kappa, W = self.kappa(), self.precision
         safe = np.where(W > 0, W, 1.0)
         by_dual = (1.0 - kappa / safe) / safe
@@ -261,7 +283,7 @@ class DenseState(AbstractHostState):
             return R / self.precision[None, :]
         K = np.empty_like(R)
         tiles.rectangle(self.kernel, self.panels, self.panels, K)
-        return np.eye(R.shape[0]) - R @ K
+        return np.eye(R.shape[0]) - lapack.matmul(R, K)
 
     def resolvent(self, reuse=False):
         inverse, self._inverse = self._inverse, None
@@ -285,7 +307,7 @@ class DenseState(AbstractHostState):
         if v is not None:
             K = np.empty_like(R)
             tiles.rectangle(self.kernel, self.panels, self.panels, K)
-            A = K @ N
+            A = lapack.matmul(K, N)
             out -= (A * A) @ v
         return out
 
@@ -296,10 +318,10 @@ class DenseState(AbstractHostState):
             R = self._full_R()
             bar = coefficient * R
             if k is not None:
-                bar -= (R * k) @ R
+                bar -= lapack.matmul(R * k, R)
             if v is not None:
                 N = self._full_N(R)
-                bar += (N * v) @ N.T
+                bar += lapack.matmul(N * v, N.T)
             inverse, scale, coefficient = bar, np.ones_like(scale), 1.0
         out = tiles.pull_symmetric(self.kernel, self.panels, coefficient, inverse, scale, P, Q, inputs)
         self._inverse = None

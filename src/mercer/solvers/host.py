@@ -96,6 +96,13 @@ class AbstractHostState(AbstractState):
     def prepare_inverse(self, consume: bool) -> None:
         """Called once before a pullback."""
 
+    def downdate(self, rows: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """G = N P (n, q) and P'(K R K - K) P (q, q) for columns of P with one entry each, P_j in row rows_j."""
+        columns = np.zeros((self.centre.shape[0], rows.shape[0]))
+        columns[rows, np.arange(rows.shape[0])] = P
+        G = columns - self.apply(self.times_K(columns))
+        return G, -P[:, None] * self.rows_times_K(rows, G)
+
     # -- views ------------------------------------------------------------------------------------------------------
 
     def prior_mean(self):

@@ -12,7 +12,8 @@ def upper(n, seed=0):
 
 
 @pytest.mark.parametrize(("n", "panel"), [(40, 16), (48, 16), (10, 16), (33, 8)])
-def test_factor_and_inverse(n, panel):
+def test_factor_and_inverse(n, panel, monkeypatch):
+    monkeypatch.setattr(blocked, "STRIP", 13)
     M = upper(n)
     ours, theirs = M.copy(), M.copy()
     heard = []

@@ -229,3 +229,26 @@ def test_what_it_does_not_do_is_refused():
     for bad in (dict(rank=-1), dict(probes=1), dict(tol=0.0), dict(max_iter=0)):
         with pytest.raises(ValueError, match="ConjugateGradient needs"):
             ConjugateGradient(**bad)
+
+
+def test_compact_support_has_products_with_its_pairs_alone(monkeypatch):
+    """The same numbers as by tiles, and as the sparse Cholesky factor; the pairs are few."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 10, (300, 2))
+    y, Xs = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300), rng.uniform(0, 10, (6, 2))
+    model = mc.Model(mc.GP(k.PiecewisePolynomial([1.0, 1.4], q=2)), mc.likelihoods.Gaussian(0.05))
+    solver = ConjugateGradient(rank=20, tol=1e-10)
+
+    def answers():
+        value, gradient = mc.log_evidence_and_gradient(model, X, y, solver=solver)
+        return [value, *gradient.values(), *model.condition(X, y, solver=solver).mean_and_std(Xs)]
+
+    sparse = answers()
+    state = model.condition(X, y, solver=solver).state
+    assert state.pairs.K.nnz < 0.1 * 300**2
+    exact = model.condition(X, y, solver="sparse_cholesky")
+    np.testing.assert_allclose(sparse[-2], exact.mean_and_std(Xs)[0], rtol=1e-7)
+    monkeypatch.setattr("mercer.solvers.iterative.PAIRS_BYTES", 0.0)
+    assert model.condition(X, y, solver=solver).state.pairs is None
+    for one, other in zip(sparse, answers(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7)

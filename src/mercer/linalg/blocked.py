@@ -16,6 +16,7 @@ from mercer.linalg import lapack
 
 FROM = 8192  # smaller matrices go to LAPACK in one call
 PANEL = 2048
+STRIP = 8192  # rows of the rest that a panel is taken off at once
 
 _listener: contextvars.ContextVar[Callable[[str, float], None] | None] = contextvars.ContextVar("listener", default=None)
 
@@ -41,9 +42,19 @@ def potrf(M: np.ndarray, panel: int | None = None) -> int:
             return k + info
         if end < n:
             lapack.trsm("R", "L", "T", 1.0, diagonal, M[k:end, end:])
-            lapack.syrk("N", -1.0, M[k:end, end:], 1.0, M[end:, end:])
+            _subtract_square(M[k:end, end:], M[end:, end:])
         tell("factor", 1.0 - ((n - end) / n) ** 3)
     return 0
+
+
+def _subtract_square(A: np.ndarray, C: np.ndarray, strip: int | None = None) -> None:
+    """The upper triangle of C <- C - A'A, some rows of C at a time: OpenBLAS' threaded syrk breaks down for C of order 38,000."""
+    m, strip = C.shape[0], strip or STRIP
+    for j in range(0, m, strip):
+        end = min(j + strip, m)
+        lapack.syrk("N", -1.0, A[:, j:end], 1.0, C[j:end, j:end])
+        if end < m:
+            lapack.gemm("N", "T", -1.0, A[:, end:], A[:, j:end], 1.0, C[j:end, end:])
 
 
 def potri(M: np.ndarray, panel: int | None = None) -> int:

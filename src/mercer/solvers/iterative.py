@@ -26,9 +26,11 @@ from mercer.params import named_leaves, strip
 from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
+from mercer.solvers.sparse import Pairs
 
 BLOCK = cg.WIDTHS[-1]  # right-hand sides solved at once
 WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
+PAIRS_BYTES = 1e9  # up to here the pairs inside a compact support are stored
 ITERATIONS = 50  # what `cost` takes for granted
 IN_FLIGHT_BYTES = 8.0 * cg.IN_FLIGHT * tiles.SIZES[-1] ** 2
 
@@ -40,6 +42,9 @@ class ConjugateGradient(AbstractSolver):
     rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good enough.
     probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1 / sqrt(probes), are
     in the State's notes. seed: of the probes, which stay the same during a fit. max_iter: where to give up (with a warning).
+
+    Kernels of compact support (`kernels.PiecewisePolynomial`) have their products with the pairs inside the support alone, which
+    are stored where they take less than a gigabyte.
 
     Memory O(n (rank + probes)); means cost one product with K, variances (also those at the data, which leave-one-out, Laplace
     and EP need) a block of iterations for every 32 inputs.
@@ -87,20 +92,22 @@ class Workspace(AbstractWorkspace):
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
         self._seen: Any = None
         self._G: np.ndarray
+        self._pairs: Pairs | None
 
     def hold(self, prior):
-        self.low_rank(prior)
+        self.known(prior)
 
     def share(self, other: Workspace) -> None:
-        self._seen, self._G = other._seen, other._G
+        self._seen, self._G, self._pairs = other._seen, other._G, other._pairs
 
-    def low_rank(self, prior) -> np.ndarray:
-        """G (n, k) with G G' close to K."""
+    def known(self, prior) -> tuple[np.ndarray, Pairs | None]:
+        """G (n, k) with G G' close to K, and the pairs inside a compact support."""
         if self._seen is not prior.kernel:
             rank = self.solver.rank
             self._G = pivoted_cholesky(prior.kernel, self.panels, rank)[0] if rank else np.zeros((self.panels.n, 0))
+            self._pairs = Pairs.inside(strip(prior.kernel), self.columns.X, self.encoded, PAIRS_BYTES)
             self._seen = prior.kernel
-        return self._G
+        return self._G, self._pairs
 
 
 class Preconditioner:
@@ -129,7 +136,8 @@ class ConjugateGradientState(AbstractHostState):
         self.solver, self.kernel, self.jitter = solver, strip(prior.kernel), 0.0
         self.panels, self.encoded = workspace.panels, workspace.encoded
         self.root = np.sqrt(self.precision)
-        self.near = Preconditioner(self.root[:, None] * workspace.low_rank(prior))
+        G, self.pairs = workspace.known(prior)
+        self.near = Preconditioner(self.root[:, None] * G)
         self._diagonal = self._solved_diagonal
         self._start()
 
@@ -207,6 +215,8 @@ class ConjugateGradientState(AbstractHostState):
     # -- products -----------------------------------------------------------------------------------------------------
 
     def times_K(self, V):
+        if self.pairs is not None:
+            return self.pairs.K @ V
         return cg.symmetric_times(self.kernel, self.panels, V)
 
     def rows_times_K(self, rows, V):
@@ -294,6 +304,9 @@ class ConjugateGradientState(AbstractHostState):
 
     def _pull(self, P, Q):
         """Cotangents of the kernel for cotangent P Q' of K."""
+        if self.pairs is not None:
+            bars = (p[self.pairs.i] * q[self.pairs.j] for p, q in zip(P.T, Q.T, strict=True))
+            return self.pairs.pull(sum(bars))[0]
         nothing = np.broadcast_to(0.0, (self.panels.n,) * 2)  # a view of one number
         extra = ((0, 0), (0, -P.shape[1] % BLOCK))
         P, Q = np.pad(P, extra), np.pad(Q, extra)

@@ -97,10 +97,35 @@ class Gram:
 
     def __init__(self, kernel, X, encoded, memory: float):
         self.elimination = elimination(kernel, X, memory)
-        i, j = self.elimination.i, self.elimination.j
+        self.pairs = Pairs(kernel, encoded, self.elimination.i, self.elimination.j, len(X))
+        self.values, self.K = self.pairs.values, self.pairs.K
+
+
+class Pairs:
+    """The covariances `values` at pairs i <= j, and the sparse symmetric matrix K that has them and zeros."""
+
+    def __init__(self, kernel, encoded, i: np.ndarray, j: np.ndarray, n: int):
+        self.kernel, self.encoded, self.i, self.j = kernel, encoded, i, j
         self.values = covariances(kernel, encoded, encoded, i, j)
-        half = csr_matrix((np.where(i == j, 0.5, 1.0) * self.values, (i, j)), shape=(len(X), len(X)))
+        half = csr_matrix((np.where(i == j, 0.5, 1.0) * self.values, (i, j)), shape=(n, n))
         self.K = (half + half.T).tocsr()
+
+    @classmethod
+    def inside(cls, kernel, X: np.ndarray, encoded, memory: float) -> Pairs | None:
+        """Those inside the support; None where the kernel has none, or they would take more than `memory` bytes."""
+        try:
+            pattern = None if X.dtype == object else _support(kernel, X, X, memory)
+        except SolverError:
+            return None
+        if pattern is None:
+            return None
+        pattern = pattern.tocoo()
+        upper = pattern.row <= pattern.col
+        return cls(kernel, encoded, pattern.row[upper], pattern.col[upper], len(X))
+
+    def pull(self, bar: np.ndarray, inputs: bool = False):
+        """Cotangents of the kernel (and of the inputs) for a symmetric cotangent of K, given at the pairs."""
+        return pull_covariances(self.kernel, self.encoded, self.i, self.j, np.where(self.i == self.j, 1.0, 2.0) * bar, inputs)
 
 
 class SparseState(AbstractHostState):
@@ -110,7 +135,7 @@ class SparseState(AbstractHostState):
         super().__init__(prior, X, sites, workspace.columns, "sparse")
         self.kernel, self.encoded = strip(prior.kernel), workspace.encoded
         gram = workspace.covariances(prior)
-        self.K, self.i, self.j = gram.K, gram.elimination.i, gram.elimination.j
+        self.pairs, self.K, self.i, self.j = gram.pairs, gram.K, gram.elimination.i, gram.elimination.j
         self.memory = workspace.solver.memory
         self.root = np.sqrt(self.precision)
         self.jitter = self._factor(gram)
@@ -250,7 +275,7 @@ class SparseState(AbstractHostState):
             if weights is not None:
                 for columns in self._blocks():
                     bar += _squares(matrix(columns), weights[columns], i, j)
-        return pull_covariances(self.kernel, self.encoded, i, j, np.where(i == j, 1.0, 2.0) * bar, inputs)
+        return self.pairs.pull(bar, inputs)
 
 
 def _squares(F: np.ndarray, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:

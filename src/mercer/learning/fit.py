@@ -21,6 +21,7 @@ from mercer.learning.problem import Problem
 from mercer.learning.progress import Progress
 from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
+from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.params import flatten
 from mercer.progress import shown
 
@@ -74,7 +75,8 @@ def fit(
 
     objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven
     guess;
-    `restarts=r` adds r random ones; the best result is kept. Lists of X and y are pooled: one set of hyperparameters for
+    `restarts=r` adds r random ones and, for noise of heavy tails, the prior that Gaussian noise learns; the best result is
+    kept. Lists of X and y are pooled: one set of hyperparameters for
     several data
     sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
     `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
@@ -250,6 +252,8 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     models = {"given": problem.model, "data-driven": guess} | {
         f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)
     }
+    if restarts and began is None and isinstance(problem.model.likelihood, AbstractNoise):
+        models["Gaussian"] = _by_gaussian_noise(problem, guess, seed, max_evaluations)
     vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
     sizes = levels(problem.size, problem.rule.warm)
     if began is not None:
@@ -297,6 +301,21 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         elif not np.isfinite(best.value):
             best = Optimum(best.vector, *problem.value_and_gradient(best.vector))
         return max(best, running, key=lambda o: o.value), ends, True
+
+
+def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluations: int) -> Model:
+    """The prior that Gaussian noise learns, with the noise of `guess`.
+
+    Noise of heavy tails may take a cluster of data for outliers that a shorter length-scale explains: a local optimum, which
+    starts far from the other seldom leave.
+    """
+    plain = Model(guess.gp, Gaussian(starts.NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
+    rule = inference_by_name(None, plain.likelihood)
+    part = Problem(plain, problem.data, rule, choose_solver(plain, None), objective_by_name("evidence"))
+    part = part.subset(PILOT // 2, seed) if part.size > PILOT // 2 else part
+    best, _, _ = _search(part, 0, seed, Recorder(Progress(False, part.size)), max_evaluations)
+    part.release()
+    return Model(part.flat.unflatten(best.vector).gp, guess.likelihood)
 
 
 def _clip(problem: Problem, vector: np.ndarray) -> np.ndarray:

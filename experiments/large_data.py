@@ -40,7 +40,7 @@ def run(out=None, sets=SETS, methods=METHODS, start: int = 2048, rows: int | Non
     """
     values = ("rmse", "nlpd", "learning", "rest", "converged")
     runs = Runs(None if out is None else Path(out) / "large_data.csv", ("set", "method"), values)
-    text = ["# Large data: solvers against time", ""]
+    text, every = ["# Large data: solvers against time", ""], {}
     for name in sets:
         data = Data(name, start, rows)
         for method, how in methods.items():
@@ -51,9 +51,10 @@ def run(out=None, sets=SETS, methods=METHODS, start: int = 2048, rows: int | Non
         text += [table(["method", "RMSE", "NLPD", "learning, s", "the rest, s"], [_row(*item) for item in found.items()]), ""]
         if "exact" not in found:
             text += [f"No exact row: it would take {8e-9 * len(data.y) ** 2:.1f} GB (`run(exact_rows={len(data.y)})`).", ""]
-        if out is not None:
-            picture(name, found, Path(out))
-            text += [f"![{name}: scores against time](large_data_{name}.png)", ""]
+        every[name] = found
+    if out is not None:
+        picture(every, methods, Path(out))
+        text += ["![scores against time](large_data.png)", ""]
     text.append(
         "RMSE and NLPD in units of the target. Seconds are processor time of one thread, compiling included: learning the "
         f"hyperparameters (where shared, from {start} random rows, the same for all), and the rest: conditioning on all training "
@@ -108,20 +109,26 @@ def _row(method: str, values) -> list[str]:
     return [method, f"{rmse:.4f}", f"{nlpd:.4f}", f"{learning:.1f}{'' if converged else ' (not converged)'}", f"{rest:.1f}"]
 
 
-def picture(name: str, found: dict, out: Path) -> None:
+def picture(every: dict[str, dict], methods, out: Path) -> None:
+    """A row of panels for each data set; a method has one colour and marker in all."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     from mercer.viz._style import CYCLE, frame
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for j, (ax, score) in enumerate(zip(axes, ("RMSE", "NLPD"), strict=True)):
-        frame(ax, "processor seconds, learning included", score)
-        for i, (method, values) in enumerate(found.items()):
-            total = values[2] + values[3]
-            ax.plot(total, values[j], "os"[i // len(CYCLE)], color=CYCLE[i % len(CYCLE)], ms=8, label=method)
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter("")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small")
-    figure.savefig(out / f"large_data_{name}.png", dpi=110)
+    figure, axes = plt.subplots(len(every), 2, figsize=(11, 3.8 * len(every)), layout="constrained", squeeze=False)
+    for row, (name, found) in zip(axes, every.items(), strict=True):
+        for j, (ax, score) in enumerate(zip(row, ("RMSE", "NLPD"), strict=True)):
+            frame(ax, "processor seconds, learning included", f"{name}: {score}")
+            for i, method in enumerate(methods):
+                if method in found:
+                    values = found[method]
+                    marker, colour = "os"[i // len(CYCLE)], CYCLE[i % len(CYCLE)]
+                    ax.plot(values[2] + values[3], values[j], marker, color=colour, ms=8, label=method)
+            ax.set_xscale("log")
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter("")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small")
+    figure.savefig(out / "large_data.png", dpi=110)
     plt.close(figure)

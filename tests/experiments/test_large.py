@@ -66,7 +66,7 @@ def test_large_data_in_small(data_dir, tmp_path):
     ).found
     for score in (0, 1):
         assert found["kin40k", "exact"][score] < found["kin40k", "rBCM"][score] < found["kin40k", "subset of data, 100"][score]
-    assert len(found) == 4 and "500 training rows, 8 inputs" in text and (tmp_path / "large_data_kin40k.png").exists()
+    assert len(found) == 4 and "500 training rows, 8 inputs" in text and (tmp_path / "large_data.png").exists()
     without = large_data.run(None, ("kin40k",), {"exact": solvers.Dense()}, start=50, rows=100, exact_rows=99)
     assert "| exact |" not in without and "No exact row" in without
 

@@ -256,3 +256,16 @@ def test_failed_start_raises_with_the_cause():
     model = mc.Model(mc.GP(k.SE(variance=mc.fixed(1e300))), mc.likelihoods.Gaussian(mc.fixed(1e-300)))
     with pytest.raises((np.linalg.LinAlgError, FloatingPointError, ValueError)):
         mc.fit(model, X, np.arange(5.0))
+
+
+def test_robust_noise_also_starts_where_gaussian_noise_ends():
+    """A cluster that heavy tails take for outliers and a shorter length-scale explains: the start is tried, the best end kept."""
+    rng = np.random.default_rng(4)
+    X = np.concatenate([np.linspace(0, 10, 40), np.linspace(4.0, 4.4, 5)])[:, None]
+    y = np.sin(0.6 * X[:, 0]) + 0.05 * rng.normal(size=45)
+    y[40:] += 3.0
+    model = mc.Model(mc.GP(k.SE()), mc.likelihoods.StudentT())
+    plain, several = (mc.fit(model, X, y, restarts=r) for r in (0, 1))
+    assert "Gaussian" in several.status.starts and "Gaussian" not in plain.status.starts
+    ends = several.status.starts
+    assert several.posterior.log_evidence >= max(plain.posterior.log_evidence, *ends.values()) - 0.05

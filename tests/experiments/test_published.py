@@ -117,11 +117,3 @@ def test_crabs_of_the_benchmark_table(data_dir):
     found = {method: cross_validate(X, y, method, 2, 0) for method in ("laplace", "ep")}
     assert max(error.mean() for error, _, _ in found.values()) <= 0.04
     assert found["ep"][1].mean() > found["laplace"][1].mean() + 0.03
-
-
-def test_sarcos_by_linear_regression(data_dir):
-    """B.P2, table 2.1: SMSE 0.075, MSLL -1.29, here from a fifth of the training rows."""
-    from experiments import sarcos
-
-    smse, msll = sarcos.linear(*sarcos.arm())
-    assert smse == pytest.approx(0.075, abs=1e-3) and msll == pytest.approx(-1.29, abs=5e-3)

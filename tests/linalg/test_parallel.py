@@ -57,3 +57,14 @@ def test_products_by_one_library(left, right):
     A = {"C": A, "F": np.asfortranarray(A), "strided": np.repeat(A, 2, 1)[:, ::2]}[left]
     B = {"C": B, "F": np.asfortranarray(B), "column": B[:, 1:2]}[right]
     np.testing.assert_allclose(lapack.matmul(A, B), A @ B, rtol=1e-13)
+
+
+def test_the_last_of_several_threads_gives_blas_its_threads_back():
+    before = [get() for _, get in lapack._controls()]
+    first, second = lapack.one_thread(), lapack.one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert {get() for _, get in lapack._controls()} <= {1}
+    second.__exit__(None, None, None)
+    assert [get() for _, get in lapack._controls()] == before

@@ -68,32 +68,32 @@ def thread_count() -> int:
     return 1 if control is None else control[1]()
 
 
+_entered = threading.Lock()
+_before: list[tuple] = []  # setters and what was set, of all that are within; the last to leave puts it back
+
+
 @contextlib.contextmanager
 def one_thread():
-    """One BLAS thread within, in SciPy and in NumPy."""
-    before = [(put, get()) for put, get in _controls()]
-    for put, _ in before:
-        put(1)
+    """One BLAS thread within, in SciPy and in NumPy. Several threads may be within at a time."""
+    with _entered:
+        _before.append(tuple((put, get()) for put, get in _controls()))
+        for put, _ in _before[0]:
+            put(1)
     try:
         yield
     finally:
-        for put, many in before:
-            put(many)
+        with _entered:
+            first = _before.pop(0)
+            if _before:
+                _before[0] = first
+            else:
+                for put, many in first:
+                    put(many)
 
 
-@contextlib.contextmanager
 def threads_for(size: int):
     """One BLAS thread while problems of this order are small, all of them otherwise."""
-    control = _threads() if size <= _SMALL else None
-    many = control[1]() if control is not None else 1
-    if control is None or many == 1:
-        yield
-        return
-    control[0](1)
-    try:
-        yield
-    finally:
-        control[0](many)
+    return one_thread() if size <= _SMALL and thread_count() > 1 else contextlib.nullcontext()
 
 
 def _call(function, size: int, *args) -> None:

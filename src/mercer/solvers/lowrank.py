@@ -164,7 +164,7 @@ def _proposals(cls, task, rounds: int):
         return
     scale = task.noise or task.unexplained(0)
     for m in LADDER:
-        seconds = rounds * ((6.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (7e-6 + 5e-8 * m * (1 + task.d / 40)))
+        seconds = rounds * ((4.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40)))
         if 2 * m > task.n or seconds > task.exact_seconds:
             break
         error = 0.5 * task.unexplained(m) / max(scale, 1e-12)

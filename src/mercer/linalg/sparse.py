@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from mercer.linalg import tiles
+from mercer.linalg.lapack import matmul, symmetrise
 
 PAIRS = (1 << 10, 1 << 14)  # pairs of inputs whose covariances are computed at once
 SMALLEST = 64  # rows of a block, if there are as many
@@ -84,7 +85,7 @@ class BlockCholesky:
         self.M: list[np.ndarray] = []
         for p, (D, C) in enumerate(_dense_blocks(plan, values)):
             if p:
-                D -= self.M[-1] @ self.M[-1].T
+                D -= matmul(self.M[-1], self.M[-1].T)
             L, info = lapack.dpotrf(D, lower=1, clean=1, overwrite_a=1)
             if info:
                 raise np.linalg.LinAlgError(f"the matrix is not positive definite (row {plan.edges[p] + info - 1} in its order).")
@@ -98,7 +99,7 @@ class BlockCholesky:
         Y = V[self.plan.order]
         for i, (rows, L) in enumerate(zip(self.blocks, self.L, strict=True)):
             if i:
-                Y[rows] -= self.M[i - 1] @ Y[self.blocks[i - 1]]
+                Y[rows] -= matmul(self.M[i - 1], Y[self.blocks[i - 1]])
             Y[rows] = _solve(L, Y[rows])
         return Y
 
@@ -108,7 +109,7 @@ class BlockCholesky:
         for i in reversed(range(len(self.blocks))):
             rows = self.blocks[i]
             if i < len(self.M):
-                Y[rows] -= self.M[i].T @ Y[self.blocks[i + 1]]
+                Y[rows] -= matmul(self.M[i].T, Y[self.blocks[i + 1]])
             Y[rows] = _solve(self.L[i], Y[rows], transpose=True)
         out = np.empty_like(Y)
         out[self.plan.order] = Y
@@ -122,8 +123,8 @@ class BlockCholesky:
             below = None
             if p < len(self.M):
                 G = _solve(self.L[p], self.M[p].T, transpose=True).T
-                below = -Z @ G
-                Z = _inverse(self.L[p]) - G.T @ below
+                below = -matmul(Z, G)
+                Z = _inverse(self.L[p]) - matmul(G.T, below)
             else:
                 Z = _inverse(self.L[p])
             at, row, column, inside = self.plan.pairs(p)
@@ -154,9 +155,7 @@ def _solve(L: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.ndarray:
 def _inverse(L: np.ndarray) -> np.ndarray:
     """(L L')^-1, full."""
     Z, _ = lapack.dpotri(L, lower=1)
-    upper = np.triu_indices(Z.shape[0], 1)
-    Z[upper] = Z.T[upper]
-    return Z
+    return symmetrise(Z.T)
 
 
 # -- covariances of pairs of inputs, a chunk at a time, compiled for its size --------------------------------------

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer.linalg.lapack import thread_count
 from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import AbstractSolver, Cost, Proposal, SolverError
@@ -93,7 +94,7 @@ class AbstractLowRank(AbstractSolver):
     def cost(self, n, d, L=1):
         m = min(self.m, n)
         stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
-        working = 8.0 * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, and their cotangents, in two threads or more
+        working = 14.0 * thread_count() * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, their cotangents, tiles
         features = 8.0 * n * m * stored + working
         return Cost(flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)))
 

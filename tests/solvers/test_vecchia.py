@@ -310,7 +310,7 @@ def test_cost():
     """Linear in n, in time and memory."""
     solver = Vecchia(30)
     assert solver.cost(20_000, 2).flops == 2 * solver.cost(10_000, 2).flops
-    assert solver.cost(20_000, 2).bytes == 50 * 20_000 * 31
+    assert solver.cost(20_000, 2).bytes == 2 * solver.cost(10_000, 2).bytes >= 20_000 * 31 * 8
     assert solver.cost(10**5, 2).flops < 1e-4 * Dense().cost(10**5, 2).flops
 
 

@@ -78,7 +78,7 @@ class ConjugateGradient(AbstractSolver):
         columns = self.probes + 1
         return Cost(
             flops=L * (n * self.rank**2 + ITERATIONS * (n**2 * (2 * columns + 2 * d + 20) + 8.0 * n * self.rank * columns)),
-            bytes=8.0 * L * n * (5 * self.rank + 8 * max(columns, BLOCK) + 2 * d) + IN_FLIGHT_BYTES,
+            bytes=8.0 * L * n * (13 * self.rank + 20 * max(columns, BLOCK) + 2 * d) + IN_FLIGHT_BYTES,
         )
 
 

@@ -73,7 +73,7 @@ class Markov(AbstractSolver):
 
     def cost(self, n, d, L=1):
         s = self.states or 2
-        return Cost(flops=L * n * (40.0 * s**2 + 20.0 * s**3), bytes=8.0 * L * n * (12 * s**2 + 20))
+        return Cost(flops=L * n * (40.0 * s**2 + 20.0 * s**3), bytes=8.0 * L * n * (24 * s**2 + 30))
 
 
 class Workspace(AbstractWorkspace):

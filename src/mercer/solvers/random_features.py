@@ -65,7 +65,7 @@ class RandomFeatures(AbstractSolver):
 
     def cost(self, n, d, L=1):
         p = 2 * self.m
-        return Cost(flops=L * (2.0 * n * p**2 + p**3 / 3 + 20 * n * p), bytes=8.0 * L * (3 * n * p + 2 * p**2))
+        return Cost(flops=L * (2.0 * n * p**2 + p**3 / 3 + 20 * n * p), bytes=8.0 * L * (7.5 * n * p + 2 * p**2))
 
 
 @jax.tree_util.register_dataclass

@@ -68,7 +68,7 @@ class SparseCholesky(AbstractSolver):
 
     def cost(self, n, d, L=1):
         b = self.bandwidth or max(1, round(n ** (1 - 1 / d)))
-        return Cost(flops=L * n * b * (7 * b / 3 + 2 * d + 20), bytes=16.0 * L * n * b)
+        return Cost(flops=L * n * b * (7 * b / 3 + 2 * d + 20), bytes=90.0 * L * n * b)
 
 
 class Workspace(AbstractWorkspace):

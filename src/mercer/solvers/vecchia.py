@@ -104,7 +104,7 @@ class Vecchia(AbstractSolver):
 
     def cost(self, n, d, L=1):
         k = min(self.neighbours, n - 1) + 1
-        return Cost(flops=L * n * (k**3 / 3 + k**2 * (2 * d + 20)), bytes=50.0 * L * n * k)
+        return Cost(flops=L * n * (k**3 / 3 + k**2 * (2 * d + 20)), bytes=85.0 * L * n * k)
 
 
 class Workspace(AbstractWorkspace):

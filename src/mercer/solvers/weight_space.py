@@ -48,7 +48,7 @@ class WeightSpace(AbstractSolver):
 
     def cost(self, n, d, L=1):
         p = self.rank or d + 1
-        return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (n * p + p**2))
+        return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (9 * n * p + p**2))
 
 
 class Workspace(AbstractWorkspace):

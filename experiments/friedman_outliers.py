@@ -130,7 +130,8 @@ def facts(found) -> dict[str, Any]:
     likelihood = found.model.likelihood
     names = ("noise_variance", "weight", "variance", "ratio", "scale", "dof")
     values = {n: float(getattr(likelihood, n)) for n in names if np.ndim(getattr(likelihood, n, [0])) == 0}
-    return {"converged": bool(found.status.converged), "message": found.status.message} | values
+    starts = {label: float(value) for label, value in found.status.starts.items()}
+    return {"converged": bool(found.status.converged), "message": found.status.message, "starts": starts} | values
 
 
 class Scores:

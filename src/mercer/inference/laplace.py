@@ -31,8 +31,8 @@ class Laplace(AbstractInference):
     log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian. They may also
     have several modes: for scale mixtures of normals the search starts at the prior mean and at the mean that ScaleMixture finds,
     and the highest mode is kept. positive: the evidence takes negative curvature as none (on solvers that treat
-    it as a downdate: not Markov, not with basis functions). With it, as hyperparameters change, the evidence has poles where a
-    mode is about to vanish; so it is what `fit` maximises.
+    it as a downdate: not Markov, not with basis functions). That is what `fit` maximises: taken as it is, negative curvature gives
+    the evidence poles where, as hyperparameters change, a mode is about to vanish.
     """
 
     tol: float = 1e-7

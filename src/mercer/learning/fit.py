@@ -74,11 +74,9 @@ def fit(
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
     objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven
-    guess;
-    `restarts=r` adds r random ones and, for noise of heavy tails, the prior that Gaussian noise learns; the best result is
-    kept. Lists of X and y are pooled: one set of hyperparameters for
-    several data
-    sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
+    guess; `restarts=r` adds r random ones and, for noise of heavy tails, the prior that Gaussian noise learns; the best result is
+    kept. Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
+    `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
     `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
     `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes on from them if it was killed.
     `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model` holds their medians.
@@ -189,11 +187,16 @@ PILOT = 2000  # beyond, solvers that choose by hyperparameters see rough ones fi
 BATCH_START = 1600  # data that give the hyperparameters from which learning from batches starts
 
 
+def _part(model: Model, data, rule, most: int, seed: int) -> tuple[Problem, int]:
+    """The evidence of at most so many of the data, by dense algebra, and how many there are in all."""
+    whole = Problem(model, data, rule, choose_solver(model, None), objective_by_name("evidence"))
+    return whole.subset(most, seed) if whole.size > most else whole, whole.size
+
+
 def _pilot(model: Model, data, rule, seed, max_evaluations, progress) -> tuple[str, np.ndarray, int]:
     """Hyperparameters from a part of the data, by dense algebra."""
-    whole = Problem(model, data, rule.rough(), choose_solver(model, None), objective_by_name("evidence"))
-    part = whole.subset(PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed)
-    with Progress(progress, whole.size) as bar:
+    part, size = _part(model, data, rule.rough(), PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed)
+    with Progress(progress, size) as bar:
         best, _, _ = _search(part, 0, seed, Recorder(bar), max_evaluations)
     return "pilot", best.vector, part.size
 
@@ -206,9 +209,8 @@ def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, m
         raise ValueError("SVGP brings its own solver (VFE): set m and select on inference.SVGP(...) instead of solver=.")
     inputs, y = data[0]
     first = inference_by_name(None, model.likelihood)
-    whole = Problem(model, data, first, choose_solver(model, None), objective_by_name("evidence"))
-    part = whole.subset(min(BATCH_START, whole.size), seed) if whole.size > BATCH_START else whole
-    with Progress(progress, whole.size) as bar:
+    part, size = _part(model, data, first, BATCH_START, seed)
+    with Progress(progress, size) as bar:
         recorder = Recorder(bar)
         kept = None if checkpoint is None else Checkpoint(checkpoint, part.flat.names, data, "batches")
         if kept is not None and kept.found is not None:
@@ -311,8 +313,7 @@ def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluation
     """
     plain = Model(guess.gp, Gaussian(starts.NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
     rule = inference_by_name(None, plain.likelihood)
-    part = Problem(plain, problem.data, rule, choose_solver(plain, None), objective_by_name("evidence"))
-    part = part.subset(PILOT // 2, seed) if part.size > PILOT // 2 else part
+    part, _ = _part(plain, problem.data, rule, PILOT // 2, seed)
     best, _, _ = _search(part, 0, seed, Recorder(Progress(False, part.size)), max_evaluations)
     part.release()
     return Model(part.flat.unflatten(best.vector).gp, guess.likelihood)

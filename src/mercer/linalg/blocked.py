@@ -47,11 +47,11 @@ def potrf(M: np.ndarray, panel: int | None = None) -> int:
     return 0
 
 
-def _subtract_square(A: np.ndarray, C: np.ndarray, strip: int | None = None) -> None:
+def _subtract_square(A: np.ndarray, C: np.ndarray) -> None:
     """The upper triangle of C <- C - A'A, some rows of C at a time: OpenBLAS' threaded syrk breaks down for C of order 38,000."""
-    m, strip = C.shape[0], strip or STRIP
-    for j in range(0, m, strip):
-        end = min(j + strip, m)
+    m = C.shape[0]
+    for j in range(0, m, STRIP):
+        end = min(j + STRIP, m)
         lapack.syrk("N", -1.0, A[:, j:end], 1.0, C[j:end, j:end])
         if end < m:
             lapack.gemm("N", "T", -1.0, A[:, end:], A[:, j:end], 1.0, C[j:end, end:])

@@ -153,14 +153,12 @@ class DenseState(AbstractHostState):
         """K[rows] V."""
         if self.gram is not None:
             return lapack.matmul(self.gram[rows], V)
-        return self._product(tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size), V)
+        return self._product(self._some(rows), V)
 
     def downdate(self, rows, P):
         if self.gram is None:
             K = np.empty((rows.shape[0], self.centre.shape[0]))
-            tiles.rectangle(
-                self.kernel, tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size), self.panels, K
-            )
+            tiles.rectangle(self.kernel, self._some(rows), self.panels, K)
         else:
             K = self.gram[rows]
         K *= P[:, None]
@@ -185,6 +183,9 @@ class DenseState(AbstractHostState):
     def prior_variance(self):
         """k(x, x) at the data (n,)."""
         return tiles.diagonal(self.kernel, self.panels) if self.gram is None else np.diag(self.gram).copy()
+
+    def _some(self, rows: np.ndarray) -> tiles.Panels:
+        return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size)
 
     def _test_panels(self, Xs):
         return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
@@ -221,8 +222,7 @@ class DenseState(AbstractHostState):
         prior = self.prior_variance()
         weak = np.flatnonzero(W * prior < WEAK)  # here the site says little and by_dual loses digits
         if weak.size:
-            panels = tiles.Panels(jax.tree.map(lambda a: a[weak], self.encoded), self.panels.size)
-            by_dual[weak] = prior[weak] - self._explained(panels, weak.size)
+            by_dual[weak] = prior[weak] - self._explained(self._some(weak), weak.size)
         return by_dual
 
     def _explained(self, panels, m: int) -> np.ndarray:

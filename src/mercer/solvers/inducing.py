@@ -16,7 +16,6 @@ from mercer.solvers.protocol import AbstractWorkspace
 
 JITTER = 1e-9  # of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
 BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
-MANY, WIDE = 8192, 512  # from so many data on, tiles of so many rows where the inducing inputs fill them: a fifth faster
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
 
@@ -26,10 +25,7 @@ class Workspace(AbstractWorkspace):
     def __init__(self, prior, X, Z, store: bool | None):
         self.memory: dict[str, Any] = {}
         self.columns, self.Z = Columns(X), np.asarray(Z)
-        size = tiles.tile_size(X.shape[0])
-        if X.shape[0] >= MANY and -len(self.Z) % WIDE <= 0.1 * len(self.Z):  # few columns of padding
-            size = WIDE
-        self.panels = tiles.Panels(prior.kernel.encode(X), size)
+        self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0], len(self.Z)))
         self.store = 8.0 * X.shape[0] * self.Z.shape[0] <= STORE_BYTES if store is None else store
         self.buffer: np.ndarray | None = None
         self.held: Features | None = None
@@ -96,10 +92,7 @@ class Features:
         """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`. Psi is computed into `out`."""
         return parallel.share(lambda cuts: work(self._block(rows, panels, out) for rows, panels in cuts), list(self._cuts()))
 
-    def blocks(self) -> Iterator[Block]:
-        return (self._block(rows, panels) for rows, panels in self._cuts())
-
-    def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None = None) -> Block:
+    def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None) -> Block:
         if self.Psi is not None:
             return Block(rows, panels, self.Psi[rows])
         return Block(rows, panels, self._fill(panels, np.empty((panels.n, self.m)) if out is None else out[rows]))

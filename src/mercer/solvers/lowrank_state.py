@@ -186,7 +186,11 @@ class LowRankState(AbstractHostState):
 
     def _quadratic(self, M):
         """diag(Psi M Psi')."""
-        return np.concatenate([np.einsum("ij,ij->i", Psi @ M, Psi) for _, _, Psi in self.features.blocks()])
+
+        def work(blocks):
+            return np.concatenate([np.einsum("ij,ij->i", Psi @ M, Psi) for _, _, Psi in blocks])
+
+        return np.concatenate(self.features.each(work))
 
     def resolvent(self, reuse=False):
         return self.apply(np.eye(self.centre.shape[0]))

@@ -1,1 +1,3 @@
-"""Mercer beside its peers in one run: ``python -m benchmarks`` from the project's root (see ``README.md`` here)."""
+"""Mercer beside its peers in one run: ``python -m benchmarks`` from the project's root (see ``README.md``
+here).
+"""

@@ -1,4 +1,6 @@
-"""``python -m benchmarks``: run the tasks, print the tables, write the JSON; ``python -m benchmarks setup`` first."""
+"""``python -m benchmarks``: run the tasks, print the tables, write the JSON;
+``python -m benchmarks setup`` first.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ Peers = Annotated[str | None, typer.Option(help=f"Peers, by commas, of: {', '.jo
 @app.callback(invoke_without_command=True)
 def run(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="Small sizes, seconds in all, no peers unless asked for.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help=f"A task ({', '.join(TASKS)}); may be repeated.")] = None,
+    quick: Annotated[
+        bool, typer.Option(help="Small sizes, seconds in all, no peers unless asked for.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"A task ({', '.join(TASKS)}); may be repeated.")
+    ] = None,
     peers: Peers = None,
     repeats: Annotated[int, typer.Option(min=1, help="Turns of the fit; each library once a turn.")] = 3,
     out: Annotated[Path, typer.Option(help="Where the JSON goes.")] = Path("benchmarks/results/latest.json"),
@@ -42,9 +48,18 @@ def run(
     results: dict[str, Any] = {"machine": machine(), "quick": quick, "threads": THREADS, "tasks": {}}
     failed = False
     if (results["machine"]["load"] or 0.0) > 0.5:
-        console.print(f"the machine is busy (load {results['machine']['load']:.1f}): do not trust the times", style="red")
+        console.print(
+            f"the machine is busy (load {results['machine']['load']:.1f}): do not trust the times",
+            style="red",
+        )
     with tempfile.TemporaryDirectory() as folder:
-        settings = Run(Path(folder), tuple(names), quick, 1 if quick else repeats, lambda text: console.print(text, style="dim"))
+        settings = Run(
+            Path(folder),
+            tuple(names),
+            quick,
+            1 if quick else repeats,
+            lambda text: console.print(text, style="dim"),
+        )
         for name in chosen:
             try:
                 outcome = TASKS[name](settings)
@@ -52,7 +67,9 @@ def run(
                 outcome = Outcome(name, errors=[str(error)])
             failed |= bool(outcome.errors)
             show(outcome)
-            results["tasks"][name] = asdict(outcome) | {"checks": [asdict(check) | {"met": check.met} for check in outcome.checks]}
+            results["tasks"][name] = asdict(outcome) | {
+                "checks": [asdict(check) | {"met": check.met} for check in outcome.checks]
+            }
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(results, indent=1) + "\n")
     console.print(f"written to {out}")
@@ -61,7 +78,9 @@ def run(
 
 @app.command()
 def setup(peers: Peers = None) -> None:
-    """Create the peers' environments under benchmarks/envs (several GB, some minutes); finished ones are kept."""
+    """Create the peers' environments under benchmarks/envs (several GB, some minutes);
+    finished ones are kept.
+    """
     for name in listed(peers, list(REQUIREMENTS), REQUIREMENTS, "peer"):
         console.print(f"environment of {name}")
         create(name)

@@ -1,4 +1,6 @@
-"""What solver="auto" picks: ten problems from n = 100 to a million, every candidate timed, promises beside what is measured."""
+"""What solver="auto" picks: ten problems from n = 100 to a million, every candidate timed,
+promises beside what is measured.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ITSELF = "itself, exact"
 
 
 def auto(run: Any, outcome: Any, check: Callable) -> None:
-    """The pick's time over the best at the accuracy it promised, and the loss it promised over the loss it has."""
+    """The pick's time over the best at the accuracy it promised,
+    and the loss it promised over the loss it has.
+    """
     for case in PROBLEMS:
         if run.quick and case.n > 3000:
             continue
@@ -48,19 +52,26 @@ def auto(run: Any, outcome: Any, check: Callable) -> None:
                 }
             )
         label = f"{case.label}, n = {case.n:,}, {pick.name}"
-        outcome.checks.append(check(f"{label}: times the best", pick.seconds / best.seconds, most=None if run.quick else 2.0))
+        outcome.checks.append(
+            check(f"{label}: times the best", pick.seconds / best.seconds, most=None if run.quick else 2.0)
+        )
         if kind != ITSELF:
             loss = abs(pick.evidence - reference) / case.n
-            outcome.checks.append(check(f"{label}: nats per datum lost", loss, most=Auto.tolerance if pick.promised else 1e-6))
+            outcome.checks.append(
+                check(f"{label}: nats per datum lost", loss, most=Auto.tolerance if pick.promised else 1e-6)
+            )
     outcome.notes.append(
-        f"one value and gradient after compilation, best of three; candidates predicted {SKIP:g} times slower than the best "
+        f"one value and gradient after compilation, best of three; candidates predicted {SKIP:g} times "
+        "slower than the best "
         "prediction were not timed; losses in nats per datum"
     )
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel and a noise variance for n data; `inputs` draws X; y has length-scale `reach` and is as rough as Matern `nu`."""
+    """A kernel and a noise variance for n data; `inputs` draws X;
+    y has length-scale `reach` and is as rough as Matern `nu`.
+    """
 
     label: str
     n: int
@@ -84,7 +95,9 @@ class Case:
         X = self.inputs(self.n, rng)
         heavy = np.sqrt(rng.chisquare(2 * self.nu, (200, 1)) / (2 * self.nu)) if np.isfinite(self.nu) else 1.0
         omega, phase = rng.normal(size=(200, X.shape[1])) / heavy / self.reach, rng.uniform(0, 2 * np.pi, 200)
-        f = np.concatenate([np.cos(part @ omega.T + phase).sum(1) for part in np.array_split(X, -(-self.n // 20_000))])
+        f = np.concatenate(
+            [np.cos(part @ omega.T + phase).sum(1) for part in np.array_split(X, -(-self.n // 20_000))]
+        )
         return X, 0.1 * f + np.sqrt(self.noise) * rng.normal(size=self.n)
 
 
@@ -111,7 +124,15 @@ PROBLEMS = (
     Case("Matern 3/2, d = 2", 5000, k.Matern([1.0] * 2, nu=1.5), 0.1, cube(2, 10), nu=1.5),
     Case("SE on a grid", 10_000, k.SE([3.0] * 2), 0.1, grid, reach=3.0),
     Case("SE, d = 8", 20_000, k.SE([8.0] * 8), 0.1, cube(8, 4), reach=8.0),
-    Case("compact support, d = 2", 50_000, k.PiecewisePolynomial(1.0, q=1), 0.01, cube(2, 120), nu=1.5, reach=0.4),
+    Case(
+        "compact support, d = 2",
+        50_000,
+        k.PiecewisePolynomial(1.0, q=1),
+        0.01,
+        cube(2, 120),
+        nu=1.5,
+        reach=0.4,
+    ),
     Case("Matern 5/2, d = 3", 100_000, k.Matern([3.0] * 3, nu=2.5), 0.1, cube(3, 4), nu=2.5, reach=3.0),
     Case("Matern 1/2, d = 2", 300_000, k.Matern(1.0, nu=0.5), 0.01, cube(2, 30), nu=0.5),
     Case("SE, d = 3", 1_000_000, k.SE([3.0] * 3), 0.1, cube(3, 4), reach=3.0),
@@ -141,7 +162,11 @@ def measured(case: Case, repeats: int) -> Iterator[Timed]:
     rule = inference(None, model.likelihood)
     chooser = Auto()
     choice = chooser.choose(model.gp, X, case.noise)
-    rivals = [p for p in chooser.affordable(choice.proposals) if p.error <= chooser.tolerance and p is not choice.best]
+    rivals = [
+        p
+        for p in chooser.affordable(choice.proposals)
+        if p.error <= chooser.tolerance and p is not choice.best
+    ]
     for proposal in [choice.best, *(p for p in rivals if p.seconds <= SKIP * choice.best.seconds)]:
         solver = proposal.solver.prepare(model.gp, X, y, case.noise)
         problem = Problem(model, [(inputs, y)], rule, solver, objective("evidence"))
@@ -154,7 +179,9 @@ def measured(case: Case, repeats: int) -> Iterator[Timed]:
 
 
 def truth(case: Case, timed: list[Timed]) -> tuple[float, str]:
-    """The exact evidence, or where nobody has it that of the pick's kind with several times its size, and what it is."""
+    """The exact evidence, or where nobody has it that of the pick's kind with several times its size,
+    and what it is.
+    """
     pick = timed[0].solver
     if case.n <= EXACT and not isinstance(pick, Dense):
         return case.evidence(Dense()), "exact (Dense)"

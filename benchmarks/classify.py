@@ -1,4 +1,6 @@
-"""Classification beside its peers: a Laplace fit (scikit-learn), one EP run (GPy), and softmax against its own LAPACK count."""
+"""Classification beside its peers: a Laplace fit (scikit-learn), one EP run (GPy),
+and softmax against its own LAPACK count.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,17 @@ def laplace(run: Any, outcome: Any, check: Callable) -> None:
         ours, theirs = outcome.rows[-2:]
         outcome.checks.append(
             check(
-                "Laplace fit, times faster than scikit-learn", theirs["best s"] / ours["best s"], least=None if run.quick else 10.0
+                "Laplace fit, times faster than scikit-learn",
+                theirs["best s"] / ours["best s"],
+                least=None if run.quick else 10.0,
             )
         )
         outcome.checks.append(
-            check("Laplace fit, nats below scikit-learn's evidence", theirs["evidence"] - ours["evidence"], most=0.05)
+            check(
+                "Laplace fit, nats below scikit-learn's evidence",
+                theirs["evidence"] - ours["evidence"],
+                most=0.05,
+            )
         )
 
 
@@ -51,21 +59,32 @@ def ep(run: Any, outcome: Any, check: Callable) -> None:
     if len(answers) == 2:
         ours, theirs = outcome.rows[-2:]
         outcome.checks.append(
-            check("EP, times faster than GPy", theirs["best s"] / ours["best s"], least=None if run.quick else 3.0)
+            check(
+                "EP, times faster than GPy",
+                theirs["best s"] / ours["best s"],
+                least=None if run.quick else 3.0,
+            )
         )
         outcome.checks.append(
-            check("EP, difference of the evidence from GPy's", abs(theirs["evidence"] - ours["evidence"]), most=1e-2)
+            check(
+                "EP, difference of the evidence from GPy's",
+                abs(theirs["evidence"] - ours["evidence"]),
+                most=1e-2,
+            )
         )
 
 
 def softmax(run: Any, outcome: Any, check: Callable) -> None:
-    """Softmax Laplace at fixed hyperparameters beside as many bare potrf and potri; accuracy and log loss beside one-vs-rest."""
+    """Softmax Laplace at fixed hyperparameters beside as many bare potrf and potri;
+    accuracy and log loss beside one-vs-rest.
+    """
     n = 200 if run.quick else 1000
     answers = turns(run, "digits", ["sklearn"], n=n)
     for name, found in answers.items():
         outcome.rows.append(row(f"ten digits (8 x 8), n = {n}", name, found, found[-1]["evidence"]))
         outcome.notes.append(
-            f"ten digits, {name}: accuracy {found[-1]['accuracy']:.4f}, log loss {found[-1]['log_loss']:.4f} on 797 others"
+            f"ten digits, {name}: accuracy {found[-1]['accuracy']:.4f}, log loss "
+            f"{found[-1]['log_loss']:.4f} on 797 others"
         )
     ours = answers["mercer"]
     ratio = min(a["seconds"] for a in ours) / min(a["lapack"] for a in ours)
@@ -79,14 +98,24 @@ def softmax(run: Any, outcome: Any, check: Callable) -> None:
     whole = min(a["with_gradient"] for a in ours) / min(a["lapack"] for a in ours)
     outcome.checks.append(check("softmax evidence and gradient, the same", whole))
     outcome.checks.append(
-        check("softmax memory / (C n^2 doubles)", ours[-1]["bytes"] / (80.0 * n**2), most=None if run.quick else 4.0)
+        check(
+            "softmax memory / (C n^2 doubles)",
+            ours[-1]["bytes"] / (80.0 * n**2),
+            most=None if run.quick else 4.0,
+        )
     )
 
 
 def row(what: str, library: str, found: list[dict], evidence: float) -> dict[str, Any]:
     """A line of the table: best and median over the turns, and the log evidence that was reached."""
     seconds = [answer["seconds"] for answer in found]
-    return {"what": what, "library": library, "best s": min(seconds), "median s": median(seconds), "evidence": evidence}
+    return {
+        "what": what,
+        "library": library,
+        "best s": min(seconds),
+        "median s": median(seconds),
+        "evidence": evidence,
+    }
 
 
 def turns(run: Any, task: str, peers: list[str], **request: Any) -> dict[str, list[dict]]:

@@ -1,6 +1,8 @@
-"""EM, seconds per iteration: Gaussian mixtures beside scikit-learn, hidden Markov models beside hmmlearn (of the test extra).
+"""EM, seconds per iteration: Gaussian mixtures beside scikit-learn, hidden Markov models beside hmmlearn (of
+the test extra).
 
-Everything is NumPy, so one process with one thread runs the libraries in turn, from the same parameters; CPU seconds are compared.
+Everything is NumPy, so one process with one thread runs the libraries in turn, from the same parameters; CPU
+seconds are compared.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ ROOT = Path(__file__).parent.parent
 def em(run: Any, outcome: Any, check: Callable) -> None:
     """All problems in one fresh process; the targets hold for the full sizes."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", "benchmarks.em", json.dumps({"quick": run.quick, "repeats": run.repeats})]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.em",
+        json.dumps({"quick": run.quick, "repeats": run.repeats}),
+    ]
     run.say("EM beside scikit-learn and hmmlearn")
     done = subprocess.run(command, cwd=ROOT, env=os.environ | threads, capture_output=True, text=True)
     if done.returncode:
@@ -33,8 +40,12 @@ def em(run: Any, outcome: Any, check: Callable) -> None:
     for row in json.loads(done.stdout.splitlines()[-1]):
         least, agree = row.pop("least"), row.pop("agree")
         outcome.rows.append(row)
-        outcome.checks.append(check(f"{row['what']}: times faster", row["ratio"], least=None if run.quick else least))
-        outcome.checks.append(check(f"{row['what']}: largest difference of a parameter after a step", agree, most=1e-6))
+        outcome.checks.append(
+            check(f"{row['what']}: times faster", row["ratio"], least=None if run.quick else least)
+        )
+        outcome.checks.append(
+            check(f"{row['what']}: largest difference of a parameter after a step", agree, most=1e-6)
+        )
 
 
 def measure(quick: bool, repeats: int) -> list[dict]:
@@ -69,7 +80,9 @@ def mixture(n: int, d: int, k: int, repeats: int) -> dict:
 
     theirs = [timed(step) for _ in range(max(1, repeats // 2))]
     agree = np.abs(ours[-1][1].covariances - peer.covariances_).max()
-    return row(f"mixture, n = {n:,}, d = {d}, k = {k}", "scikit-learn", ours, theirs, agree, 4.0) | {"added MiB": memory / 1024}
+    return row(f"mixture, n = {n:,}, d = {d}, k = {k}", "scikit-learn", ours, theirs, agree, 4.0) | {
+        "added MiB": memory / 1024
+    }
 
 
 def chain(lengths: list[int], N: int, d: int, repeats: int, least: float | None) -> dict:
@@ -119,12 +132,22 @@ def chain(lengths: list[int], N: int, d: int, repeats: int, least: float | None)
         np.abs(ours[-1][1].emission.gaussians.covariances - peer.covars_).max(),
     )
     what = f"T = {lengths[0]:,}" if len(lengths) == 1 else f"{len(lengths):,} sequences of {lengths[0]}"
-    return row(f"HMM, {what}, N = {N}, d = {d}", "hmmlearn, scaling", ours, theirs, agree, least) | {"added MiB": None}
+    return row(f"HMM, {what}, N = {N}, d = {d}", "hmmlearn, scaling", ours, theirs, agree, least) | {
+        "added MiB": None
+    }
 
 
 def row(what: str, peer: str, ours: list, theirs: list, agree: float, least: float | None) -> dict:
     a, b = (min(seconds for seconds, _ in times) for times in (ours, theirs))
-    return {"what": what, "peer": peer, "CPU s": a, "peer CPU s": b, "ratio": b / a, "agree": float(agree), "least": least}
+    return {
+        "what": what,
+        "peer": peer,
+        "CPU s": a,
+        "peer CPU s": b,
+        "ratio": b / a,
+        "agree": float(agree),
+        "least": least,
+    }
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:

@@ -1,4 +1,6 @@
-"""Large data beside peers: the VFE bound (GPyTorch's and GPflow's SGPR, and its own bare products), batches, exact n = 10,000."""
+"""Large data beside peers: the VFE bound (GPyTorch's and GPflow's SGPR, and its own bare products), batches,
+exact n = 10,000.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from benchmarks.workers import Worker
 
 
 def bound(run: Any, outcome: Any, check: Callable) -> None:
-    """The bound with m inducing inputs and its gradient, hyperparameters and inducing inputs the same for all."""
+    """The bound with m inducing inputs and its gradient,
+    hyperparameters and inducing inputs the same for all.
+    """
     n, m = (2000, 64) if run.quick else (50_000, 512)
     path = run.folder / f"large-{n}.npz"
     X, y = regression(n)
@@ -25,15 +29,23 @@ def bound(run: Any, outcome: Any, check: Callable) -> None:
     for name, found in answers.items():
         best[name] = min(min(f["seconds"]) for f in found)
         each = [{"seconds": s} for f in found for s in f["seconds"]]
-        outcome.rows.append(row(f"VFE bound and gradient, n = {n}, m = {m}", name, each, found[-1]["evidence"]))
+        outcome.rows.append(
+            row(f"VFE bound and gradient, n = {n}, m = {m}", name, each, found[-1]["evidence"])
+        )
     bare = min(min(f["bare"]) for f in answers["mercer"])
-    outcome.checks.append(check("VFE, times its bare products", best["mercer"] / bare, most=None if run.quick else 2.0))
+    outcome.checks.append(
+        check("VFE, times its bare products", best["mercer"] / bare, most=None if run.quick else 2.0)
+    )
     for name, least in (("gpytorch", 3.0), ("gpflow", 1.0)):
         if name in best:
             ratio = best[name] / best["mercer"]
-            outcome.checks.append(check(f"VFE, times faster than {name}'s SGPR", ratio, least=None if run.quick else least))
+            outcome.checks.append(
+                check(f"VFE, times faster than {name}'s SGPR", ratio, least=None if run.quick else least)
+            )
             theirs, ours = answers[name][-1]["evidence"], answers["mercer"][-1]["evidence"]
-            outcome.checks.append(check(f"VFE, relative difference from {name}'s bound", abs(theirs / ours - 1.0), most=1e-2))
+            outcome.checks.append(
+                check(f"VFE, relative difference from {name}'s bound", abs(theirs / ours - 1.0), most=1e-2)
+            )
 
 
 def batches(run: Any, outcome: Any, check: Callable) -> None:
@@ -54,13 +66,22 @@ def batches(run: Any, outcome: Any, check: Callable) -> None:
     settings = dict(m=32, batch=256, epochs=2) if run.quick else dict(m=512, batch=1024, epochs=20)
     answers = turns(run, "svgp", ["gpytorch"], data=str(path), **settings)
     for name, found in answers.items():
-        outcome.rows.append(row(f"SVGP, protein, m = {settings['m']} (evidence: held-out NLPD)", name, found, found[-1]["nlpd"]))
+        outcome.rows.append(
+            row(
+                f"SVGP, protein, m = {settings['m']} (evidence: held-out NLPD)",
+                name,
+                found,
+                found[-1]["nlpd"],
+            )
+        )
     if len(answers) == 2:
         goal = min(f["nlpd"] for f in answers["gpytorch"])
         reached = [s for f in answers["mercer"] for s, nlpd in f["course"] if nlpd <= goal]
         theirs = min(f["seconds"] for f in answers["gpytorch"])
         value = min(reached) / theirs if reached else float("inf")
-        outcome.checks.append(check("SVGP, time to GPyTorch's NLPD over its time", value, most=None if run.quick else 0.5))
+        outcome.checks.append(
+            check("SVGP, time to GPyTorch's NLPD over its time", value, most=None if run.quick else 0.5)
+        )
 
 
 def exact(run: Any, outcome: Any, check: Callable) -> None:

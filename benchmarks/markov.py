@@ -1,7 +1,8 @@
-"""Time series beside their peers: Matern-3/2 evidence in O(n) (tinygp's quasi-separable solver, celerite2), gradient, growth.
+"""Time series beside their peers: Matern-3/2 evidence in O(n) (tinygp's quasi-separable solver, celerite2),
+gradient, growth.
 
-``python -m benchmarks.markov`` runs the task alone. A peer answers ``python -m benchmarks.markov NAME data.npz`` in its own
-environment.
+``python -m benchmarks.markov`` runs the task alone. A peer answers ``python -m benchmarks.markov NAME
+data.npz`` in its own environment.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ LENGTHSCALE, VARIANCE, NOISE = 0.9, 1.3, 0.1
 
 
 def markov(run: Any, outcome: Any, check: Callable) -> None:
-    """Evidence by every library in turn; value and gradient, growth to a million times and a whole fit by Mercer."""
+    """Evidence by every library in turn; value and gradient,
+    growth to a million times and a whole fit by Mercer.
+    """
     from benchmarks.environments import installed, interpreter
     from benchmarks.workers import ROOT, settings
 
@@ -32,7 +35,9 @@ def markov(run: Any, outcome: Any, check: Callable) -> None:
     for turn in range(run.repeats):
         for name in ("mercer", *(name for name in PEERS if name in run.peers)):
             if name != "mercer" and not installed(name):
-                outcome.errors.append(f"{name}: no environment; run `python -m benchmarks setup --peers {name}`")
+                outcome.errors.append(
+                    f"{name}: no environment; run `python -m benchmarks setup --peers {name}`"
+                )
                 continue
             run.say(f"Matern-3/2 evidence by {name}, turn {turn + 1} of {run.repeats}")
             python = sys.executable if name == "mercer" else str(interpreter(name))
@@ -55,15 +60,25 @@ def markov(run: Any, outcome: Any, check: Callable) -> None:
                 best[name]["value"] / best["mercer"]["value"],
                 abs(turns[-1]["evidence"] - found["mercer"][-1]["evidence"]),
             )
-            outcome.checks.append(check(f"evidence, times faster than {name}", ratio, least=None if run.quick else 1.0))
-            outcome.checks.append(check(f"evidence, difference from {name}'s, nats per datum", error / n, most=1e-8))
+            outcome.checks.append(
+                check(f"evidence, times faster than {name}", ratio, least=None if run.quick else 1.0)
+            )
+            outcome.checks.append(
+                check(f"evidence, difference from {name}'s, nats per datum", error / n, most=1e-8)
+            )
     ours = found["mercer"][-1]
     times = best["mercer"]
-    outcome.checks.append(check("value and gradient / value", times["both"] / times["value"], most=None if run.quick else 5.0))
-    outcome.checks.append(check("fit / value and gradient", ours["fit"] / times["both"], most=None if run.quick else 60.0))
+    outcome.checks.append(
+        check("value and gradient / value", times["both"] / times["value"], most=None if run.quick else 5.0)
+    )
+    outcome.checks.append(
+        check("fit / value and gradient", ours["fit"] / times["both"], most=None if run.quick else 60.0)
+    )
     sizes, seconds = (np.array(a) for a in zip(*ours["growth"], strict=True))
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-    outcome.checks.append(check(f"exponent of growth to n = {sizes[-1]:,}", exponent, most=None if run.quick else 1.1))
+    outcome.checks.append(
+        check(f"exponent of growth to n = {sizes[-1]:,}", exponent, most=None if run.quick else 1.1)
+    )
 
 
 def series(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +99,8 @@ def best_of(function: Callable[[], Any], repeats: int = 9) -> float:
     return min(found)
 
 
-# ------------------------------------------------------------------------------------------------- one library each
+# ------------------------------------------------------------------------------------------------- one
+# library each
 
 
 def by_mercer(t: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The data every library sees, and the evidence by which they are judged: plain NumPy, no library's word taken."""
+"""The data every library sees, and the evidence by which they are judged: plain NumPy,
+no library's word taken.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def regression(n: int, d: int = 8, noise: float = 0.1, seed: int = 0) -> tuple[n
 
 
 def covariance(X: np.ndarray, lengthscale: np.ndarray, variance: float, noise_variance: float) -> np.ndarray:
-    """K + noise I for the squared exponential with a length-scale per input (GPML eq. 5.1), from plain differences."""
+    """K + noise I for the squared exponential with a length-scale per input (GPML eq. 5.1),
+    from plain differences.
+    """
     Z = X / lengthscale
     r2 = np.zeros((len(Z), len(Z)))
     for column in Z.T:
@@ -25,7 +29,9 @@ def covariance(X: np.ndarray, lengthscale: np.ndarray, variance: float, noise_va
     return K
 
 
-def log_evidence(X: np.ndarray, y: np.ndarray, lengthscale: np.ndarray, variance: float, noise_variance: float) -> float:
+def log_evidence(
+    X: np.ndarray, y: np.ndarray, lengthscale: np.ndarray, variance: float, noise_variance: float
+) -> float:
     """The log marginal likelihood of GPML eq. 2.30 at the given hyperparameters, in nats."""
     L = np.linalg.cholesky(covariance(X, np.asarray(lengthscale), variance, noise_variance))
     z = np.linalg.solve(L, y)

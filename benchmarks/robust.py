@@ -1,4 +1,6 @@
-"""Robust regression: Student-t fits, variational and by Laplace, beside the plain Gaussian fit and GPy's Student-t Laplace."""
+"""Robust regression: Student-t fits, variational and by Laplace,
+beside the plain Gaussian fit and GPy's Student-t Laplace.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,21 @@ from benchmarks.reference import regression
 from benchmarks.workers import settings
 
 ROOT = Path(__file__).parent.parent
-GAUSSIAN, VARIATIONAL, LAPLACE = "Gaussian noise, exact", "Student-t noise, variational", "Student-t noise, Laplace"
+GAUSSIAN, VARIATIONAL, LAPLACE = (
+    "Gaussian noise, exact",
+    "Student-t noise, variational",
+    "Student-t noise, Laplace",
+)
 PATIENCE = 3600  # seconds for all fits of a library
 FOUR = "Student-t noise of 4 degrees of freedom, Laplace"
 
 
 def robust(run: Any, outcome: Any, check: Callable) -> None:
-    """Whole ARD fits at n = 1000, d = 8, one case in twenty an outlier, from length-scales 1, variance 1 and noise variance 0.1.
+    """Whole ARD fits at n = 1000, d = 8, one case in twenty an outlier, from length-scales 1, variance 1 and
+    noise variance 0.1.
 
-    One process for each library fits its models in turn, as often as there are repeats; the plain fit sees the same data. GPy's
-    degrees of freedom are held at 4, and Mercer's too where the two are compared.
+    One process for each library fits its models in turn, as often as there are repeats; the plain fit sees
+    the same data. GPy's degrees of freedom are held at 4, and Mercer's too where the two are compared.
     """
     n = 150 if run.quick else 1000
     path = run.folder / f"outliers-{n}.npz"
@@ -42,23 +49,38 @@ def robust(run: Any, outcome: Any, check: Callable) -> None:
         for what, fits in answer.get("fits", {}).items():
             found[library, what] = min(f["seconds"] for f in fits)
             seconds = [f["seconds"] for f in fits]
-            outcome.rows.append({
-                "what": f"{what}, n = {n}, d = 8", "library": library, "first s": seconds[0], "best s": min(seconds),
-                "median s": median(seconds), "evaluations": fits[-1]["evaluations"], "evidence": fits[-1]["evidence"],
-            })  # fmt: skip
+            outcome.rows.append(
+                {
+                    "what": f"{what}, n = {n}, d = 8",
+                    "library": library,
+                    "first s": seconds[0],
+                    "best s": min(seconds),
+                    "median s": median(seconds),
+                    "evaluations": fits[-1]["evaluations"],
+                    "evidence": fits[-1]["evidence"],
+                }
+            )
     for what in (VARIATIONAL, LAPLACE):
         if ("mercer", what) in found:
             ratio = found["mercer", what] / found["mercer", GAUSSIAN]
-            outcome.checks.append(check(f"{what}, times the Gaussian fit", ratio, most=None if run.quick else 3.0))
+            outcome.checks.append(
+                check(f"{what}, times the Gaussian fit", ratio, most=None if run.quick else 3.0)
+            )
     if ("gpy", FOUR) in found and ("mercer", FOUR) in found:
         ratio = found["gpy", FOUR] / found["mercer", FOUR]
-        outcome.checks.append(check("Student-t Laplace, times faster than GPy", ratio, least=None if run.quick else 3.0))
-        ours, theirs = (
-            next(r for r in outcome.rows if r["library"] == name and r["what"].startswith(FOUR)) for name in ("mercer", "gpy")
+        outcome.checks.append(
+            check("Student-t Laplace, times faster than GPy", ratio, least=None if run.quick else 3.0)
         )
-        outcome.checks.append(check("the same, nats below GPy's evidence", theirs["evidence"] - ours["evidence"], most=0.1))
+        ours, theirs = (
+            next(r for r in outcome.rows if r["library"] == name and r["what"].startswith(FOUR))
+            for name in ("mercer", "gpy")
+        )
+        outcome.checks.append(
+            check("the same, nats below GPy's evidence", theirs["evidence"] - ours["evidence"], most=0.1)
+        )
     outcome.notes.append(
-        "every twentieth target is moved by a normal draw of ten standard deviations of y; evidences are each method's own"
+        "every twentieth target is moved by a normal draw of ten standard deviations of y; evidences are "
+        "each method's own"
     )
 
 
@@ -76,13 +98,18 @@ def answered(library: str, request: dict[str, Any]) -> dict[str, Any]:
     python = sys.executable if library == "mercer" else str(interpreter(library))
     command = [python, "-m", "benchmarks.robust", library, json.dumps(request)]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=settings(), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command, cwd=ROOT, env=settings(), capture_output=True, text=True, timeout=PATIENCE
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"stopped after {PATIENCE} s"}
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"error": done.stderr[-1500:]}
+    return (
+        json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"error": done.stderr[-1500:]}
+    )
 
 
-# ------------------------------------------------------------------------------------------------- in the process of a library
+# ------------------------------------------------------------------------------------------------- in the
+# process of a library
 
 
 def by_mercer(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], dict[str, Any]]]:

@@ -1,4 +1,6 @@
-"""Sampling the latent values of a classifier: effective draws per CPU second, by Mercer, blackjax as it comes, and NumPyro."""
+"""Sampling the latent values of a classifier: effective draws per CPU second, by Mercer,
+blackjax as it comes, and NumPyro.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,22 @@ MERCER = {
 def sampling(run: Any, outcome: Any, check: Any) -> None:
     """f = L u at fixed hyperparameters, logit, four chains; peers sample u by NUTS with their own adaptation.
 
-    Every library returns its draws of f and the CPU seconds of tuning and sampling, compilation not counted; the effective number
-    of draws is computed here, by one formula for all, and is that of the latent value where it is least.
+    Every library returns its draws of f and the CPU seconds of tuning and sampling, compilation not counted;
+    the effective number of draws is computed here, by one formula for all, and is that of the latent value
+    where it is least.
     """
     n, draws = (60, 50) if run.quick else (300, 500)
     path = run.folder / f"sampling-{n}.npz"
     X, y = classification(n)
     np.savez(path, X=X, y=y)
-    common = {"data": str(path), "lengthscale": LENGTHSCALE, "variance": VARIANCE, "draws": draws, "tune": draws, "chains": 4}
+    common = {
+        "data": str(path),
+        "lengthscale": LENGTHSCALE,
+        "variance": VARIANCE,
+        "draws": draws,
+        "tune": draws,
+        "chains": 4,
+    }
     jobs = [(name, "mercer", "sampling", settings) for name, settings in MERCER.items()]
     jobs.append(("blackjax NUTS, window adaptation", "mercer", "sampling_blackjax", {}))
     if "numpyro" in run.peers and installed("numpyro"):
@@ -51,21 +61,33 @@ def sampling(run: Any, outcome: Any, check: Any) -> None:
         for worker in workers.values():
             worker.__exit__()
     for name, answer in last.items():
-        outcome.rows.append({
-            "what": name, "effective / CPU s": float(np.median(rates[name])), "least effective": answer["ess"],
-            "CPU s": answer["cpu"], "R-hat": answer["r_hat"],
-        })  # fmt: skip
+        outcome.rows.append(
+            {
+                "what": name,
+                "effective / CPU s": float(np.median(rates[name])),
+                "least effective": answer["ess"],
+                "CPU s": answer["cpu"],
+                "R-hat": answer["r_hat"],
+            }
+        )
     best = float(np.median(rates["Mercer NUTS"]))
     for name in rates:
         if not name.startswith("Mercer"):
             ratio = best / float(np.median(rates[name]))
-            outcome.checks.append(check(f"Mercer NUTS, times {name}", ratio, least=None if run.quick else 1.0))
+            outcome.checks.append(
+                check(f"Mercer NUTS, times {name}", ratio, least=None if run.quick else 1.0)
+            )
     apart = max(float(np.max(np.abs(m - means["Mercer NUTS"]) / spread)) for m in means.values())
     outcome.checks.append(
-        check("largest difference of a posterior mean, in standard deviations", apart, most=None if run.quick else 0.2)
+        check(
+            "largest difference of a posterior mean, in standard deviations",
+            apart,
+            most=None if run.quick else 0.2,
+        )
     )
     outcome.notes.append(
-        f"n = {n}, {draws} draws and as many tuning steps in each of 4 chains, {run.repeats} turns; medians of the rates"
+        f"n = {n}, {draws} draws and as many tuning steps in each of 4 chains, {run.repeats} turns; "
+        "medians of the rates"
     )
 
 

@@ -1,4 +1,6 @@
-"""What is measured: the tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its targets."""
+"""What is measured: the tasks, each from a :class:`Run` to an :class:`Outcome` with a table and its
+targets.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Check:
     @property
     def met(self) -> bool:
         """Whether the target is kept."""
-        return (self.most is None or self.value <= self.most) and (self.least is None or self.value >= self.least)
+        return (self.most is None or self.value <= self.most) and (
+            self.least is None or self.value >= self.least
+        )
 
 
 @dataclass
@@ -99,7 +103,9 @@ def evidence(run: Run) -> Outcome:
         memory = mercer.ask("evidence_memory", data=run.data(largest))
     outcome.raw["memory"] = memory
     most = None if run.quick else 1.6
-    outcome.checks.append(Check(f"n = {largest}: peak memory / n^2 doubles", memory["bytes"] / memory["square"], most))
+    outcome.checks.append(
+        Check(f"n = {largest}: peak memory / n^2 doubles", memory["bytes"] / memory["square"], most)
+    )
     run.say("compilations as n changes")
     sizes = [150, 151, 180, 200] if run.quick else [1000, 1001, 1100, 1537, 2300]
     with Worker("mercer") as mercer:
@@ -111,7 +117,9 @@ def evidence(run: Run) -> Outcome:
 
 
 def fit(run: Run) -> Outcome:
-    """A whole ARD fit with learned noise by every library from one start, in turn; evidences recomputed by us."""
+    """A whole ARD fit with learned noise by every library from one start, in turn;
+    evidences recomputed by us.
+    """
     n = 200 if run.quick else 1500
     outcome = Outcome(f"ARD SE fit with learned noise, n = {n}, d = 8, three informative inputs")
     X, y = regression(n)
@@ -120,7 +128,9 @@ def fit(run: Run) -> Outcome:
         workers = {}
         for name in ("mercer", *run.peers):
             if name != "mercer" and not installed(name):
-                outcome.errors.append(f"{name}: no environment; run `python -m benchmarks setup --peers {name}`")
+                outcome.errors.append(
+                    f"{name}: no environment; run `python -m benchmarks setup --peers {name}`"
+                )
             else:
                 workers[name] = stack.enter_context(Worker(name))
         for turn in range(run.repeats):
@@ -138,7 +148,9 @@ def fit(run: Run) -> Outcome:
         seconds = [turn["seconds"] for turn in turns]
         reached = log_evidence(X, y, last["lengthscale"], last["variance"], last["noise_variance"])
         outcome.raw[name] = {"turns": turns, "log_evidence": reached, "best": min(seconds)}
-        outcome.notes.append(", ".join(f"{package} {version}" for package, version in last["versions"].items()))
+        outcome.notes.append(
+            ", ".join(f"{package} {version}" for package, version in last["versions"].items())
+        )
         outcome.rows.append(
             {
                 "library": name,
@@ -187,7 +199,9 @@ def small(run: Run) -> Outcome:
     ]
     outcome.checks = [
         Check("fresh fit and predict minus bare imports, s", median(ours) - median(imports), most=1.0),
-        Check(f"compilations added by n = 11..{stop} after {grown['first']} at n = 10", grown["further"], most=0),
+        Check(
+            f"compilations added by n = 11..{stop} after {grown['first']} at n = 10", grown["further"], most=0
+        ),
         Check("warm fit, ms", 1000 * warm["median"], most=100.0),
     ]
     return outcome
@@ -220,7 +234,9 @@ def predict(run: Run) -> Outcome:
     outcome.raw = answer
     outcome.rows = [{"rows": rows, "seconds": answer["seconds"], "rows per s": rows / answer["seconds"]}]
     mebibytes = answer["bytes"] / 2**20
-    outcome.checks = [Check("memory beyond inputs and results, MiB", mebibytes, most=PREDICTION_BUDGET / 2**20)]
+    outcome.checks = [
+        Check("memory beyond inputs and results, MiB", mebibytes, most=PREDICTION_BUDGET / 2**20)
+    ]
     if not answer["finite"]:
         outcome.errors.append("some predictions are not finite or have a negative variance")
     return outcome

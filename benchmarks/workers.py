@@ -19,13 +19,17 @@ THREADS = 2
 
 
 def settings() -> dict[str, str]:
-    """The environment variables of every process: the same number of threads for all, no warnings in the way."""
+    """The environment variables of every process: the same number of threads for all,
+    no warnings in the way.
+    """
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
     return os.environ | dict.fromkeys(threads, str(THREADS)) | {"PYTHONWARNINGS": "ignore"}
 
 
 def pin() -> None:
-    """Keep this process and its children on THREADS cores, which bounds the thread pools that heed no variable."""
+    """Keep this process and its children on THREADS cores,
+    which bounds the thread pools that heed no variable.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
@@ -39,7 +43,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by __exit__)
+        self.log = tempfile.TemporaryFile("w+")
         python = sys.executable if name == "mercer" else str(interpreter(name))
         command = [python, "-m", f"benchmarks.peers.{name}"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.log}
@@ -75,7 +79,9 @@ class Worker:
 def fresh(code: str) -> float:
     """Seconds that a new Python of Mercer's environment takes to run the code, start to end."""
     start = time.perf_counter()
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=settings(), capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=settings(), capture_output=True, text=True
+    )
     seconds = time.perf_counter() - start
     if run.returncode:
         raise WorkerError(f"a fresh process failed:\n{run.stderr[-1500:]}")

@@ -1,4 +1,5 @@
-"""Which inputs matter? Automatic relevance determination on Friedman's function, in which x0 to x4 count and x5 to x7 do not.
+"""Which inputs matter? Automatic relevance determination on Friedman's function, in which x0 to x4 count and
+x5 to x7 do not.
 
 Writes ard.png.
 """

@@ -1,4 +1,6 @@
-"""Carbon dioxide over Mauna Loa: learn from the years before 1992, predict the ten that follow, compare. Writes co2.png."""
+"""Carbon dioxide over Mauna Loa: learn from the years before 1992, predict the ten that follow, compare.
+Writes co2.png.
+"""
 
 import mercer as mc
 from mercer import kernels as k
@@ -7,7 +9,8 @@ data = mc.datasets.load_co2()
 past = data.X[:, 0] < 1992
 kernel = (
     k.SE(67.0, variance=66.0**2)  # trend: years and ppm
-    + 2.4**2 * k.SE(90.0) * k.Periodic(period=mc.fixed(1.0), lengthscale=1.3)  # a season that may change its shape
+    # a season that may change its shape
+    + 2.4**2 * k.SE(90.0) * k.Periodic(period=mc.fixed(1.0), lengthscale=1.3)
     + k.RationalQuadratic(1.2, alpha=0.78, variance=0.66**2)  # irregularities of years
     + k.SE(0.13, variance=0.18**2)  # and of months
 )

@@ -15,11 +15,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("name", nargs="?", choices=names)
     parser.add_argument("--list", action="store_true", help="name the experiments")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs/results"), help="folder for pictures and tables")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        default=pathlib.Path("docs/results"),
+        help="folder for pictures and tables",
+    )
     arguments = parser.parse_args()
     if arguments.list or arguments.name is None:
         for name in names:
-            print(f"{name:20s} {importlib.import_module(f'experiments.{name}').__doc__.strip().splitlines()[0]}")
+            print(
+                f"{name:20s} {importlib.import_module(f'experiments.{name}').__doc__.strip().splitlines()[0]}"
+            )
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     text = importlib.import_module(f"experiments.{arguments.name}").run(arguments.out)

@@ -34,5 +34,9 @@ def run(out=None, draws: int = 30) -> str:
     sizes = [16, 32, 64, 128, 256]
     columns = zip(sizes, spread(sizes, draws, False), spread(sizes, draws, True), strict=True)
     rows = [[float(n), a, b] for n, a, b in columns]
-    header = ["number of data", "sd of log length-scale, fixed interval [0, 4]", "growing interval, 4 data per length-scale"]
+    header = [
+        "number of data",
+        "sd of log length-scale, fixed interval [0, 4]",
+        "growing interval, 4 data per length-scale",
+    ]
     return f"# What more data can teach\n\n{table(header, rows)}\n\n{draws} draws."

@@ -16,7 +16,9 @@ from mercer.learning.fit import FitWarning
 from mercer.likelihoods import Gaussian
 from mercer.sampling import HMC, effective_sample_size
 
-WIDE = hyperpriors.LogNormal(0.0, 3.0)  # "wide independent Gaussian priors on the log parameters"; the widths are not printed
+WIDE = hyperpriors.LogNormal(
+    0.0, 3.0
+)  # "wide independent Gaussian priors on the log parameters"; the widths are not printed
 
 
 def run(out=None, quick: bool = False) -> str:
@@ -28,9 +30,13 @@ def run(out=None, quick: bool = False) -> str:
     learned = data.scores(best.posterior), time.perf_counter() - started
 
     started = time.perf_counter()
-    rule = MCMC(draws=length, tune=0, chains=1, sampler=HMC(leapfrogs, jitter=0.0), step_size=0.08, progress=False)
+    rule = MCMC(
+        draws=length, tune=0, chains=1, sampler=HMC(leapfrogs, jitter=0.0), step_size=0.08, progress=False
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # one chain of the published length; its diagnostics are in the table
+        warnings.simplefilter(
+            "ignore", FitWarning
+        )  # one chain of the published length; its diagnostics are in the table
         post = fit(ard(), X, y, inference=rule).posterior
     seconds = time.perf_counter() - started
     chain = np.stack([v[0] for v in post.draws.values()], 1)  # (length, 15)
@@ -99,11 +105,16 @@ class Split:
 
     def scores(self, post) -> tuple[float, float]:
         """RMSE in the target's unit, and the mean log density of the standardised test targets."""
-        return metrics.rmse(self.ys, post.mean(self.Xs)) * self.unit, float(np.mean(post.log_density(self.Xs, self.ys)))
+        return metrics.rmse(self.ys, post.mean(self.Xs)) * self.unit, float(
+            np.mean(post.log_density(self.Xs, self.ys))
+        )
 
 
 def ard() -> Model:
-    return Model(GP(kernels.SE(param(np.full(13, 3.0), prior=WIDE), param(1.0, prior=WIDE))), Gaussian(param(0.1, prior=WIDE)))
+    return Model(
+        GP(kernels.SE(param(np.full(13, 3.0), prior=WIDE), param(1.0, prior=WIDE))),
+        Gaussian(param(0.1, prior=WIDE)),
+    )
 
 
 def at(values: np.ndarray) -> Model:
@@ -113,14 +124,18 @@ def at(values: np.ndarray) -> Model:
 
 def isotropic(X: np.ndarray, y: np.ndarray, steps: int):
     """AIS with the three hyperparameters of an isotropic SE integrated out, and the same integral by quadrature."""
-    model = Model(GP(kernels.SE(param(3.0, prior=WIDE), param(1.0, prior=WIDE))), Gaussian(param(0.1, prior=WIDE)))
+    model = Model(
+        GP(kernels.SE(param(3.0, prior=WIDE), param(1.0, prior=WIDE))), Gaussian(param(0.1, prior=WIDE))
+    )
     rule = AIS(steps=steps, runs=4, hyperparameters="integrate", progress=False)
     return log_evidence(model, X, y, inference=rule), quadrature(X, y)
 
 
 def quadrature(X: np.ndarray, y: np.ndarray, points: int = 81) -> float:
     """log of the evidence integrated over (log l, log signal variance, log noise variance), each N(0, 3²), on a grid."""
-    log_l, log_s, log_n = (np.linspace(low, high, points) for low, high in ((-2.0, 5.0), (-6.0, 10.0), (-7.0, 2.0)))
+    log_l, log_s, log_n = (
+        np.linspace(low, high, points) for low, high in ((-2.0, 5.0), (-6.0, 10.0), (-7.0, 2.0))
+    )
     s, n = np.exp(log_s)[:, None, None], np.exp(log_n)[None, :, None]
     total = []
     for l in log_l:
@@ -143,7 +158,9 @@ def draw(chain, kept, learned, log_density, columns, out) -> None:
 
     names = [*(f"length-scale, {c}" for c in columns), "signal variance", "noise variance"]
     values = np.log(chain)
-    best = np.log([*learned.gp.kernel.lengthscale, learned.gp.kernel.variance, learned.likelihood.noise_variance])
+    best = np.log(
+        [*learned.gp.kernel.lengthscale, learned.gp.kernel.variance, learned.likelihood.noise_variance]
+    )
     figure, axes = plt.subplots(4, 8, figsize=(15, 8.4), layout="constrained", width_ratios=(2, 1) * 4)
     pairs = axes.reshape(16, 2)
     for pair, name, x, ml in zip(pairs, names, values.T, best, strict=False):

@@ -25,17 +25,27 @@ DRAWS, TUNE, CHAINS = 150, 150, 1
 NETWORKS = 300
 
 
-def run(out=None, methods=tuple(PUBLISHED), folds: Iterable[int] | None = None, draws: int = DRAWS, compute: bool = True) -> str:
+def run(
+    out=None,
+    methods=tuple(PUBLISHED),
+    folds: Iterable[int] | None = None,
+    draws: int = DRAWS,
+    compute: bool = True,
+) -> str:
     """Fits that are in the file of scores in `out` are not repeated; with compute=False the table is made of what is there."""
     scores = Scores(out and pathlib.Path(out) / "boston_robust.jsonl", compute)
     for i in range(FOLDS) if folds is None else folds:
         for method in methods:
             length = draws if method in SAMPLED else NETWORKS if method == "NealNN" else 0
-            scores.need({"set": i, "method": method, "draws": length}, lambda i=i, m=method: score(i, m, draws))
+            scores.need(
+                {"set": i, "method": method, "draws": length}, lambda i=i, m=method: score(i, m, draws)
+            )
     columns = {m: {s: scores.column(m, s) for s in MEASURES} for m in PUBLISHED}
     columns = {m: c for m, c in columns.items() if c["rmse"].size}
     if out is not None:
-        drawn = {m: c for m, c in columns.items() if c["rmse"].size >= FOLDS // 2}  # a box of one or two folds says nothing
+        drawn = {
+            m: c for m, c in columns.items() if c["rmse"].size >= FOLDS // 2
+        }  # a box of one or two folds says nothing
         draw(drawn, pathlib.Path(out) / "boston_robust.png")
     return report(columns, scores, draws)
 
@@ -49,7 +59,9 @@ def score(i: int, method: str, draws: int = DRAWS) -> dict[str, Any]:
     spread = y.std()
     X, t = (X - X.mean(0)) / X.std(0), (y - y.mean()) / spread
     if method == "NealNN":
-        network = BayesianNeuralNetwork(draws=NETWORKS, tune=NETWORKS, chains=1, random_state=i).fit(X[train], t[train])
+        network = BayesianNeuralNetwork(draws=NETWORKS, tune=NETWORKS, chains=1, random_state=i).fit(
+            X[train], t[train]
+        )
         mean, said = network.functions(X[fold]).mean(0), {}
         median, density = network.predict(X[fold]), network.log_density(X[fold], t[fold])
     else:
@@ -75,7 +87,10 @@ def report(columns, scores: Scores, draws: int) -> str:
         for name, published in zip(MEASURES, PUBLISHED[method], strict=True):
             v = c[name]
             error = v.std(ddof=1) / np.sqrt(v.size) if v.size > 1 else np.nan
-            cells += [f"{published:.3f}", f"{v.mean():.3f} ± {error:.3f}" if v.size > 1 else f"{v.mean():.3f}"]
+            cells += [
+                f"{published:.3f}",
+                f"{v.mean():.3f} ± {error:.3f}" if v.size > 1 else f"{v.mean():.3f}",
+            ]
             if abs(v.mean() - published) > 2 * error:
                 notes.append(sentence(method, name, v.mean() - published, error, v.size))
         rows.append(cells)
@@ -163,7 +178,13 @@ def paired(scores: Scores) -> str:
         both = scores.sets(method, "snMLII")
         if method != "snMLII" and len(both) > 1:
             gaps = [scores.column(method, s, both) - scores.column("snMLII", s, both) for s in MEASURES]
-            rows.append([method, str(len(both)), *(f"{g.mean():+.3f} ± {g.std(ddof=1) / np.sqrt(g.size):.3f}" for g in gaps)])
+            rows.append(
+                [
+                    method,
+                    str(len(both)),
+                    *(f"{g.mean():+.3f} ± {g.std(ddof=1) / np.sqrt(g.size):.3f}" for g in gaps),
+                ]
+            )
     return table(["less snMLII", "folds", "RMSE", "MAE", "NLP"], rows)
 
 
@@ -173,7 +194,9 @@ def draw(columns, path: pathlib.Path) -> None:
     from mercer import viz
 
     figure, axes = plt.subplots(3, 1, figsize=(9, 10), layout="constrained")
-    for ax, (name, label) in zip(axes, (("rmse", "RMSE, $1000"), ("mae", "MAE, $1000"), ("nlp", "NLP")), strict=True):
+    for ax, (name, label) in zip(
+        axes, (("rmse", "RMSE, $1000"), ("mae", "MAE, $1000"), ("nlp", "NLP")), strict=True
+    ):
         viz.scores({m: c[name] for m, c in columns.items()}, ax=ax, ylabel=label)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -42,7 +42,9 @@ def run(out=None) -> str:
     data = datasets.load("co2_gpml")
     X, y = data.X, data.y
     start = kernel(PUBLISHED)
-    at_published = mc.log_evidence(mc.GP(start, mean=float(y.mean())), X, y, noise_variance=PUBLISHED[-1] ** 2)
+    at_published = mc.log_evidence(
+        mc.GP(start, mean=float(y.mean())), X, y, noise_variance=PUBLISHED[-1] ** 2
+    )
     model = mc.GPRegressor(kernel=start, noise_variance=PUBLISHED[-1] ** 2, restarts=0).fit(X, y)
     horizon = np.array([[2024.0]])
     _, std = model.predict(horizon, return_std=True)

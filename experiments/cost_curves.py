@@ -65,7 +65,10 @@ def run(out=None, names=tuple(CASES), budget: float = 5.0, largest: int = 256_00
         if not any(key[0] == name for key in runs.found):
             for n, *measured in in_subprocess(name, budget, largest):
                 runs.measure((name, n), lambda measured=measured: measured)
-    curves = {name: np.array([[float(n), *v] for (solver, n), v in runs.found.items() if solver == name]) for name in names}
+    curves = {
+        name: np.array([[float(n), *v] for (solver, n), v in runs.found.items() if solver == name])
+        for name in names
+    }
     rows = []
     for name, curve in curves.items():
         case, (n, seconds, used, foreseen) = CASES[name], curve[-1]
@@ -75,7 +78,17 @@ def run(out=None, names=tuple(CASES), budget: float = 5.0, largest: int = 256_00
         ])  # fmt: skip
     if out is not None:
         picture(curves, Path(out))
-    header = ["solver", "largest n", "seconds", "exponent", "theory", "MiB", "MiB foreseen", "exponent", "theory"]
+    header = [
+        "solver",
+        "largest n",
+        "seconds",
+        "exponent",
+        "theory",
+        "MiB",
+        "MiB foreseen",
+        "exponent",
+        "theory",
+    ]
     return "\n".join([
         "# Cost against n", "", table(header, rows), "",
         "One evaluation of the log evidence and its gradient, one thread: processor seconds (the lesser of two evaluations), and "
@@ -102,7 +115,12 @@ def in_subprocess(name: str, budget: float, largest: int) -> list[list[float]]:
     single["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     command = [sys.executable, "-m", "experiments.cost_curves", name, str(budget), str(largest)]
     done = subprocess.run(
-        command, env=os.environ | single, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+        command,
+        env=os.environ | single,
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
@@ -148,13 +166,25 @@ def picture(curves: dict[str, np.ndarray], out: Path) -> None:
     from mercer.viz._style import CYCLE, frame
 
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for j, (ax, label, unit) in enumerate(zip(axes, ("processor seconds", "memory, MiB"), (1.0, 2.0**20), strict=True)):
+    for j, (ax, label, unit) in enumerate(
+        zip(axes, ("processor seconds", "memory, MiB"), (1.0, 2.0**20), strict=True)
+    ):
         frame(ax, "n", label)
         for i, (name, curve) in enumerate(curves.items()):
             keep = curve[:, 1 + j] > (0.0 if j == 0 else 2.0**20)
             style = ("o-", "s--", "^:")[i // len(CYCLE)]
-            ax.loglog(curve[keep, 0], curve[keep, 1 + j] / unit, style, color=CYCLE[i % len(CYCLE)], ms=4, lw=1.2, label=name)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small")
+            ax.loglog(
+                curve[keep, 0],
+                curve[keep, 1 + j] / unit,
+                style,
+                color=CYCLE[i % len(CYCLE)],
+                ms=4,
+                lw=1.2,
+                label=name,
+            )
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small"
+    )
     figure.savefig(out / "cost_curves.png", dpi=110)
     plt.close(figure)
 

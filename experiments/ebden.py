@@ -28,7 +28,15 @@ def run(out=None) -> str:
         ["log evidence", "-", fit.posterior.log_evidence],
         ["mean at x = 0.2 (of centred y + mean)", 0.95, float(fit.posterior.mean(Xs)[0] + data.y.mean())],
         ["variance of y at x = 0.2", 0.21, float(fit.posterior.variance(Xs)[0])],
-        ["K (with noise), first row, at the optimum", "1.70 1.42 1.21 .87 .72 .51", np.array2string(noisy[0], precision=3)],
-        ["K_*, at l = 1, sigma_f = 1.27", ".38 .79 1.03 1.35 1.46 1.58", np.array2string(rounded(Xs, X)[0], precision=3)],
+        [
+            "K (with noise), first row, at the optimum",
+            "1.70 1.42 1.21 .87 .72 .51",
+            np.array2string(noisy[0], precision=3),
+        ],
+        [
+            "K_*, at l = 1, sigma_f = 1.27",
+            ".38 .79 1.03 1.35 1.46 1.58",
+            np.array2string(rounded(Xs, X)[0], precision=3),
+        ],
     ]
     return "# Ebden's example\n\n" + table(["quantity", "published", "here"], rows)

@@ -93,7 +93,12 @@ def sunspots(out) -> list[str]:
             model = mc.HMM(n, n_init=3, random_state=0).fit(root[:split])
         whole, before = model.score(root), model.score(root[:split])
         rows.append(
-            [str(n), f"{before / split:.4f}", f"{(whole - before) / (len(root) - split):.4f}", f"{model.bic(root[:split]):.0f}"]
+            [
+                str(n),
+                f"{before / split:.4f}",
+                f"{(whole - before) / (len(root) - split):.4f}",
+                f"{model.bic(root[:split]):.0f}",
+            ]
         )
     four = mc.HMM(4, n_init=3, random_state=0).fit(root)
     if out is not None:
@@ -101,7 +106,9 @@ def sunspots(out) -> list[str]:
 
         figure, axes = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(2.2, 1), layout="constrained")
         show = time > 1900
-        viz.state_path(four, root[show], time[show], axes[0], xlabel="year", ylabel="√ monthly sunspot number")
+        viz.state_path(
+            four, root[show], time[show], axes[0], xlabel="year", ylabel="√ monthly sunspot number"
+        )
         viz.transition_graph(four, axes[1])
         figure.savefig(out / "em_sunspots.png", dpi=110)
         plt.close(figure)

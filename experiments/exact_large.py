@@ -18,7 +18,7 @@ from mercer import metrics
 from mercer.gp import prepare
 from mercer.inference import Exact
 from mercer.linalg import blocked
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.solvers import Dense
 
 
@@ -44,7 +44,10 @@ def run(out=None, rows: int = 40_000, start: int = 2048) -> str:
         "",
         f"Protein, ARD Matern 5/2 in {data.X.shape[1]} dimensions, double precision, hyperparameters from {start:,} rows; one run.",
         "",
-        table(["step", "seconds", "GFLOP/s"], [[what, f"{s:.0f}", f"{flops / s / 1e9:.0f}"] for what, s, flops in clock.laps]),
+        table(
+            ["step", "seconds", "GFLOP/s"],
+            [[what, f"{s:.0f}", f"{flops / s / 1e9:.0f}"] for what, s, flops in clock.laps],
+        ),
         "",
         f"One buffer of {8e-9 * n**2:.1f} GB; the process took {peak / 2**30:.1f} GiB at most. Log evidence {result.log_evidence:.2f}, "
         f"largest derivative {largest:.3g}; RMSE {metrics.rmse(data.ys, mean):.4f}, NLPD {metrics.nlpd(data.ys, mean, std):.4f} of the "
@@ -60,7 +63,12 @@ class Clock:
         self.began, self.laps = time.perf_counter(), []
 
     def tell(self, what: str, share: float) -> None:
-        print(f"\r{what}: {share:4.0%}, {time.perf_counter() - self.began:.0f} s", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r{what}: {share:4.0%}, {time.perf_counter() - self.began:.0f} s",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def lap(self, what: str, flops: float) -> None:
         now = time.perf_counter()

@@ -42,7 +42,9 @@ class Places:
 
 def hidden(X: list[str], states: int = 4) -> HMM:
     """A hidden Markov model by EM, 30 steps from one start."""
-    model = mc.HMM(states, "categorical", n_symbols=4, pseudo_count=0.5, n_init=1, max_iter=30, tol=0.0, random_state=0)
+    model = mc.HMM(
+        states, "categorical", n_symbols=4, pseudo_count=0.5, n_init=1, max_iter=30, tol=0.0, random_state=0
+    )
     return model.fit([codes(x) for x in X]).model_
 
 
@@ -53,13 +55,20 @@ def fisher(model: Callable, **settings) -> Maker:
 
 def scaled(model: Callable, **settings) -> Maker:
     """The same, each score divided by its root mean square over the training strings."""
-    return lambda X, y: k.Fisher(model(_of(X, y > 0)), alphabet=DNA, information="diagonal", data=X, **settings)
+    return lambda X, y: k.Fisher(
+        model(_of(X, y > 0)), alphabet=DNA, information="diagonal", data=X, **settings
+    )
 
 
 def top(model: Callable) -> Maker:
     """From a model of each class, with the log-odds as first feature."""
     return lambda X, y: k.TOP(
-        model(_of(X, y > 0)), model(_of(X, y < 0)), alphabet=DNA, log_odds=True, information="diagonal", data=X
+        model(_of(X, y > 0)),
+        model(_of(X, y < 0)),
+        alphabet=DNA,
+        log_odds=True,
+        information="diagonal",
+        data=X,
     )
 
 
@@ -122,7 +131,16 @@ def run(out=None) -> str:
 
 
 def report(rows: list[list], n: int) -> str:
-    header = ["kernel", "LOO errors", "accuracy", "log density", "errors without relatives", "accuracy", "log density", "seconds"]
+    header = [
+        "kernel",
+        "LOO errors",
+        "accuracy",
+        "log density",
+        "errors without relatives",
+        "accuracy",
+        "log density",
+        "seconds",
+    ]
     return "\n".join(
         [
             "# Promoters by Fisher and TOP kernels",

@@ -50,7 +50,16 @@ def series() -> list[Series]:
         Series("airline passengers, monthly", _months(1949, air.y.size), air.y, 24, 6, 12, {}, "thousands"),
         Series("sunspots, monthly", _months(1749, spots.y.size), spots.y, 132, 44, 132, cycle, "number"),
         Series("Nile at Aswan, yearly", _years(nile.X[:, 0]), nile.y, 20, 1, None, {}, "10$^8$ m$^3$"),
-        Series("coal-mining disasters, yearly", _years(years), counts, 22, 1, None, dict(likelihood="poisson"), "count"),
+        Series(
+            "coal-mining disasters, yearly",
+            _years(years),
+            counts,
+            22,
+            1,
+            None,
+            dict(likelihood="poisson"),
+            "count",
+        ),
     ]
 
 
@@ -92,12 +101,16 @@ def gaussian_columns(mean, std, y) -> dict[str, np.ndarray]:
 
 def model_columns(ts: mc.GPTimeSeries, stamps: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     forecast = ts.forecast(stamps, level=LEVEL)
-    return {name: np.asarray(forecast[name]) for name in ("mean", "lower", "upper")} | {"density": ts.log_density(stamps, y)}
+    return {name: np.asarray(forecast[name]) for name in ("mean", "lower", "upper")} | {
+        "density": ts.log_density(stamps, y)
+    }
 
 
 def scores(columns: dict[str, np.ndarray], y: np.ndarray) -> list[float]:
     told = ~np.isnan(y)
-    y, mean, lower, upper, density = (a[told] for a in (y, *(columns[n] for n in ("mean", "lower", "upper", "density"))))
+    y, mean, lower, upper, density = (
+        a[told] for a in (y, *(columns[n] for n in ("mean", "lower", "upper", "density")))
+    )
     return [
         metrics.rmse(y, mean), metrics.mae(y, mean), float(-density.mean()), metrics.interval_score(y, lower, upper, LEVEL),
         metrics.coverage(y, lower, upper),
@@ -122,7 +135,9 @@ def run(out=None) -> str:
         columns = model_columns(ts, s.stamps[first:], s.y[first:])
         seconds = time.perf_counter() - began
         models.append((s, ts, columns))
-        methods = {"season before" if s.season else "last value": naive} | ({} if s.season else {"mean of the past": average})
+        methods = {"season before" if s.season else "last value": naive} | (
+            {} if s.season else {"mean of the past": average}
+        )
         mine = scores(columns, s.y[first:])
         one.append([s.name, "GPTimeSeries", *mine, f"{learned:.1f} + {seconds:.1f}"])
         baselines = {}
@@ -147,8 +162,26 @@ def run(out=None) -> str:
             other = scores(joined(pieces[name]), s.y[first:])
             rolling.append(["", name, *other, ""])
             lost.append(_lost(f"{s.name}, rolling", name, mine, other))
-    header = ["series", "method", "RMSE", "MAE", "NLPD", f"interval score {LEVEL:.0%}", f"coverage of {LEVEL:.0%}", "seconds"]
-    text = ["# Forecasts of held-out tails", "", _held_out(models), "", "## From one origin", "", table(header, one), ""]
+    header = [
+        "series",
+        "method",
+        "RMSE",
+        "MAE",
+        "NLPD",
+        f"interval score {LEVEL:.0%}",
+        f"coverage of {LEVEL:.0%}",
+        "seconds",
+    ]
+    text = [
+        "# Forecasts of held-out tails",
+        "",
+        _held_out(models),
+        "",
+        "## From one origin",
+        "",
+        table(header, one),
+        "",
+    ]
     text += [
         "Seconds: learning + forecasting; they include compilation where it was not cached.",
         "",
@@ -164,7 +197,15 @@ def run(out=None) -> str:
     text += ["", "## The choice of trend", "", CHOICE, "", table(TRENDS, trends)]
     lost += [_misjudged(row) for row in trends]
     worse = [line for line in lost if line]
-    text += ["", "## Where GPTimeSeries loses", "", *(worse or ["Nowhere in these tables."]), "", "## What was learned", ""]
+    text += [
+        "",
+        "## Where GPTimeSeries loses",
+        "",
+        *(worse or ["Nowhere in these tables."]),
+        "",
+        "## What was learned",
+        "",
+    ]
     for s, ts, _ in models:
         text += [f"### {s.name}", "", "```", ts.summary(), "```", ""]
     if out is not None:
@@ -184,7 +225,11 @@ CHOICE = (
 def trend_row(s: Series, chosen: mc.GPTimeSeries) -> list:
     first, row = s.y.size - s.tail, [s.name]
     for trend in ("linear", "level"):
-        ts = chosen if trend == chosen.trend_ else mc.GPTimeSeries(**s.settings, trend=trend).fit(s.stamps[:first], s.y[:first])
+        ts = (
+            chosen
+            if trend == chosen.trend_
+            else mc.GPTimeSeries(**s.settings, trend=trend).fit(s.stamps[:first], s.y[:first])
+        )
         rmse, _, nlpd, *_ = scores(model_columns(ts, s.stamps[first:], s.y[first:]), s.y[first:])
         row += [ts.log_marginal_likelihood_, rmse, nlpd]
     return [*row, chosen.trend_]
@@ -201,14 +246,20 @@ def _held_out(models) -> str:
 
 def _lost(name: str, method: str, mine: list[float], other: list[float]) -> str:
     names = ("RMSE", "MAE", "NLPD", "interval score")
-    worse = [f"{what} {a:.3g} against {b:.3g}" for what, a, b in zip(names, mine, other, strict=False) if a > b]
+    worse = [
+        f"{what} {a:.3g} against {b:.3g}" for what, a, b in zip(names, mine, other, strict=False) if a > b
+    ]
     return f"* {name}: by {method}, in {', '.join(worse)}" if worse else ""
 
 
 def _misjudged(row: list) -> str:
     linear, level, kept = row[3], row[6], row[7]
     mine, other = (linear, level) if kept == "linear" else (level, linear)
-    return f"* {row[0]}: by the trend that was not kept, in NLPD {mine:.3g} against {other:.3g}" if mine > other else ""
+    return (
+        f"* {row[0]}: by the trend that was not kept, in NLPD {mine:.3g} against {other:.3g}"
+        if mine > other
+        else ""
+    )
 
 
 def draw(models) -> Any:
@@ -223,11 +274,21 @@ def draw(models) -> Any:
         past, ahead = s.stamps[shown].astype("datetime64[D]"), s.stamps[first:].astype("datetime64[D]")
         ax.set_ylabel(s.label)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.fill_between(ahead, columns["lower"], columns["upper"], color=BLUE, alpha=0.2, linewidth=0, label="90 % of the values")
+        ax.fill_between(
+            ahead,
+            columns["lower"],
+            columns["upper"],
+            color=BLUE,
+            alpha=0.2,
+            linewidth=0,
+            label="90 % of the values",
+        )
         ax.plot(ahead, columns["mean"], color=BLUE, linewidth=1.2, label="forecast")
         ax.plot(past, s.y[shown], ".", color=BLACK, markersize=2.5, label="data")
         ax.plot(ahead, s.y[first:], ".", color=VERMILLION, markersize=3.0, label="held out")
         ax.set_title(s.name, loc="left", fontsize="small")
         ax.margins(x=0.01)
-    axes[0].legend(loc="lower right", ncols=4, frameon=False, fontsize="small", bbox_to_anchor=(1, 1), borderaxespad=0.1)
+    axes[0].legend(
+        loc="lower right", ncols=4, frameon=False, fontsize="small", bbox_to_anchor=(1, 1), borderaxespad=0.1
+    )
     return figure

@@ -44,8 +44,12 @@ def run(
         for method in methods:
             key = {"set": i, "method": method, "draws": draws if method in SAMPLED else 0}
             scores.need(key, lambda i=i, m=method: score(i, m, tests, draws))
-    flags = scores.need({"set": sets[0], "method": "indicators", "draws": raster}, lambda: indicators(sets[0], raster))
-    ep = scores.need({"set": sets[0], "method": "EP at random hyperparameters", "draws": 0}, lambda: ep_at_random(sets[0]))
+    flags = scores.need(
+        {"set": sets[0], "method": "indicators", "draws": raster}, lambda: indicators(sets[0], raster)
+    )
+    ep = scores.need(
+        {"set": sets[0], "method": "EP at random hyperparameters", "draws": 0}, lambda: ep_at_random(sets[0])
+    )
     columns = {m: {s: scores.column(m, s, sets) for s in ("rmse", "mae", "nlp")} for m in methods}
     columns = {m: c for m, c in columns.items() if c["rmse"].size}
     if out is not None:
@@ -82,7 +86,9 @@ def score(i: int, method: str, tests: int, draws: int) -> dict[str, Any]:
     centre, spread = y.mean(), y.std()
     Z, Zs = ((a - X.mean(0)) / X.std(0) for a in (X, Xs))
     found = learn(method, Z, (y - centre) / spread, draws, seed=i)
-    means, variances = (np.stack(a) for a in zip(*latent_parts(found.posterior, Zs), strict=True))  # (draws, tests)
+    means, variances = (
+        np.stack(a) for a in zip(*latent_parts(found.posterior, Zs), strict=True)
+    )  # (draws, tests)
     means, sd = centre + spread * means, spread * np.sqrt(variances)
     density = logsumexp(norm.logpdf(f, means, sd), axis=0) - np.log(len(means))
     return metrics.robust_report(f, means.mean(0), density) | facts(found)
@@ -100,7 +106,9 @@ def noise(method: str) -> AbstractLikelihood:
     return Laplace(0.2) if method.startswith("lap") else StudentT(0.3, param(4.0, bounds=(0.5, 300.0)))
 
 
-def learn(method: str, X, y, draws: int, chains: int = CHAINS, tune: int = TUNE, restarts: int = 1, seed: int = 0):
+def learn(
+    method: str, X, y, draws: int, chains: int = CHAINS, tune: int = TUNE, restarts: int = 1, seed: int = 0
+):
     """The `Fit` of an ARD squared exponential with the noise and the inference of a method, on standardised data."""
     model = Model(GP(kernels.SE(np.full(X.shape[1], 3.0))), noise(method))
     rule: Any = LEARNED.get(method)
@@ -110,7 +118,15 @@ def learn(method: str, X, y, draws: int, chains: int = CHAINS, tune: int = TUNE,
         rule = Gibbs(draws=draws, tune=tune, chains=chains, seed=seed, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # what they say is kept by `facts`
-        return fit(model, X, y, inference=rule, restarts=0 if method not in LEARNED else restarts, seed=seed, progress=False)
+        return fit(
+            model,
+            X,
+            y,
+            inference=rule,
+            restarts=0 if method not in LEARNED else restarts,
+            seed=seed,
+            progress=False,
+        )
 
 
 def latent_parts(posterior, Xs):
@@ -131,7 +147,11 @@ def facts(found) -> dict[str, Any]:
     names = ("noise_variance", "weight", "variance", "ratio", "scale", "dof")
     values = {n: float(getattr(likelihood, n)) for n in names if np.ndim(getattr(likelihood, n, [0])) == 0}
     starts = {label: float(value) for label, value in found.status.starts.items()}
-    return {"converged": bool(found.status.converged), "message": found.status.message, "starts": starts} | values
+    return {
+        "converged": bool(found.status.converged),
+        "message": found.status.message,
+        "starts": starts,
+    } | values
 
 
 class Scores:
@@ -176,7 +196,12 @@ def indicators(i: int, draws: int) -> dict[str, Any]:
     X, y, rows = training_set(i)
     found = learn("mnMCMC", (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), draws, chains=4, seed=i)
     share = found.posterior.indicators.mean((0, 1))
-    return {"share": share.round(4).tolist(), "rows": rows.tolist(), "total": 4 * draws, "message": found.status.message}
+    return {
+        "share": share.round(4).tolist(),
+        "rows": rows.tolist(),
+        "total": 4 * draws,
+        "message": found.status.message,
+    }
 
 
 def ep_at_random(i: int, tries: int = 40) -> dict[str, Any]:
@@ -187,7 +212,9 @@ def ep_at_random(i: int, tries: int = 40) -> dict[str, Any]:
     rng = np.random.default_rng(6)
     states = []
     for _ in range(tries):
-        posterior = flat.unflatten(flat.vector + 1.5 * rng.standard_normal(flat.vector.shape)).condition(Z, t, "ep")
+        posterior = flat.unflatten(flat.vector + 1.5 * rng.standard_normal(flat.vector.shape)).condition(
+            Z, t, "ep"
+        )
         states.append(bool(posterior.status.converged))
     return {"tries": tries, "converged_at": int(np.sum(states))}
 
@@ -207,7 +234,9 @@ def findings(columns, flags, ep) -> list[list[str]]:
     worst = {s: max(robust, key=lambda m, s=s: mean[m][s]) for s in gaps}
     bad = {m: bad_sets(columns[m]["rmse"]) for m in robust}
     spread = {m: float(np.std(columns[m]["rmse"])) for m in robust}
-    fixed, drawn = ([m for m in names if m in bad] for names in (("tVar", "mnEP", "mnLAP"), ("mnMCMC", "tMCMC")))
+    fixed, drawn = (
+        [m for m in names if m in bad] for names in (("tVar", "mnEP", "mnLAP"), ("mnMCMC", "tMCMC"))
+    )
     steady = min(fixed, key=lambda m: spread[m])
     ratio = mean["SVR"]["rmse"] / mean["OLS"]["rmse"]
     rows: list[tuple[str, str, str, bool]] = [
@@ -238,7 +267,10 @@ def findings(columns, flags, ep) -> list[list[str]]:
 def report(columns, flags, ep, sets: int, tests: int, draws: int) -> str:
     rows = []
     for method, c in columns.items():
-        cells = [f"{v.mean():.3f} ± {v.std() / np.sqrt(v.size):.3f} ({np.median(v):.3f})" if v.size else "-" for v in c.values()]
+        cells = [
+            f"{v.mean():.3f} ± {v.std() / np.sqrt(v.size):.3f} ({np.median(v):.3f})" if v.size else "-"
+            for v in c.values()
+        ]
         rows.append([method, f"{c['rmse'].size} of {sets}", *cells, str(bad_sets(c["rmse"]))])
     return "\n".join([
         "# Friedman's function with outliers", "",

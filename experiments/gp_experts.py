@@ -29,7 +29,11 @@ def overlap(rng, n):
     return x, np.where(rng.random(n) < 0.5, np.sin(2 * x) + 1.5, -0.5 * x) + 0.1 * rng.normal(size=n)
 
 
-CASES = {"step": (step, "softmax"), "two regimes": (regimes, "softmax"), "overlapping curves": (overlap, "constant")}
+CASES = {
+    "step": (step, "softmax"),
+    "two regimes": (regimes, "softmax"),
+    "overlapping curves": (overlap, "constant"),
+}
 
 
 def run(out=None) -> str:
@@ -39,12 +43,17 @@ def run(out=None) -> str:
         for seed in range(REPEATS):
             rng = np.random.default_rng(seed)
             (x, y), (xt, yt) = draw(rng, TRAIN), draw(rng, TEST)
-            models = mc.GPRegressor().fit(x[:, None], y), mc.GPMixture(2, gating=gating, n_init=2).fit(x[:, None], y)
+            models = (
+                mc.GPRegressor().fit(x[:, None], y),
+                mc.GPMixture(2, gating=gating, n_init=2).fit(x[:, None], y),
+            )
             found.append([score for m in models for score in scores(m, xt[:, None], yt)])
             pictures.setdefault(name, (x, y, *models))
         mean, error = np.mean(found, 0), np.std(found, 0, ddof=1) / np.sqrt(REPEATS)
         for i, model in enumerate(("one GP", "two experts")):
-            rows.append([f"{name}: {model}", *(f"{mean[j]:.3f} ± {error[j]:.3f}" for j in range(3 * i, 3 * i + 3))])
+            rows.append(
+                [f"{name}: {model}", *(f"{mean[j]:.3f} ± {error[j]:.3f}" for j in range(3 * i, 3 * i + 3))]
+            )
     if out is not None:
         picture(pictures).savefig(out / "gp_experts.png", dpi=110)
     return "\n".join(
@@ -64,7 +73,11 @@ def run(out=None) -> str:
 
 def scores(model, X, y) -> tuple[float, float, float]:
     low, high = model.predict_interval(X)
-    return -float(model.log_density(X, y).mean()), float(np.mean((low <= y) & (y <= high))), float(np.mean(high - low))
+    return (
+        -float(model.log_density(X, y).mean()),
+        float(np.mean((low <= y) & (y <= high))),
+        float(np.mean(high - low)),
+    )
 
 
 def picture(found: dict):
@@ -73,7 +86,9 @@ def picture(found: dict):
 
     from mercer.viz._style import BLUE, GREEN, VERMILLION, frame
 
-    figure, axes = plt.subplots(2, len(found), figsize=(12, 6), sharex="col", sharey="col", layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(found), figsize=(12, 6), sharex="col", sharey="col", layout="constrained"
+    )
     for column, (name, (x, y, one, two)) in zip(axes.T, found.items(), strict=True):
         grid = np.linspace(x.min() - 0.1, x.max() + 0.1, 200)
         heights = np.linspace(y.min() - 0.7, y.max() + 0.7, 150)
@@ -82,10 +97,14 @@ def picture(found: dict):
         column[0].plot(grid, one.predict(grid[:, None]), color=BLUE)
         column[0].set_title(f"{name}: one GP")
         density = two.predict_density(grid[:, None], heights)
-        column[1].pcolormesh(grid, heights, np.log1p(density).T, cmap="Blues", shading="auto", rasterized=True)
+        column[1].pcolormesh(
+            grid, heights, np.log1p(density).T, cmap="Blues", shading="auto", rasterized=True
+        )
         gate, (means, _) = two.predict_gate(grid[:, None]), two.predict_experts(grid[:, None])
         for k, colour in enumerate((VERMILLION, GREEN)):
-            column[1].plot(grid, np.where(gate[:, k] > 0.05, means[:, k], np.nan), color=colour, label=f"expert {k}")
+            column[1].plot(
+                grid, np.where(gate[:, k] > 0.05, means[:, k], np.nan), color=colour, label=f"expert {k}"
+            )
         column[1].set_title(f"{name}: two experts, density")
         for ax in column:
             ax.plot(x, y, "k.", ms=3)

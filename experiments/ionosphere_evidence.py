@@ -64,8 +64,18 @@ def surfaces(X, y, Xs, ys, log_l, log_s, steps: int, runs: int, draws: int) -> S
             posts.append(model.condition(X, y, MCMC(draws=draws, tune=draws, chains=4, progress=False)))
             evidence[:, i, j] = *(p.log_evidence for p in posts[:2]), ais
             bits[:, i, j] = [information(p.probability(Xs), ys) for p in posts]
-            error[i, j], reverse[i, j], r_hat[i, j] = ais.standard_error, ais.reverse, posts[2].diagnostics.worst_r_hat
-            print(f"{l:g} {s:g}", evidence[:, i, j].round(2), reverse[i, j].round(2), bits[:, i, j].round(3), flush=True)
+            error[i, j], reverse[i, j], r_hat[i, j] = (
+                ais.standard_error,
+                ais.reverse,
+                posts[2].diagnostics.worst_r_hat,
+            )
+            print(
+                f"{l:g} {s:g}",
+                evidence[:, i, j].round(2),
+                reverse[i, j].round(2),
+                bits[:, i, j].round(3),
+                flush=True,
+            )
     return Surfaces(log_l, log_s, evidence, error, reverse, bits, r_hat, steps, runs, draws)
 
 
@@ -84,7 +94,17 @@ def report(found: Surfaces, published: str, command: str) -> list[str]:
                 f"{l:.3g}", f"{s:.3g}", f"{laplace[i, j]:.2f}", f"{ep[i, j]:.2f}", f"{ais[i, j]:.2f} ± {found.error[i, j]:.2f}",
                 f"{found.reverse[i, j]:.2f}", *(f"{b:.3f}" for b in found.bits[:, i, j]),
             ])  # fmt: skip
-    header = ["log l", "log sigma", "Laplace", "EP", "AIS", "AIS, reverse", "bits, Laplace", "bits, EP", "bits, MCMC"]
+    header = [
+        "log l",
+        "log sigma",
+        "Laplace",
+        "EP",
+        "AIS",
+        "AIS, reverse",
+        "bits, Laplace",
+        "bits, EP",
+        "bits, MCMC",
+    ]
     middle = 0.5 * (ais + found.reverse)
     apart, low = np.abs(ep - middle), laplace - middle
     weak = found.log_s < 0
@@ -112,14 +132,28 @@ def draw(found: Surfaces, path) -> None:
 
     figure, axes = plt.subplots(2, 3, figsize=(12.6, 7.4), layout="constrained")
     top = found.evidence.max()
-    kinds = (("log evidence", found.evidence, top - np.array([60, 40, 30, 20, 15, 10, 7, 4, 2, 1, 0.3])), ("bits", found.bits, 10))
+    kinds = (
+        ("log evidence", found.evidence, top - np.array([60, 40, 30, 20, 15, 10, 7, 4, 2, 1, 0.3])),
+        ("bits", found.bits, 10),
+    )
     for row, (what, values, levels) in zip(axes, kinds, strict=True):
         if what == "bits":
             levels = np.linspace(np.quantile(values, 0.05), values.max(), 11).round(3)
-        for ax, name, value in zip(row, ("Laplace", "EP", "AIS" if what != "bits" else "MCMC"), values, strict=True):
+        for ax, name, value in zip(
+            row, ("Laplace", "EP", "AIS" if what != "bits" else "MCMC"), values, strict=True
+        ):
             best = np.unravel_index(value.argmax(), value.shape)
             mark = found.log_l[best[1]], found.log_s[best[0]]
-            viz.surface(found.log_l, found.log_s, value, ax, "log length-scale", "log magnitude $\\sigma$", levels, mark)
+            viz.surface(
+                found.log_l,
+                found.log_s,
+                value,
+                ax,
+                "log length-scale",
+                "log magnitude $\\sigma$",
+                levels,
+                mark,
+            )
             ax.set_title(f"{name}: {what}", fontsize=10)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -33,7 +33,9 @@ METHODS = {
 }
 
 
-def run(out=None, sets=SETS, methods=METHODS, start: int = 2048, rows: int | None = None, exact_rows: int = 12_000) -> str:
+def run(
+    out=None, sets=SETS, methods=METHODS, start: int = 2048, rows: int | None = None, exact_rows: int = 12_000
+) -> str:
     """`start`: rows that the shared hyperparameters are learned from. `rows`: use only so many training and test rows.
     `exact_rows`: the largest training set for an exact row (n^2 numbers of 8 bytes). Finished runs stand in `large_data.csv` in
     `out` and are not repeated.
@@ -47,8 +49,17 @@ def run(out=None, sets=SETS, methods=METHODS, start: int = 2048, rows: int | Non
             if method != "exact" or len(data.y) <= exact_rows:
                 runs.measure((name, method), functools.partial(data.measure, method, how))
         found = {method: runs.found[name, method] for method in methods if (name, method) in runs.found}
-        text += [f"## {name}: {len(data.y)} training rows, {data.X.shape[1]} inputs, {len(data.ys)} test rows", ""]
-        text += [table(["method", "RMSE", "NLPD", "learning, s", "the rest, s"], [_row(*item) for item in found.items()]), ""]
+        text += [
+            f"## {name}: {len(data.y)} training rows, {data.X.shape[1]} inputs, {len(data.ys)} test rows",
+            "",
+        ]
+        text += [
+            table(
+                ["method", "RMSE", "NLPD", "learning, s", "the rest, s"],
+                [_row(*item) for item in found.items()],
+            ),
+            "",
+        ]
         if "exact" not in found:
             text += [
                 f"No exact row: it would take {8e-9 * len(data.y) ** 2:.1f} GB (`run(exact_rows={len(data.y)})`); exact_large.md "
@@ -109,7 +120,13 @@ class Data:
 
 def _row(method: str, values) -> list[str]:
     rmse, nlpd, learning, rest, converged = values
-    return [method, f"{rmse:.4f}", f"{nlpd:.4f}", f"{learning:.1f}{'' if converged else ' (not converged)'}", f"{rest:.1f}"]
+    return [
+        method,
+        f"{rmse:.4f}",
+        f"{nlpd:.4f}",
+        f"{learning:.1f}{'' if converged else ' (not converged)'}",
+        f"{rest:.1f}",
+    ]
 
 
 def picture(every: dict[str, dict], methods, out: Path) -> None:
@@ -119,7 +136,9 @@ def picture(every: dict[str, dict], methods, out: Path) -> None:
 
     from mercer.viz._style import CYCLE, frame
 
-    figure, axes = plt.subplots(len(every), 2, figsize=(11, 3.8 * len(every)), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        len(every), 2, figsize=(11, 3.8 * len(every)), layout="constrained", squeeze=False
+    )
     for row, (name, found) in zip(axes, every.items(), strict=True):
         for j, (ax, score) in enumerate(zip(row, ("RMSE", "NLPD"), strict=True)):
             frame(ax, "processor seconds, learning included", f"{name}: {score}")
@@ -132,6 +151,8 @@ def picture(every: dict[str, dict], methods, out: Path) -> None:
             ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             ax.xaxis.set_major_formatter("{x:g}")
             ax.xaxis.set_minor_formatter("")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small")
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize="small"
+    )
     figure.savefig(out / "large_data.png", dpi=110)
     plt.close(figure)

@@ -20,7 +20,10 @@ def run(out=None, draws: int = 10) -> str:
         X = np.sort(rng.uniform(-7.5, 7.5, 20))[:, None]
         y = truth.sample(X, 1, seed=rng)[0] + 0.1 * rng.standard_normal(20)
         for l in found:
-            model = mc.Model(mc.GP(k.SE(mc.fixed(l), variance=1.0)), mc.likelihoods.Gaussian(mc.param(0.01, bounds=(1e-9, 1e2))))
+            model = mc.Model(
+                mc.GP(k.SE(mc.fixed(l), variance=1.0)),
+                mc.likelihoods.Gaussian(mc.param(0.01, bounds=(1e-9, 1e2))),
+            )
             fit = mc.fit(model, X, y, restarts=1, seed=seed)
             kernel, noise = fit.model.gp.kernel, fit.model.likelihood.noise_variance
             found[l].append([np.sqrt(kernel.variance), np.sqrt(noise), fit.posterior.log_evidence])
@@ -34,7 +37,9 @@ def run(out=None, draws: int = 10) -> str:
         "sigma_n, median",
         "log evidence, median",
     ]
-    wins = np.mean([a[2] >= max(b[2], c[2]) for a, b, c in zip(found[1.0], found[0.3], found[3.0], strict=True)])
+    wins = np.mean(
+        [a[2] >= max(b[2], c[2]) for a, b, c in zip(found[1.0], found[0.3], found[3.0], strict=True)]
+    )
     text = ["# A fixed length-scale and the noise", "", table(header, rows), ""]
     text.append(
         f"{draws} draws of 20 points (published: one draw). The true length-scale has the largest evidence in {wins:.0%} of them."

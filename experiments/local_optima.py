@@ -10,8 +10,8 @@ from experiments._table import table
 from mercer import GP, Model, fixed, kernels
 from mercer.inference import Exact
 from mercer.inputs import as_inputs
+from mercer.learning.climb import Recorder, maximise
 from mercer.learning.objectives import by_name
-from mercer.learning.optimise import Recorder, maximise
 from mercer.learning.problem import Problem
 from mercer.learning.progress import Progress
 from mercer.likelihoods import Gaussian
@@ -26,7 +26,12 @@ def run(out=None, seed: int | None = None) -> str:
     surface = np.array([[evidence(X, y, np.exp(l), np.exp(2 * s)) for l in LOG_L] for s in LOG_N])
     found = optima(X, y)
     rows = [
-        [name, f"{f.model.gp.kernel.lengthscale:.3g}", f"{np.sqrt(f.model.likelihood.noise_variance):.3g}", f"{f.value:.3f}"]
+        [
+            name,
+            f"{f.model.gp.kernel.lengthscale:.3g}",
+            f"{np.sqrt(f.model.likelihood.noise_variance):.3g}",
+            f"{f.value:.3f}",
+        ]
         for name, f in found
     ]
     gap = found[0][1].value - found[1][1].value
@@ -74,7 +79,9 @@ def climb(model, X, y) -> Optimum:
     """The optimum uphill from the model's own values."""
     inputs = as_inputs(X)
     problem = Problem(model.bind(inputs), [(inputs, y)], Exact(), Dense(), by_name("evidence"))
-    best = maximise(problem, problem.flat.vector, "start", Recorder(Progress(False, len(y))), gtol=1e-6, ftol=1e-13)
+    best = maximise(
+        problem, problem.flat.vector, "start", Recorder(Progress(False, len(y))), gtol=1e-6, ftol=1e-13
+    )
     found = problem.flat.unflatten(best.vector)
     return Optimum(found, best.value, found.condition(X, y))
 
@@ -83,7 +90,10 @@ def find() -> int:
     for seed in range(200):
         (_, a), (_, b) = optima(*draw_data(seed))
         apart = abs(np.log(a.model.gp.kernel.lengthscale / b.model.gp.kernel.lengthscale)) > 1.0
-        inside = all(0.3 < f.model.gp.kernel.lengthscale < 30 and 0.02 < f.model.likelihood.noise_variance < 4 for f in (a, b))
+        inside = all(
+            0.3 < f.model.gp.kernel.lengthscale < 30 and 0.02 < f.model.likelihood.noise_variance < 4
+            for f in (a, b)
+        )
         first = a.model.gp.kernel.lengthscale < b.model.gp.kernel.lengthscale
         if apart and inside and first and 0.2 < a.value - b.value < 0.8:
             return seed
@@ -99,7 +109,13 @@ def picture(X, y, surface, found, out) -> None:
     levels = np.round(surface.max(), 1) - np.array([20, 12, 8, 6, 5, 4, 3, 2, 1.5, 1, 0.6, 0.3, 0.1])
     viz.surface(LOG_L, LOG_N, surface, axes[0], "log length-scale", "log noise standard deviation", levels)
     for _, f in found:
-        axes[0].plot(np.log(f.model.gp.kernel.lengthscale), 0.5 * np.log(f.model.likelihood.noise_variance), "k+", ms=12, mew=2)
+        axes[0].plot(
+            np.log(f.model.gp.kernel.lengthscale),
+            0.5 * np.log(f.model.likelihood.noise_variance),
+            "k+",
+            ms=12,
+            mew=2,
+        )
     for ax, (name, f) in zip(axes[1:], found, strict=True):
         viz.posterior(f.posterior, ax=ax, xlabel="input x", ylabel="output y")
         ax.set_title(name, fontsize=10, pad=22)

@@ -26,10 +26,19 @@ def run(out=None, blocks: int = 11, noises=NOISES) -> str:
     nlpd = {noise: scores.column(noise, "nlpd", range(blocks)) for noise in noises}
     rows = []
     for noise in noises:
-        means = [f"{scores.column(noise, name, range(blocks)).mean():.3f}" for name in ("rmse", "coverage", "width")]
+        means = [
+            f"{scores.column(noise, name, range(blocks)).mean():.3f}"
+            for name in ("rmse", "coverage", "width")
+        ]
         gap = nlpd["gaussian"] - nlpd[noise]
-        margins = ["", ""] if noise == "gaussian" else [f"{gap[0]:.3f}", f"{gap.mean():.3f} (least {gap.min():.3f})"]
-        rows.append([noise, f"{nlpd[noise][0]:.3f}", margins[0], f"{nlpd[noise].mean():.3f}", margins[1], *means])
+        margins = (
+            ["", ""]
+            if noise == "gaussian"
+            else [f"{gap[0]:.3f}", f"{gap.mean():.3f} (least {gap.min():.3f})"]
+        )
+        rows.append(
+            [noise, f"{nlpd[noise][0]:.3f}", margins[0], f"{nlpd[noise].mean():.3f}", margins[1], *means]
+        )
     beaten = [n for n in noises if n != "gaussian" and np.all(nlpd[n] < nlpd["gaussian"])]
     if out is not None:
         draw(X, y, pathlib.Path(out) / "neal_outliers.png")

@@ -11,12 +11,14 @@ import numpy as np
 from experiments._table import table
 from experiments.friedman_outliers import Scores
 from mercer import GPRegressor, metrics
-from mercer.estimators.robust import noise_in_words
+from mercer.estimators.regression.robust import noise_in_words
 
 NOISES = ("gaussian", "student-t", "mixture", "uniform", "laplace")
 SD = 0.2  # of the noise; the functions vary by about 1
 NLPD = 0.5 * math.log(2 * math.pi * math.e)  # of the true function and noise, with y in units of SD
-LAPLACE = math.log(2 * math.sqrt(2 / math.pi)) + 1 - NLPD  # divergence of the best double exponential from a Gaussian, in nats
+LAPLACE = (
+    math.log(2 * math.sqrt(2 / math.pi)) + 1 - NLPD
+)  # divergence of the best double exponential from a Gaussian, in nats
 WITHIN = 0.02  # of NLPD
 
 FUNCTIONS = {
@@ -35,12 +37,16 @@ def run(out=None, seeds: int = 10, functions=tuple(FUNCTIONS), noises=NOISES) ->
         for seed in range(seeds):
             for noise in noises:
                 scores.need(
-                    {"set": f"{name} {seed}", "method": noise}, lambda name=name, seed=seed, noise=noise: score(name, seed, noise)
+                    {"set": f"{name} {seed}", "method": noise},
+                    lambda name=name, seed=seed, noise=noise: score(name, seed, noise),
                 )
     cells, rows, single = {}, [], dict.fromkeys(noises[1:], -math.inf)
     for name in functions:
         sets = [f"{name} {seed}" for seed in range(seeds)]
-        nlpd = {noise: np.array([scores.need({"set": s, "method": noise}, dict)["nlpd"] for s in sets]) for noise in noises}
+        nlpd = {
+            noise: np.array([scores.need({"set": s, "method": noise}, dict)["nlpd"] for s in sets])
+            for noise in noises
+        }
         plain = nlpd["gaussian"].mean()
         for noise in noises[1:]:
             gap = nlpd[noise] - nlpd["gaussian"]
@@ -52,7 +58,9 @@ def run(out=None, seeds: int = 10, functions=tuple(FUNCTIONS), noises=NOISES) ->
     worst = {k: max(cells[name, k] for name in functions) for k in noises[1:]}
     held = [k for k, value in worst.items() if value <= WITHIN * NLPD]
     missed = [k for k in worst if k not in held]
-    rows.append(["largest of single sets", "", "", "", *[f"{v:+.4f} ({v / NLPD:+.2%})" for v in single.values()]])
+    rows.append(
+        ["largest of single sets", "", "", "", *[f"{v:+.4f} ({v / NLPD:+.2%})" for v in single.values()]]
+    )
     rows.append(["mean", "", "", "", *[f"{m:+.4f} ({m / NLPD:+.2%})" for m in means]])
     return "\n".join([
         "# Robust noise where there are no outliers", "",

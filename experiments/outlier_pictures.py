@@ -10,7 +10,7 @@ import numpy as np
 from experiments._table import table
 from mercer import GP, GPRegressor, Model, fit, kernels, metrics
 from mercer.inference import Gibbs, ScaleMixture
-from mercer.inference.base import Result
+from mercer.inference.protocol import Result
 from mercer.likelihoods import Gaussian, GaussianMixtureNoise, Laplace, StudentT
 from mercer.solvers import Dense
 
@@ -91,10 +91,16 @@ def sinc_findings(fits) -> list[tuple[str, bool]]:
         return row["rmse"] < 1.2 * clean["rmse"] and 0.8 < row["lengthscale"] / clean["lengthscale"] < 1.25
 
     return [
-        ("published: with the outlier normal noise has a shorter length-scale", normal["lengthscale"] < 0.8 * clean["lengthscale"]),
+        (
+            "published: with the outlier normal noise has a shorter length-scale",
+            normal["lengthscale"] < 0.8 * clean["lengthscale"],
+        ),
         ("published: and a larger signal variance", normal["signal"] > 1.2 * clean["signal"]),
         ("published: and is more uncertain of f", normal["sd"] > 1.5 * clean["sd"]),
-        ("published: mixture noise restores the fit (RMSE within a fifth, length-scale within a quarter)", restored(mixture)),
+        (
+            "published: mixture noise restores the fit (RMSE within a fifth, length-scale within a quarter)",
+            restored(mixture),
+        ),
         ("ours: so does Student-t noise", restored(student)),
         ("ours: so does Laplace noise", restored(laplace)),
         (
@@ -170,7 +176,9 @@ def branch(model: Model, X, y, trusted: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The variational fit that starts with full weight for the trusted cases and next to none for the others."""
     solver = Dense()
     workspace = solver.workspace(model.priors, X)
-    workspace.memory["scale-mixture"] = np.where(trusted, 1.0, 1e-4)[:, None] / float(model.likelihood.scale) ** 2
+    workspace.memory["scale-mixture"] = (
+        np.where(trusted, 1.0, 1e-4)[:, None] / float(model.likelihood.scale) ** 2
+    )
     result: Result = ScaleMixture().run(model, X, y, solver, workspace)
     mean, variance = result.state.predict(LINE)
     return mean[:, 0], variance[:, 0]
@@ -200,7 +208,14 @@ def conflict_rows(found) -> list[list[str]]:
     for name, p in found.items():
         at = p[middle] / p[middle].sum()
         mean = float(at @ HEIGHTS)
-        rows.append([name, f"{mean:+.2f} ± {np.sqrt(at @ (HEIGHTS - mean) ** 2):.2f}", str(count_modes(at)), said[name]])
+        rows.append(
+            [
+                name,
+                f"{mean:+.2f} ± {np.sqrt(at @ (HEIGHTS - mean) ** 2):.2f}",
+                str(count_modes(at)),
+                said[name],
+            ]
+        )
     return rows
 
 
@@ -211,7 +226,9 @@ def draw_conflict(found, path: pathlib.Path) -> None:
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.5), sharex=True, sharey=True, layout="constrained")
     for ax, (name, p) in zip(axes.flat, found.items(), strict=True):
         shade = p / p.max(1, keepdims=True)
-        ax.pcolormesh(LINE[:, 0], HEIGHTS, shade.T, cmap="Blues", vmax=1.2, shading="nearest", rasterized=True)
+        ax.pcolormesh(
+            LINE[:, 0], HEIGHTS, shade.T, cmap="Blues", vmax=1.2, shading="nearest", rasterized=True
+        )
         ax.plot(LINE[:, 0], p @ HEIGHTS / p.sum(1), color="black", linewidth=0.9, linestyle=(0, (4, 3)))
         ax.plot(X[:, 0], y, "o", color="#D55E00", markersize=4)
         ax.set_title(name, fontsize="medium")
@@ -234,7 +251,10 @@ def corners() -> dict[str, tuple[np.ndarray, int]]:
     P = np.linalg.inv(np.array([[4.0, 1.0], [1.0, 4.0]]))
     prior = -0.5 * (P[0, 0] * f1**2 + 2 * P[0, 1] * f1 * f2 + P[1, 1] * f2**2)
     out = {}
-    for name, likelihood in {"mixture": GaussianMixtureNoise(0.2, 0.25, 100.0), "laplace": Laplace(0.7)}.items():
+    for name, likelihood in {
+        "mixture": GaussianMixtureNoise(0.2, 0.25, 100.0),
+        "laplace": Laplace(0.7),
+    }.items():
         log_p = prior + np.asarray(likelihood.log_prob(f1, 5.0)) + np.asarray(likelihood.log_prob(f2, 5.0))
         inner = log_p[1:-1, 1:-1]
         around = [log_p[1 + i : 300 + i, 1 + j : 300 + j] for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
@@ -248,7 +268,13 @@ def draw_corners(found, path: pathlib.Path) -> None:
     f = np.linspace(-2, 8, 301)
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
     for ax, (name, (log_p, _)) in zip(axes, found.items(), strict=True):
-        ax.contour(f, f, log_p - log_p.max(), levels=[-8, -6, -5, -4, -3, -2.5, -2, -1.5, -1, -0.5, -0.1], cmap="viridis")
+        ax.contour(
+            f,
+            f,
+            log_p - log_p.max(),
+            levels=[-8, -6, -5, -4, -3, -2.5, -2, -1.5, -1, -0.5, -0.1],
+            cmap="viridis",
+        )
         ax.plot(5, 5, "x", color="#D55E00", markersize=8)
         ax.set(title=f"{name} noise", xlabel="f1", ylabel="f2", aspect="equal")
     figure.savefig(path, dpi=110)

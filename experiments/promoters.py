@@ -72,7 +72,16 @@ def run(out=None) -> str:
                 f"{time.perf_counter() - start:.0f}",
             ]
         )
-    header = ["kernel", "LOO errors", "errors without relatives", "LOO RMSE", "LOO log density", "log evidence", "decay", "seconds"]
+    header = [
+        "kernel",
+        "LOO errors",
+        "errors without relatives",
+        "LOO RMSE",
+        "LOO log density",
+        "log evidence",
+        "decay",
+        "seconds",
+    ]
     count = [int(np.sum(related[y == label][:, y == label].sum(1) > 1)) for label in (1.0, -1.0)]
     return "\n".join(
         [

@@ -19,7 +19,12 @@ def run(out=None) -> str:
         [f"x{i + 1}", kind, float(l), float(l / s)]
         for i, (kind, l, s) in enumerate(zip(kinds, model.kernel_.lengthscale, spread, strict=True))
     ]
-    text = ["# Robot arm", "", table(["input", "kind", "length-scale", "in standard deviations of the input"], rows), ""]
+    text = [
+        "# Robot arm",
+        "",
+        table(["input", "kind", "length-scale", "in standard deviations of the input"], rows),
+        "",
+    ]
     text.append(
         f"Noise standard deviation {np.sqrt(model.noise_variance_):.4f} (true: 0.05). Test SMSE {metrics.smse(test.y, mean):.5f}, "
         f"MSLL {metrics.msll(test.y, mean, std, train.y):.3f}, RMSE {metrics.rmse(test.y, mean):.4f}."

@@ -26,7 +26,9 @@ def run(out=None, subset: int = 4096, seed: int = 0) -> str:
     rows += [["LWPR", 0.040, "-", "-", "-", "not run: no maintained library has it"]]
     began = time.perf_counter()
     chosen = np.random.default_rng(seed).choice(len(y), subset, replace=False)
-    start = mc.Model(mc.GP(k.SE(np.full(21, 5.0), variance=float(y.var()))), mc.likelihoods.Gaussian(float(0.05 * y.var())))
+    start = mc.Model(
+        mc.GP(k.SE(np.full(21, 5.0), variance=float(y.var()))), mc.likelihoods.Gaussian(float(0.05 * y.var()))
+    )
     fit = mc.fit(start, X[chosen], y[chosen] - offset, seed=seed)
     learned = time.perf_counter() - began
     began = time.perf_counter()
@@ -42,7 +44,12 @@ def run(out=None, subset: int = 4096, seed: int = 0) -> str:
             f"{learned:.0f} s to learn, {time.perf_counter() - began:.0f} s for the rest",
         ]
     )
-    text = ["# SARCOS, first torque", "", table(["method", "SMSE published", "MSLL published", "SMSE", "MSLL", "time"], rows), ""]
+    text = [
+        "# SARCOS, first torque",
+        "",
+        table(["method", "SMSE published", "MSLL published", "SMSE", "MSLL", "time"], rows),
+        "",
+    ]
     text.append(
         f"{len(y)} training rows (published: 44,484), {len(ys)} test rows. One run. GPR here is exact on all rows with "
         f"hyperparameters from {subset} of them; the published row is subset of regressors, m = 4096, mean of 10. Log evidence on "

@@ -44,7 +44,11 @@ def run(out=None, repeats=REPEATS, choices=(512, 5), rows: int | None = None) ->
     with random ones. `rows`: use only so many training and test rows. Finished runs stand in `sarcos_sparse.csv` in `out` and are
     not repeated.
     """
-    runs = Runs(None if out is None else Path(out) / "sarcos_sparse.csv", ("method", "m", "seed"), ("smse", "msll", "seconds"))
+    runs = Runs(
+        None if out is None else Path(out) / "sarcos_sparse.csv",
+        ("method", "m", "seed"),
+        ("smse", "msll", "seconds"),
+    )
     arm = Arm(rows)
     for m, count in repeats.items():
         for seed in range(count):
@@ -72,11 +76,13 @@ class Arm:
     def subset(self, m: int, seed: int) -> np.ndarray:
         return np.random.default_rng([m, seed]).choice(len(self.y), m, replace=False)
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019
+    @functools.lru_cache(maxsize=2)
     def learned(self, m: int, seed: int):
         """The model, and the processor time it took."""
         rows, spread = self.subset(m, seed), float(self.y.var())
-        start = mc.Model(mc.GP(k.SE(np.full(21, 5.0), variance=spread)), mc.likelihoods.Gaussian(0.05 * spread))
+        start = mc.Model(
+            mc.GP(k.SE(np.full(21, 5.0), variance=spread)), mc.likelihoods.Gaussian(0.05 * spread)
+        )
         began = time.process_time()
         fit = mc.fit(start, self.X[rows], self.y[rows], seed=seed)
         return fit.model, time.process_time() - began
@@ -147,15 +153,22 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
     low, high = sizes[0], sizes[-1]
     middle = sizes[len(sizes) // 2]
     falls = all(
-        s[a, m].smse > s[a, more].smse and s[a, m].msll > s[a, more].msll for a in METHODS for m, more in itertools.pairwise(sizes)
+        s[a, m].smse > s[a, more].smse and s[a, m].msll > s[a, more].msll
+        for a in METHODS
+        for m, more in itertools.pairwise(sizes)
     )
     worse = {m: min(s["SD", m].smse / s[a, m].smse for a in METHODS[1:]) for m in sizes}
-    apart = {m: max(s[a, m].smse for a in METHODS[1:]) / min(s[a, m].smse for a in METHODS[1:]) for m in sizes}
+    apart = {
+        m: max(s[a, m].smse for a in METHODS[1:]) / min(s[a, m].smse for a in METHODS[1:]) for m in sizes
+    }
     better = s["SR", low].msll - s["PP", low].msll
     level = sizes[-2] if len(sizes) > 1 else low
     equal = abs(s["SR", level].msll - s["PP", level].msll)
     rivals = [s[a, middle] for a in METHODS[1:]]
-    competes = s["SD", high].smse <= 1.15 * min(r.smse for r in rivals) and s["SD", high].msll <= min(r.msll for r in rivals) + 0.02
+    competes = (
+        s["SD", high].smse <= 1.15 * min(r.smse for r in rivals)
+        and s["SD", high].msll <= min(r.msll for r in rivals) + 0.02
+    )
     slower = s["SD", high].seconds / s["SR", middle].seconds
     gains = {}
     for at_random, name in CHOSEN.items():
@@ -164,7 +177,9 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
         error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
         gains[name] = gain.mean() / s[at_random, chosen_at].smse, gain.mean() > 2 * error
     longer = min(s["BCM", m].seconds / s[a, m].seconds for a in ("SR", "PP") for m in sizes)
-    slopes = {a: _slope([s[a, m].seconds for m in sizes], [_count(a, m, n, test) for m in sizes]) for a in METHODS}
+    slopes = {
+        a: _slope([s[a, m].seconds for m in sizes], [_count(a, m, n, test) for m in sizes]) for a in METHODS
+    }
     said = [
         ("SMSE and MSLL fall as m grows, for every method", falls, ""),
         (
@@ -172,7 +187,11 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
             min(worse.values()) >= 1.2,
             _at(worse, "times"),
         ),
-        ("SR, PP and BCM are similar (SMSE within a factor of 1.15)", max(apart.values()) <= 1.15, _at(apart, "apart")),
+        (
+            "SR, PP and BCM are similar (SMSE within a factor of 1.15)",
+            max(apart.values()) <= 1.15,
+            _at(apart, "apart"),
+        ),
         (
             f"PP has the better MSLL than SR at m = {low}, the same within 0.02 at m = {level}",
             better > 0 and equal <= 0.02,
@@ -183,12 +202,19 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
             competes,
             f"SMSE {s['SD', high].smse:.4f} against {', '.join(f'{r.smse:.4f}' for r in rivals)}",
         ),
-        (f"and takes no longer than 1.3 times SR there (published: {100.7 / 79.5:.2f})", slower <= 1.3, f"{slower:.2f} times"),
+        (
+            f"and takes no longer than 1.3 times SR there (published: {100.7 / 79.5:.2f})",
+            slower <= 1.3,
+            f"{slower:.2f} times",
+        ),
         (
             f"choosing the subset (SD, SR) or clustering the blocks (BCM) is no significant gain (m = {chosen_at}: less than two "
             "standard errors of the paired difference)",
             not any(significant for _, significant in gains.values()),
-            "; ".join(f"{a} lowers SMSE by {100 * g:.0f} %{' (significant)' if t else ''}" for a, (g, t) in gains.items()),
+            "; ".join(
+                f"{a} lowers SMSE by {100 * g:.0f} %{' (significant)' if t else ''}"
+                for a, (g, t) in gains.items()
+            ),
         ),
         (
             "BCM takes longer than SR and PP at every m, and is similar",
@@ -202,7 +228,10 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
         ),
     ]
     numbers = "111233456"
-    return [[i, claim, "yes" if true else "**no**", detail] for i, (claim, true, detail) in zip(numbers, said, strict=True)]
+    return [
+        [i, claim, "yes" if true else "**no**", detail]
+        for i, (claim, true, detail) in zip(numbers, said, strict=True)
+    ]
 
 
 def _at(values: dict[int, float], what: str) -> str:
@@ -211,7 +240,12 @@ def _at(values: dict[int, float], what: str) -> str:
 
 def _count(method: str, m: int, n: int, test: int) -> float:
     """Operations to learn and to predict means and variances, from table 8.2."""
-    return {"SD": m**3 / 3 + m**2 * test, "SR": m**2 * (n + test), "PP": m**2 * (n + test), "BCM": m * n * test}[method]
+    return {
+        "SD": m**3 / 3 + m**2 * test,
+        "SR": m**2 * (n + test),
+        "PP": m**2 * (n + test),
+        "BCM": m * n * test,
+    }[method]
 
 
 def _slope(seconds, counts) -> float:
@@ -234,9 +268,21 @@ def report(scores, repeats, found, arm) -> str:
         ["exact", "all", "-", _pm(exact.smse, exact.smse_sd), "-", _pm(exact.msll, exact.msll_sd), "-", f"{exact.seconds:.2f}",
          str(exact.count)]
     )  # fmt: skip
-    header = ["method", "m", "SMSE published", "SMSE", "MSLL published", "MSLL", "seconds published", "seconds", "subsets"]
+    header = [
+        "method",
+        "m",
+        "SMSE published",
+        "SMSE",
+        "MSLL published",
+        "MSLL",
+        "seconds published",
+        "seconds",
+        "subsets",
+    ]
     learning = ", ".join(f"{scores['learning', str(m)].seconds:.1f} at m = {m}" for m in sorted(repeats))
-    blocks = ", ".join(f"{-(-len(arm.y) // m)} of {len(arm.y) / -(-len(arm.y) // m):.0f} at m = {m}" for m in sorted(repeats))
+    blocks = ", ".join(
+        f"{-(-len(arm.y) // m)} of {len(arm.y) / -(-len(arm.y) // m):.0f} at m = {m}" for m in sorted(repeats)
+    )
     return "\n".join([
         "# SARCOS, four approximations", "", table(header, rows), "",
         f"{len(arm.y)} training rows (published: 44,484, which are said to hold most of the test rows too), {len(arm.ys)} test "
@@ -271,8 +317,17 @@ def picture(scores, sizes, out) -> None:
             )  # fmt: skip
             for m, p in zip(sizes, points, strict=True):
                 if method in ("SD", "BCM"):
-                    ax.annotate(str(m), (p.seconds, getattr(p, name)), (4, 4), textcoords="offset points", fontsize=7, color=colour)
-        ax.axhline(getattr(scores["exact", str(sizes[-1])], name), color=GREY, ls="--", lw=1, label="exact, all rows")
+                    ax.annotate(
+                        str(m),
+                        (p.seconds, getattr(p, name)),
+                        (4, 4),
+                        textcoords="offset points",
+                        fontsize=7,
+                        color=colour,
+                    )
+        ax.axhline(
+            getattr(scores["exact", str(sizes[-1])], name), color=GREY, ls="--", lw=1, label="exact, all rows"
+        )
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")

@@ -54,15 +54,31 @@ def rates(widths=(2**12, 2**14, 2**16), errors=(2**11, 2**13, 2**15), exact=(16,
     """Rows: what, claimed exponent, measured exponent."""
     rows = []
     processes = [("OU", mc.GP(OU), 1), ("Matern 3/2", mc.GP(MATERN32), 2)]
-    processes += [(f"spline of order {m}", spline(m, variance), m) for m, variance in ((1, 1.0), (2, 100.0), (3, 1e4))]
+    processes += [
+        (f"spline of order {m}", spline(m, variance), m) for m, variance in ((1, 1.0), (2, 100.0), (3, 1e4))
+    ]
     for name, gp, m in processes:
-        rows.append([f"width of the equivalent kernel, {name}", -1 / (2 * m), slope(widths, [kernel_width(gp, n) for n in widths])])
-    for name, gp, r in (("OU", mc.GP(OU), 0), ("Matern 3/2", mc.GP(MATERN32), 1), ("spline of order 2", spline(2, 100.0), 1)):
+        rows.append(
+            [
+                f"width of the equivalent kernel, {name}",
+                -1 / (2 * m),
+                slope(widths, [kernel_width(gp, n) for n in widths]),
+            ]
+        )
+    for name, gp, r in (
+        ("OU", mc.GP(OU), 0),
+        ("Matern 3/2", mc.GP(MATERN32), 1),
+        ("spline of order 2", spline(2, 100.0), 1),
+    ):
         noisy = slope(errors, [mean_variance(gp, n, NOISE) for n in errors])
         rows.append([f"error, noise variance {NOISE}, {name} (r = {r})", -(2 * r + 1) / (2 * r + 2), noisy])
         without = slope(exact, [mean_variance(gp, n, 1e-14) for n in exact])
         rows.append([f"error without noise, {name} (r = {r})", -(2 * r + 1), without])
-    for name, kernel, r in (("OU", OU, 0), ("Matern 3/2", MATERN32, 1), ("integrated Wiener", k.IntegratedWiener(1), 1)):
+    for name, kernel, r in (
+        ("OU", OU, 0),
+        ("Matern 3/2", MATERN32, 1),
+        ("integrated Wiener", k.IntegratedWiener(1), 1),
+    ):
         rows.append([f"eigenvalues, {name} (r = {r})", -(2 * r + 2), eigenvalue_decay(kernel)])
     return rows
 

@@ -43,7 +43,13 @@ def run(out=None) -> str:
                 float(fit.posterior.loo().log_density.sum()),
                 float(np.sqrt(fit.model.likelihood.noise_variance)),
             ])  # fmt: skip
-    header = ["kernel", "published log evidence", "log evidence", "leave-one-out log density", "noise (true: 0.1)"]
+    header = [
+        "kernel",
+        "published log evidence",
+        "log evidence",
+        "leave-one-out log density",
+        "noise (true: 0.1)",
+    ]
     best = [found["evidence"][name].posterior.log_evidence for name in KERNELS]
     text = [
         "# A noisy step", "", table(header, rows), "",
@@ -67,13 +73,17 @@ def draw(found: dict, X, y):
 
     from mercer import viz
 
-    figure, axes = plt.subplots(2, len(KERNELS), figsize=(12, 6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(KERNELS), figsize=(12, 6), sharex=True, sharey=True, layout="constrained"
+    )
     grid = np.linspace(-1.3, 1.3, 401)[:, None]
     for row, (objective, fits) in zip(axes, found.items(), strict=True):
         for ax, (name, fit) in zip(row, fits.items(), strict=True):
             viz.posterior(fit, grid, ax=ax, xlabel="x", ylabel="y")
             ax.get_legend().remove()
-            ax.set_title(f"{name}, by {objective}\nlog evidence {fit.posterior.log_evidence:.1f}", fontsize="medium")
+            ax.set_title(
+                f"{name}, by {objective}\nlog evidence {fit.posterior.log_evidence:.1f}", fontsize="medium"
+            )
             ax.label_outer()
     axes[0, 0].set_ylim(-2.2, 2.2)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)

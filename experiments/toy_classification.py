@@ -12,7 +12,9 @@ from mercer.likelihoods import Bernoulli
 def run(out=None) -> str:
     line = datasets.toy_classification_1d(0)
     model = Model(GP(kernels.SE(2.6, 7.0**2)), Bernoulli("probit"))
-    posts = {name: model.condition(line.X, line.y, rule) for name, rule in (("Laplace", "laplace"), ("EP", "ep"))}
+    posts = {
+        name: model.condition(line.X, line.y, rule) for name, rule in (("Laplace", "laplace"), ("EP", "ep"))
+    }
     left = np.array([[-6.0]])
     rows = []
     for name, post in posts.items():
@@ -29,13 +31,17 @@ def run(out=None) -> str:
     plane = datasets.toy_classification_2d(0)
     planes = {}
     for scale in (0.1, 0.2, 0.3):
-        planes[scale] = Model(GP(kernels.SE(scale, 9.0)), Bernoulli("logit")).condition(plane.X, plane.y, "laplace")
+        planes[scale] = Model(GP(kernels.SE(scale, 9.0)), Bernoulli("logit")).condition(
+            plane.X, plane.y, "laplace"
+        )
     plane_rows = []
     for scale, post in planes.items():
         grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 60)] * 2), -1).reshape(-1, 2)
         p = post.probability(grid)
         wrong = int(np.sum((post.probability(plane.X) > 0.5) != (post.y > 0)))
-        plane_rows.append([f"{scale}", f"{p.max():.2f}", f"{p.min():.2f}", str(wrong), f"{post.log_evidence:.2f}"])
+        plane_rows.append(
+            [f"{scale}", f"{p.max():.2f}", f"{p.min():.2f}", str(wrong), f"{post.log_evidence:.2f}"]
+        )
     if out is not None:
         draw(posts, planes, out)
     return "\n".join([
@@ -58,7 +64,9 @@ def draw(posts, planes, out) -> None:
 
     x = np.linspace(-9, 5.5, 500)
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.6), layout="constrained")
-    for (name, post), style in zip(posts.items(), (dict(color="#D55E00", ls="--"), dict(color="#0072B2")), strict=True):
+    for (name, post), style in zip(
+        posts.items(), (dict(color="#D55E00", ls="--"), dict(color="#0072B2")), strict=True
+    ):
         viz.probability(post, x, axes[0], label=name, **style)
         viz.latent(post, x, axes[1], label=name, **style)
     axes[1].axhline(0, color="0.6", lw=0.8)

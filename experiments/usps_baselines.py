@@ -17,12 +17,24 @@ def run(out=None, seeds: int = 3) -> str:
     ):
         train, test = datasets.load(name), datasets.load(name, part="test")
         baseline = metrics.information_baseline(test.y, train.y)
-        rows.append([f"{title}: class frequencies", "", "", "", "", "0.9956" if name == "usps_3v5" else "3.27", f"{baseline:.4f}"])
+        rows.append(
+            [
+                f"{title}: class frequencies",
+                "",
+                "",
+                "",
+                "",
+                "0.9956" if name == "usps_3v5" else "3.27",
+                f"{baseline:.4f}",
+            ]
+        )
         neighbour = ProbabilisticNearestNeighbour().fit(train.X, train.y)
         pi = [published.get("pi", ""), f"{neighbour.pi_:.4f}"]
         rows.append([f"{title}: P1NN", *pi, *scores(neighbour, train, test, published)])
         gaussian = GaussianClassConditional(ridge=0.1).fit(train.X, train.y)
-        rows.append([f"{title}: Gaussian classes, shared covariance", "", "", *scores(gaussian, train, test, {})])
+        rows.append(
+            [f"{title}: Gaussian classes, shared covariance", "", "", *scores(gaussian, train, test, {})]
+        )
     header = ["", "pi published", "pi", "error published, %", "error, %", "bits published", "bits"]
     text = [
         "# USPS digits: baselines", "", table(header, rows), "",
@@ -44,9 +56,14 @@ def scores(model, train, test, published: dict) -> list:
 
 def refusing(model, train, test) -> list[list]:
     """Error and information of what remains, at a few fractions of refused cases."""
-    curve = metrics.error_reject_curve(test.y, model.predict_proba(test.X), by=-model.distance(test.X), y_train=train.y)
+    curve = metrics.error_reject_curve(
+        test.y, model.predict_proba(test.X), by=-model.distance(test.X), y_train=train.y
+    )
     at = np.searchsorted(curve.rejected, [0.0, 0.05, 0.1, 0.2, 0.4])
-    return [[f"{100 * curve.rejected[i]:.1f}", f"{100 * curve.error[i]:.2f}", f"{curve.information[i]:.3f}"] for i in at]
+    return [
+        [f"{100 * curve.rejected[i]:.1f}", f"{100 * curve.error[i]:.2f}", f"{curve.information[i]:.3f}"]
+        for i in at
+    ]
 
 
 def folds(seeds: int) -> str:

@@ -11,7 +11,7 @@ from mercer import GP, Model, datasets, kernels, metrics
 from mercer.inference import EP, KL, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Bernoulli
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.solvers import Dense
 
 LOG_L, LOG_F = np.linspace(2.0, 5.0, 17), np.linspace(0.0, 5.0, 23)
@@ -30,7 +30,16 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
         best = found[name].best()
         at = published.get(name, ("", "", "", ""))
         rows.append([f"{name}: best of the grid", *map(str, at), *(f"{x:.4g}" for x in best)])
-        rows.append([f"{name}: fewest errors on the grid", "", "", "", "15" if name == "Laplace" else "", *found[name].fewest()])
+        rows.append(
+            [
+                f"{name}: fewest errors on the grid",
+                "",
+                "",
+                "",
+                "15" if name == "Laplace" else "",
+                *found[name].fewest(),
+            ]
+        )
     at_published = []
     for name, (l, s, evidence, errors) in published.items():
         post, seconds = data.posterior(rules[name], kernels.SE(np.exp(l), np.exp(2 * s)))
@@ -87,7 +96,10 @@ class Digits:
     def __init__(self):
         train, test = datasets.load("usps_3v5"), datasets.load("usps_3v5", part="test")
         self.X, self.Xs = np.asarray(train.X, float), np.asarray(test.X, float)
-        self.y, self.ys = np.where(np.asarray(train.y) == 3, 1.0, -1.0), np.where(np.asarray(test.y) == 3, 1.0, -1.0)
+        self.y, self.ys = (
+            np.where(np.asarray(train.y) == 3, 1.0, -1.0),
+            np.where(np.asarray(test.y) == 3, 1.0, -1.0),
+        )
 
     def posterior(self, rule, kernel, workspace=None):
         model = Model(GP(kernel), Bernoulli()).bind(as_inputs(self.X))
@@ -95,14 +107,25 @@ class Digits:
         result = rule.run(model, self.X, self.y, Dense(), workspace)
         seconds = time.perf_counter() - began
         return Posterior(
-            model, as_inputs(self.X), self.y, result.state, result.log_evidence, result.notes, None, result.status
+            model,
+            as_inputs(self.X),
+            self.y,
+            result.state,
+            result.log_evidence,
+            result.notes,
+            None,
+            result.status,
         ), seconds
 
     def scores(self, post):
         """Errors, bits, and how many of the errors were made with confidence."""
         p = post.probability(self.Xs)
         wrong = (p > 0.5) != (self.ys > 0)
-        return int(wrong.sum()), metrics.information(self.ys > 0, p, self.y > 0), int(np.sum(wrong & ((p < 0.1) | (p > 0.9))))
+        return (
+            int(wrong.sum()),
+            metrics.information(self.ys > 0, p, self.y > 0),
+            int(np.sum(wrong & ((p < 0.1) | (p > 0.9)))),
+        )
 
     def surface(self, rule, log_l, log_f) -> Surface:
         values = np.full((3, len(log_f), len(log_l)), np.nan)
@@ -147,7 +170,9 @@ def draw(found: dict[str, Surface], out) -> None:
         "errors": [15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 32, 40],
     }
     titles = {"evidence": "log evidence", "bits": "test information, bits", "errors": "test errors of 773"}
-    figure, axes = plt.subplots(len(found), 3, figsize=(12.6, 3.7 * len(found)), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        len(found), 3, figsize=(12.6, 3.7 * len(found)), layout="constrained", squeeze=False
+    )
     for row, (name, surface) in zip(axes, found.items(), strict=True):
         for ax, what in zip(row, titles, strict=True):
             viz.surface(

@@ -15,7 +15,14 @@ def run(out=None, rows: int | None = None, linear: bool = True) -> str:
     train, test = datasets.load("usps"), datasets.load("usps", part="test")
     X, y = np.asarray(train.X, float)[:rows], np.asarray(train.y)[:rows]
     Xs, ys = np.asarray(test.X, float)[:rows], np.asarray(test.y)[:rows]
-    cases = [("softmax Laplace, SE at (2.35, 2.6)", kernels.SE(np.exp(2.35), np.exp(5.2)), "dense", ("-1018", "3.1", "2.67"))]
+    cases = [
+        (
+            "softmax Laplace, SE at (2.35, 2.6)",
+            kernels.SE(np.exp(2.35), np.exp(5.2)),
+            "dense",
+            ("-1018", "3.1", "2.67"),
+        )
+    ]
     if linear:  # 257 weights a class
         kernel = kernels.Linear(1.45**-2) + kernels.Constant(1.45**-2)
         cases.append(("linear, theta = 1.45", kernel, "weight_space", ("-1339", "5.7", "2.95")))

@@ -25,8 +25,20 @@ def run(out=None) -> str:
         curves[name] = curve
         errors = int(np.sum((p > 0.5) != (data.ys > 0)))
         bits = metrics.information(data.ys > 0, p, data.y > 0)
-        at = [f"{100 * curve.error[min(np.searchsorted(curve.rejected, r), len(curve.error) - 1)]:.2f}" for r in REFUSED]
-        rows.append([name, published.get(name, ("", ""))[0], str(errors), published.get(name, ("", ""))[1], f"{bits:.3f}", *at])
+        at = [
+            f"{100 * curve.error[min(np.searchsorted(curve.rejected, r), len(curve.error) - 1)]:.2f}"
+            for r in REFUSED
+        ]
+        rows.append(
+            [
+                name,
+                published.get(name, ("", ""))[0],
+                str(errors),
+                published.get(name, ("", ""))[1],
+                f"{bits:.3f}",
+                *at,
+            ]
+        )
     if out is not None:
         draw(curves, out)
     header = [
@@ -76,7 +88,9 @@ def support_vectors(data):
 
 
 def least_squares(data):
-    model = GPClassifier(kernels.SE(8.0, 1.0), inference="label-regression", objective="loo", calibrate=True).fit(data.X, data.y)
+    model = GPClassifier(
+        kernels.SE(8.0, 1.0), inference="label-regression", objective="loo", calibrate=True
+    ).fit(data.X, data.y)
     return model.predict_proba(data.Xs)[:, 1]
 
 
@@ -108,7 +122,13 @@ def draw(curves, out) -> None:
     frame(axes[1], "refused, %", "information of the rest, bits")
     for (name, curve), colour in zip(curves.items(), CYCLE, strict=False):
         keep = curve.rejected < 0.3
-        axes[0].plot(100 * curve.rejected[keep], 100 * curve.error[keep], color=colour, label=name, drawstyle="steps-post")
+        axes[0].plot(
+            100 * curve.rejected[keep],
+            100 * curve.error[keep],
+            color=colour,
+            label=name,
+            drawstyle="steps-post",
+        )
         axes[1].plot(100 * curve.rejected[keep], curve.information[keep], color=colour)
     legend(axes[0], 3)
     figure.savefig(out / "usps_methods.png", dpi=110)

@@ -1,6 +1,6 @@
-"""One thread per worker, no display, fixed seeds, short property tests, and the folder with data that the package does not ship."""
-
-# ruff: noqa: E402
+"""One thread per worker, no display, fixed seeds, short property tests,
+and the folder with data that the package does not ship.
+"""
 
 import os
 
@@ -18,23 +18,30 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("mercer")
 
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """Global generators start from the same state in every test; tests of ours take explicit seeds all the same."""
+    """Global generators start from the same state in every test;
+    tests of ours take explicit seeds all the same.
+    """
     random.seed(0)
-    np.random.seed(0)  # noqa: NPY002
+    np.random.seed(0)
 
 
-MAPS = 25_000  # memory maps of a process; the kernel's limit is 65,530, and every compiled function takes some
+# memory maps of a process; the kernel's limit is 65,530, and every compiled function takes some
+MAPS = 25_000
 
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled():
-    """After a module, compiled functions are forgotten where there are so many that the process would soon have no maps left."""
+    """After a module, compiled functions are forgotten where there are so many that the process would soon
+    have no maps left.
+    """
     yield
     try:
         with open("/proc/self/maps") as file:
@@ -67,16 +74,33 @@ def data_dir() -> Path:
 
 # cases and tests of the conformance suites of likelihoods and rules that only compile more of the same
 _SLOW_CASES = (
-    "wrong labels", "exposure", "cauchy", "epsilon-insensitive", "ordinal", "custom", "mixture", "laplace-ep", "laplace-kl",
+    "wrong labels",
+    "exposure",
+    "cauchy",
+    "epsilon-insensitive",
+    "ordinal",
+    "custom",
+    "mixture",
+    "laplace-ep",
+    "laplace-kl",
     "a kernel each",
-)  # fmt: skip
-_SLOW_TESTS = ("test_jit_and_vmap", "test_gross_outliers", "test_a_vague_basis_is_the_limit", "test_warm_starts_and_the_same_bits")
+)
+_SLOW_TESTS = (
+    "test_jit_and_vmap",
+    "test_gross_outliers",
+    "test_a_vague_basis_is_the_limit",
+    "test_warm_starts_and_the_same_bits",
+)
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         room = item.nodeid.startswith(
-            ("tests/likelihoods/test_conformance", "tests/inference/test_conformance", "tests/inference/test_robust")
+            (
+                "tests/likelihoods/test_conformance",
+                "tests/inference/test_conformance",
+                "tests/inference/test_robust",
+            )
         )
         if not room:
             continue

@@ -19,7 +19,9 @@ IDS = ROOT / "docs" / "coverage_ids.txt"
 TOOL = ROOT / "tools" / "ledger.py"
 
 if not (ROOT / "docs" / "coverage.md").exists() or not TOOL.exists():
-    pytest.skip("the ledger (docs/coverage.md, tools/ledger.py) is only in a source checkout", allow_module_level=True)
+    pytest.skip(
+        "the ledger (docs/coverage.md, tools/ledger.py) is only in a source checkout", allow_module_level=True
+    )
 
 spec = importlib.util.spec_from_file_location("ledger", TOOL)
 ledger = importlib.util.module_from_spec(spec)
@@ -93,7 +95,9 @@ def test_every_id_has_exactly_one_row():
         "with several rows": [id for id, times in rows.items() if times > 1],
         "not in coverage_ids.txt": sorted(set(rows) - set(ids)),
     }
-    assert not any(wrong.values()), "\n".join(f"{what}: {', '.join(which)}" for what, which in wrong.items() if which)
+    assert not any(wrong.values()), "\n".join(
+        f"{what}: {', '.join(which)}" for what, which in wrong.items() if which
+    )
     assert len(ids) == 487
 
 
@@ -121,7 +125,12 @@ GOOD_TEST = "tests/test_coverage_ledger.py::test_every_row_says_what_it_is"
         ("os.path", GOOD_TEST, "done", ["is not a name in mercer"]),
         ("experiments/nothing_of_this_name.py", GOOD_TEST, "done", ["no file"]),
         ("cli:`mercer nothing-of-this-name`", GOOD_TEST, "done", ["`mercer nothing-of-this-name --help`"]),
-        ("mercer.linalg", "tests/test_coverage_ledger.py::test_nothing", "done", ["has no `def test_nothing`"]),
+        (
+            "mercer.linalg",
+            "tests/test_coverage_ledger.py::test_nothing",
+            "done",
+            ["has no `def test_nothing`"],
+        ),
         ("mercer.linalg", "tests/test_nothing.py::test_nothing", "done", ["no file"]),
         ("mercer.linalg", "test_nothing", "done", ["is not of the form"]),
     ],

@@ -26,7 +26,9 @@ def large(names):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "blocks", "check"), [("series", 8, series), ("robust", 2, robust), ("large", 2, large)])
+@pytest.mark.parametrize(
+    ("page", "blocks", "check"), [("series", 8, series), ("robust", 2, robust), ("large", 2, large)]
+)
 def test_every_block_runs(page, blocks, check, tmp_path, monkeypatch):
     path = DOCS / f"{page}.md"
     if not path.exists():

@@ -1,4 +1,6 @@
-"""Published examples of two short texts: Ebden's regression notes (T-EB) and the lecture slides on kernel methods (T-SL)."""
+"""Published examples of two short texts: Ebden's regression notes (T-EB) and the lecture slides on kernel
+methods (T-SL).
+"""
 
 import numpy as np
 import pytest
@@ -35,7 +37,9 @@ def test_maximum_likelihood(fitted):
 
 
 def test_published_matrices(fitted):
-    """D.EB1, T-EB3, T-EB4: K (4) to two decimals at the optimum; K* (5) at the rounded values; K** = 1.70 with the noise."""
+    """D.EB1, T-EB3, T-EB4: K (4) to two decimals at the optimum; K* (5) at the rounded values;
+    K** = 1.70 with the noise.
+    """
     printed = np.array([
         [1.70, 1.42, 1.21, 0.87, 0.72, 0.51],
         [1.42, 1.70, 1.56, 1.34, 1.21, 0.97],
@@ -59,9 +63,14 @@ def test_published_prediction(fitted):
 
 
 def test_negative_control_without_centring():
-    """T-EB6: raw y gives 0.9807 and 0.2060 at l = 1, sigma_f = 1.27; at its own optimum 0.99979 with evidence -4.260036."""
+    """T-EB6: raw y gives 0.9807 and 0.2060 at l = 1, sigma_f = 1.27;
+    at its own optimum 0.99979 with evidence -4.260036.
+    """
     post = mc.GP(ROUNDED).condition(X, Y, noise_variance=NOISE)
-    assert (post.mean(XS)[0], post.variance(XS)[0]) == (pytest.approx(0.9807, abs=5e-5), pytest.approx(0.2060, abs=5e-5))
+    assert (post.mean(XS)[0], post.variance(XS)[0]) == (
+        pytest.approx(0.9807, abs=5e-5),
+        pytest.approx(0.2060, abs=5e-5),
+    )
     raw = mc.fit(mc.Model(mc.GP(k.SE()), Gaussian(fixed(NOISE))), X, Y)
     assert raw.posterior.log_evidence == pytest.approx(-4.260036, abs=1e-6)
     assert float(raw.model.gp.kernel.lengthscale) == pytest.approx(1.0423, abs=5e-4)
@@ -97,14 +106,18 @@ def test_band_on_a_grid(fitted):
 
 
 def test_composite_kernels():
-    """D.EB3, T-EB9, T-EB10: two SE scales (11); SE plus a periodic of unit amplitude (12) keeps correlation at long distance."""
+    """D.EB3, T-EB9, T-EB10: two SE scales (11);
+    SE plus a periodic of unit amplitude (12) keeps correlation at long distance.
+    """
     x = np.array([[0.0], [0.4], [7.0]])
     r2 = (x - x.T) ** 2
     two = k.SE(0.5, 1.3) + k.SE(3.0, 0.7)
     np.testing.assert_allclose(two(x), 1.3 * np.exp(-2 * r2) + 0.7 * np.exp(-r2 / 18), rtol=1e-13)
     nu = 0.8
     both = k.SE(0.5, 1.3) + k.Periodic(1 / nu, fixed(1.0), fixed(1.0))
-    np.testing.assert_allclose(both(x), 1.3 * np.exp(-2 * r2) + np.exp(-2 * np.sin(nu * np.pi * (x - x.T)) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        both(x), 1.3 * np.exp(-2 * r2) + np.exp(-2 * np.sin(nu * np.pi * (x - x.T)) ** 2), rtol=1e-12
+    )
     assert both([[0.0]], [[20 / nu]])[0, 0] == pytest.approx(1.0, rel=1e-12)
 
 
@@ -137,7 +150,9 @@ def test_vector_inputs():
 
 
 def test_kernel_ridge_regression():
-    """D.SL1, T-SL2: kernel ridge regression, primal and dual, is the GP mean with lambda = noise variance, to 1e-10."""
+    """D.SL1, T-SL2: kernel ridge regression, primal and dual, is the GP mean with lambda = noise variance,
+    to 1e-10.
+    """
     from sklearn.kernel_ridge import KernelRidge
 
     rng = np.random.default_rng(5)
@@ -145,7 +160,9 @@ def test_kernel_ridge_regression():
     kernel = k.SE(1.1)
     ridge = KernelRidge(alpha=penalty, kernel="precomputed").fit(kernel(x), t)
     np.testing.assert_allclose(
-        mc.GP(kernel).condition(x, t, noise_variance=penalty).mean(xs), ridge.predict(kernel(xs, x)), atol=1e-10
+        mc.GP(kernel).condition(x, t, noise_variance=penalty).mean(xs),
+        ridge.predict(kernel(xs, x)),
+        atol=1e-10,
     )
     Phi, Phis = (np.column_stack([np.ones(len(a)), a, a**2]) for a in (x, xs))
     w = np.linalg.solve(penalty * np.eye(5) + Phi.T @ Phi, Phi.T @ t)
@@ -156,7 +173,8 @@ def test_kernel_ridge_regression():
 
 
 def test_hyperparameter_effects():
-    """D.SL6, A.R9, T-SL1, Fig. 2.5: data from (l, sf, sn) = (1, 1, 0.1): l = 0.3 drives the noise to 0, l = 3 up.
+    """D.SL6, A.R9, T-SL1, Fig. 2.5: data from (l, sf, sn) = (1, 1, 0.1): l = 0.3 drives the noise to 0, l = 3
+    up.
 
     The text does not print its data; this is a draw from the same process.
     """
@@ -169,17 +187,24 @@ def test_hyperparameter_effects():
     assert ends[1.0].value > max(ends[0.3].value, ends[3.0].value) + 2
     # between the data the short scale goes back to the prior, the long one does not
     middle = 0.5 * (x[:-1] + x[1:])[np.argmax(np.diff(x[:, 0]))][None]
-    assert ends[0.3].posterior.std(middle, latent=True)[0] > 1.5 * ends[1.0].posterior.std(middle, latent=True)[0]
+    assert (
+        ends[0.3].posterior.std(middle, latent=True)[0]
+        > 1.5 * ends[1.0].posterior.std(middle, latent=True)[0]
+    )
 
 
 def test_local_optima():
-    """D.SL8, T-SL5, Fig. 5.5: seven points with two explanations: short scale and little noise, long scale and much noise."""
+    """D.SL8, T-SL5, Fig. 5.5: seven points with two explanations: short scale and little noise,
+    long scale and much noise.
+    """
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-5, 5, 7))[:, None]
     y = np.linalg.cholesky(k.SE()(x) + 0.1 * np.eye(7)) @ rng.normal(size=7)
 
     def loss(u):
-        value, gradient = mc.log_evidence_and_gradient(mc.GP(k.SE(np.exp(u[0]))), x, y, noise_variance=np.exp(u[1]))
+        value, gradient = mc.log_evidence_and_gradient(
+            mc.GP(k.SE(np.exp(u[0]))), x, y, noise_variance=np.exp(u[1])
+        )
         return -value, -np.exp(u) * [gradient["kernel.lengthscale"], gradient["likelihood.noise_variance"]]
 
     short, long = (minimize(loss, np.log(start), jac=True, tol=1e-10) for start in ((1.0, 0.05), (6.0, 0.8)))
@@ -187,14 +212,20 @@ def test_local_optima():
         assert np.abs(end.jac).max() < 1e-5
         hessian = np.array([(loss(end.x + h)[1] - loss(end.x - h)[1]) / 2e-4 for h in 1e-4 * np.eye(2)])
         assert np.linalg.eigvalsh(hessian + hessian.T).min() > 0, "a maximum of the evidence"
-    assert np.exp(short.x) == pytest.approx([1.25, 0.07], rel=0.2) and np.exp(long.x) == pytest.approx([5.3, 0.73], rel=0.2)
+    assert np.exp(short.x) == pytest.approx([1.25, 0.07], rel=0.2) and np.exp(long.x) == pytest.approx(
+        [5.3, 0.73], rel=0.2
+    )
     model = mc.Model(mc.GP(k.SE(6.0, fixed(1.0))), Gaussian(0.8))
     best = mc.fit(model, x, y, restarts=3, seed=0)
-    assert best.value == pytest.approx(-min(short.fun, long.fun), abs=1e-5), "several starts find the better one"
+    assert best.value == pytest.approx(-min(short.fun, long.fun), abs=1e-5), (
+        "several starts find the better one"
+    )
 
 
 def test_irrelevant_input_is_found():
-    """D.SL9, T-SL4: of three inputs the one that does not matter loses its weight 1 / l^2 by orders of magnitude."""
+    """D.SL9, T-SL4: of three inputs the one that does not matter loses its weight 1 / l^2 by orders of
+    magnitude.
+    """
     rng = np.random.default_rng(1)
     x = rng.uniform(-2, 2, size=(50, 3))
     y = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.05 * rng.normal(size=50)
@@ -204,7 +235,9 @@ def test_irrelevant_input_is_found():
 
 
 def test_linear_gaussian_rules():
-    """D.SL10, D.SL2: x ~ N(mu, S), y = A x + noise: marginal and posterior, which is Bayesian linear regression."""
+    """D.SL10, D.SL2: x ~ N(mu, S), y = A x + noise: marginal and posterior,
+    which is Bayesian linear regression.
+    """
     rng = np.random.default_rng(6)
     A, y, noise, S = rng.normal(size=(7, 2)), rng.normal(size=7), 0.2, np.array([1.5, 0.4])
     mu = np.array([0.3, -0.7])
@@ -216,7 +249,10 @@ def test_linear_gaussian_rules():
     np.testing.assert_allclose(post.covariance(np.eye(2), latent=True), posterior, rtol=1e-10)
     marginal = A @ np.diag(S) @ A.T + noise * np.eye(7)
     residual = y - A @ mu
-    log_density = -0.5 * residual @ np.linalg.solve(marginal, residual) - 0.5 * np.linalg.slogdet(2 * np.pi * marginal)[1]
+    log_density = (
+        -0.5 * residual @ np.linalg.solve(marginal, residual)
+        - 0.5 * np.linalg.slogdet(2 * np.pi * marginal)[1]
+    )
     assert post.log_evidence == pytest.approx(log_density, rel=1e-11)
     # the conditional by Schur complements of the joint of (x, y), with the block inverse
     joint = np.block([[np.diag(S), np.diag(S) @ A.T], [A @ np.diag(S), marginal]])

@@ -39,7 +39,9 @@ def test_prior_is_consistent():
 
 
 def test_prior_samples():
-    """A.R4, C.GP8, D.SL4 (2.17): f = m + L u has the prior's mean and covariance (five standard errors), and follows the seed."""
+    """A.R4, C.GP8, D.SL4 (2.17): f = m + L u has the prior's mean and covariance (five standard errors),
+    and follows the seed.
+    """
     gp, size = mc.GP(KERNEL, 0.7), 20_000
     draws = gp.sample(XS, size, seed=1)
     K = KERNEL(XS)
@@ -51,7 +53,9 @@ def test_prior_samples():
 
 
 def test_samples_of_smooth_and_degenerate_kernels():
-    """A.R4, C.GP8: a grid of an SE needs jitter and gets it; draws of a linear kernel are exactly linear, up to that jitter."""
+    """A.R4, C.GP8: a grid of an SE needs jitter and gets it; draws of a linear kernel are exactly linear,
+    up to that jitter.
+    """
     grid = np.linspace(-3, 3, 200)[:, None]
     smooth = mc.GP(k.SE(1.5)).sample(grid, 3, seed=0)
     assert np.isfinite(smooth).all() and np.abs(np.diff(smooth, 3, axis=1)).max() < 2e-2
@@ -127,7 +131,9 @@ def test_noise_per_datum():
     np.testing.assert_allclose(post.mean(XS), mean, **exact)
     np.testing.assert_allclose(post.variance(XS, latent=True), np.diag(covariance), **exact)
     np.testing.assert_allclose(post.variance(XS, noise_variance=0.2), np.diag(covariance) + 0.2, **exact)
-    np.testing.assert_allclose(post.covariance(XS, noise_variance=noise[:5]), covariance + np.diag(noise[:5]), **exact)
+    np.testing.assert_allclose(
+        post.covariance(XS, noise_variance=noise[:5]), covariance + np.diag(noise[:5]), **exact
+    )
     for ask in (post.variance, post.covariance, post.sample, lambda Xs: post.quantile(Xs, 0.5)):
         with pytest.raises(ValueError, match="noise at Xs is unknown: pass noise_variance="):
             ask(XS)
@@ -136,7 +142,9 @@ def test_noise_per_datum():
 
 
 def test_repeated_inputs_have_their_own_noise():
-    """A.R6: noise is of the case, not of the input: m repeats count as one observation of their mean with noise / m."""
+    """A.R6: noise is of the case, not of the input:
+    m repeats count as one observation of their mean with noise / m.
+    """
     twice = GP.condition(np.vstack([X, X[:3]]), np.append(Y, Y[:3] + 0.4), noise_variance=NOISE)
     merged = Y.copy()
     merged[:3] += 0.2
@@ -147,11 +155,14 @@ def test_repeated_inputs_have_their_own_noise():
     np.testing.assert_allclose(twice.variance(XS, latent=True), once.variance(XS, latent=True), **exact)
 
 
-# ------------------------------------------------------------------------------------------------- interpolation
+# -------------------------------------------------------------------------------------------------
+# interpolation
 
 
 def test_noise_free_conditioning():
-    """A.R5, C.GP2 (2.18-2.19), Kuss Fig. 3.1: unit SE, 5 points; through the data, variance < 1e-8, prior far away."""
+    """A.R5, C.GP2 (2.18-2.19), Kuss Fig. 3.1: unit SE, 5 points; through the data, variance < 1e-8,
+    prior far away.
+    """
     x = np.array([-3.0, -1.2, 0.0, 0.9, 2.6])[:, None]
     y = np.array([0.4, -1.0, 0.2, 1.1, -0.5])
     post = mc.GP(k.SE()).condition(x, y)
@@ -166,7 +177,9 @@ def test_noise_free_conditioning():
 
 
 def test_posterior_covariance_changes_sign():
-    """A.R5, Fig. 2.4(b): on opposite sides of a datum the posterior covariance is negative, though the prior's never is."""
+    """A.R5, Fig. 2.4(b): on opposite sides of a datum the posterior covariance is negative,
+    though the prior's never is.
+    """
     x = np.linspace(-2, 2, 5)[:, None]
     post = mc.GP(k.SE()).condition(x, np.zeros(5))
     assert post.covariance([[-0.5], [0.5]])[0, 1] < -1e-4 < 0 < k.SE()([[-0.5]], [[0.5]])[0, 0]
@@ -192,9 +205,14 @@ def test_conditioning_in_two_batches(split):
     mean, covariance = first.mean(joint), first.covariance(joint, latent=True)
     m = len(second)
     gain = np.linalg.solve(covariance[:m, :m] + NOISE * np.eye(m), covariance[:m, m:])
-    np.testing.assert_allclose(mean[m:] + gain.T @ (Y[split:] - mean[:m]), POST.mean(XS), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(
-        covariance[m:, m:] - covariance[m:, :m] @ gain, POST.covariance(XS, latent=True), rtol=1e-8, atol=1e-10
+        mean[m:] + gain.T @ (Y[split:] - mean[:m]), POST.mean(XS), rtol=1e-9, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        covariance[m:, m:] - covariance[m:, :m] @ gain,
+        POST.covariance(XS, latent=True),
+        rtol=1e-8,
+        atol=1e-10,
     )
 
 
@@ -205,7 +223,9 @@ def test_posterior_covariance_is_a_kernel():
 
 
 def test_gaussian_posterior_extends_to_a_process():
-    """C.GP9 (4.4-4.5): N(m, A) at the data extends to the process; the exact posterior's gives (3.12) back."""
+    """C.GP9 (4.4-4.5): N(m, A) at the data extends to the process;
+    the exact posterior's gives (3.12) back.
+    """
     gp = mc.GP(k.Matern(0.8, 1.3, nu=0.5), 0.3)
     post = gp.condition(X, Y, noise_variance=NOISE)
     mean, covariance = gp.extend(X, post.mean(X), post.covariance(X, latent=True), XS)
@@ -217,13 +237,17 @@ def test_gaussian_posterior_extends_to_a_process():
 
 
 def test_posterior_samples():
-    """A.R7, D.SL4: joint draws of f and of y at new inputs (five standard errors); y has the noise, f has not."""
+    """A.R7, D.SL4: joint draws of f and of y at new inputs (five standard errors); y has the noise,
+    f has not.
+    """
     size = 20_000
     for latent, extra in ((True, 0.0), (False, NOISE)):
         draws = POST.sample(XS, size, seed=3, latent=latent)
         C = POST.covariance(XS, latent=True) + extra * np.eye(5)
         assert np.all(np.abs(draws.mean(0) - POST.mean(XS)) < 5 * np.sqrt(np.diag(C) / size))
-        assert np.all(np.abs(np.cov(draws.T) - C) < 5 * np.sqrt((np.outer(np.diag(C), np.diag(C)) + C**2) / size))
+        assert np.all(
+            np.abs(np.cov(draws.T) - C) < 5 * np.sqrt((np.outer(np.diag(C), np.diag(C)) + C**2) / size)
+        )
     np.testing.assert_array_equal(POST.sample(XS, 2, seed=3), POST.sample(XS, 2, seed=3))
 
 
@@ -233,14 +257,18 @@ def test_densities_and_quantiles():
     normal = stats.norm(POST.mean(XS), POST.std(XS))
     np.testing.assert_allclose(POST.log_density(XS, ys), normal.logpdf(ys), rtol=1e-12)
     np.testing.assert_allclose(POST.quantile(XS, 0.9), normal.ppf(0.9), rtol=1e-12)
-    np.testing.assert_allclose(POST.quantile(XS, [0.05, 0.5]), np.column_stack([normal.ppf(0.05), normal.ppf(0.5)]), **exact)
+    np.testing.assert_allclose(
+        POST.quantile(XS, [0.05, 0.5]), np.column_stack([normal.ppf(0.05), normal.ppf(0.5)]), **exact
+    )
     for q in (0.0, 1.0, [0.5, 1.2]):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             POST.quantile(XS, q)
 
 
 def test_components():
-    """Additive terms: each a Gaussian process given the data, with its own uncertainty; their means add up."""
+    """Additive terms: each a Gaussian process given the data, with its own uncertainty;
+    their means add up.
+    """
     parts = POST.components(XS)
     assert [p.name for p in parts] == [str(term) for term in KERNEL.terms]
     np.testing.assert_allclose(sum(p.mean for p in parts), POST.mean(XS), **exact)
@@ -248,7 +276,9 @@ def test_components():
     for part, term in zip(parts, KERNEL.terms, strict=True):
         C = term(X, XS)
         np.testing.assert_allclose(part.mean, C.T @ np.linalg.solve(Ky, Y), **exact)
-        np.testing.assert_allclose(part.std**2, np.diag(term(XS) - C.T @ np.linalg.solve(Ky, C)), rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(
+            part.std**2, np.diag(term(XS) - C.T @ np.linalg.solve(Ky, C)), rtol=1e-10, atol=1e-11
+        )
 
 
 # ------------------------------------------------------------------------------------------------- evidence
@@ -259,11 +289,17 @@ def test_evidence_is_a_normal_density():
     for noise in (NOISE, np.linspace(0.05, 0.6, 12)):
         Ky = KERNEL(X) + np.diag(np.broadcast_to(noise, 12))
         expected = stats.multivariate_normal(np.full(12, 0.4), Ky).logpdf(Y)
-        assert mc.GP(KERNEL, 0.4).condition(X, Y, noise_variance=noise).log_evidence == pytest.approx(expected, rel=1e-12)
-        assert mc.log_evidence(mc.GP(KERNEL, 0.4), X, Y, noise_variance=noise) == pytest.approx(expected, rel=1e-12)
+        assert mc.GP(KERNEL, 0.4).condition(X, Y, noise_variance=noise).log_evidence == pytest.approx(
+            expected, rel=1e-12
+        )
+        assert mc.log_evidence(mc.GP(KERNEL, 0.4), X, Y, noise_variance=noise) == pytest.approx(
+            expected, rel=1e-12
+        )
 
 
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 12), scale=st.floats(1e-3, 1e3), noise=st.floats(1e-3, 10))
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(1, 12), scale=st.floats(1e-3, 1e3), noise=st.floats(1e-3, 10)
+)
 def test_evidence_on_random_problems(seed, n, scale, noise):
     """A.R8: any number of data, any units."""
     rng = np.random.default_rng(seed)
@@ -271,7 +307,9 @@ def test_evidence_on_random_problems(seed, n, scale, noise):
     kernel = k.SE([scale * 0.8, scale * 1.5], scale**2 * 1.4) + k.Linear(0.3)
     Ky = kernel(x) + scale**2 * noise * np.eye(n)
     expected = stats.multivariate_normal(np.zeros(n), Ky).logpdf(y)
-    assert mc.log_evidence(mc.GP(kernel), x, y, noise_variance=scale**2 * noise) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert mc.log_evidence(mc.GP(kernel), x, y, noise_variance=scale**2 * noise) == pytest.approx(
+        expected, rel=1e-9, abs=1e-9
+    )
 
 
 def test_order_of_the_data_does_not_matter():
@@ -284,17 +322,25 @@ def test_order_of_the_data_does_not_matter():
 
 
 def test_change_of_units():
-    """C.GP7: y in other units moves the density by the log of the unit only; NLP_original = NLP_standardised + ln sd."""
+    """C.GP7: y in other units moves the density by the log of the unit only;
+    NLP_original = NLP_standardised + ln sd.
+    """
     c = 7.3
-    scaled = mc.GP(k.SE([0.8, 1.5], 1.4 * c**2) + k.Linear(0.3 * c**2)).condition(X, c * Y, noise_variance=NOISE * c**2)
+    scaled = mc.GP(k.SE([0.8, 1.5], 1.4 * c**2) + k.Linear(0.3 * c**2)).condition(
+        X, c * Y, noise_variance=NOISE * c**2
+    )
     assert scaled.log_evidence == pytest.approx(POST.log_evidence - 12 * np.log(c), rel=1e-12)
     np.testing.assert_allclose(scaled.mean(XS), c * POST.mean(XS), **exact)
     ys = RNG.normal(size=5)
-    np.testing.assert_allclose(scaled.log_density(XS, c * ys), POST.log_density(XS, ys) - np.log(c), rtol=1e-11)
+    np.testing.assert_allclose(
+        scaled.log_density(XS, c * ys), POST.log_density(XS, ys) - np.log(c), rtol=1e-11
+    )
 
 
 def test_evidence_terms():
-    """A.M2 (5.8): data fit, complexity and constant are the three terms; with a longer length-scale fit falls, complexity eases."""
+    """A.M2 (5.8): data fit, complexity and constant are the three terms;
+    with a longer length-scale fit falls, complexity eases.
+    """
     terms = POST.evidence_terms()
     Ky = KERNEL(X) + NOISE * np.eye(12)
     assert terms["data_fit"] == pytest.approx(-0.5 * Y @ np.linalg.solve(Ky, Y), rel=1e-11)
@@ -311,7 +357,9 @@ def test_evidence_terms():
 
 
 def test_gradient_of_the_evidence():
-    """A.M3, C.GP4, D.GI1 (5.9): 1/2 tr((aa' - Ky^-1) dKy) for every hyperparameter, against differences of SciPy's density."""
+    """A.M3, C.GP4, D.GI1 (5.9): 1/2 tr((aa' - Ky^-1) dKy) for every hyperparameter,
+    against differences of SciPy's density.
+    """
     theta = {
         "kernel.terms.0.lengthscale": np.array([0.8, 1.5]),
         "kernel.terms.0.variance": np.array(1.4),
@@ -342,7 +390,9 @@ def test_gradient_of_noise_per_datum():
     _, gradient = mc.log_evidence_and_gradient(GP, X, Y, noise_variance=noise)
     Ky = KERNEL(X) + np.diag(noise)
     alpha, inverse = np.linalg.solve(Ky, Y), np.linalg.inv(Ky)
-    np.testing.assert_allclose(gradient["likelihood.noise_variance"], 0.5 * (alpha**2 - np.diag(inverse)), rtol=1e-9)
+    np.testing.assert_allclose(
+        gradient["likelihood.noise_variance"], 0.5 * (alpha**2 - np.diag(inverse)), rtol=1e-9
+    )
 
 
 def test_gradient_is_zero_at_the_optimum():
@@ -361,7 +411,9 @@ def test_gradient_is_zero_at_the_optimum():
 
 
 def test_linear_smoother():
-    """A.R13, A.R14 (2.25, 2.36): the mean is a linear map of y; its trace is the number of degrees of freedom."""
+    """A.R13, A.R14 (2.25, 2.36): the mean is a linear map of y;
+    its trace is the number of degrees of freedom.
+    """
     W = POST.smoother(XS)
     assert W.shape == (5, 12)
     np.testing.assert_allclose(W @ Y, POST.mean(XS), **exact)
@@ -386,10 +438,15 @@ def test_limits_of_degrees_of_freedom():
 
 
 def test_weight_function():
-    """A.R14, Fig. 2.6: with little noise the weight function has negative side lobes; more noise flattens, more data narrow it."""
+    """A.R14, Fig. 2.6: with little noise the weight function has negative side lobes; more noise flattens,
+    more data narrow it.
+    """
     kernel, rng = k.SE(np.sqrt(0.004)), np.random.default_rng(3)
     grid = np.linspace(0, 1, 51)[:, None]
-    weights = lambda x, noise: mc.GP(kernel).condition(x, np.zeros(len(x)), noise_variance=noise).smoother([[0.5]])[0]  # noqa: E731
+
+    def weights(x, noise):
+        return mc.GP(kernel).condition(x, np.zeros(len(x)), noise_variance=noise).smoother([[0.5]])[0]
+
     little, much = weights(grid, 0.1), weights(grid, 10.0)
     assert little.min() < -0.02 * little.max() and np.argmax(little) == np.argmax(much) == 25
     assert much.min() / much.max() > little.min() / little.max(), "smaller lobes with more noise"
@@ -398,25 +455,36 @@ def test_weight_function():
     assert np.mean(many > 0.5 * many.max()) < np.mean(few > 0.5 * few.max())
     x = np.sort(rng.uniform(size=50))[:, None]
     y = np.sin(6 * x[:, 0])
-    np.testing.assert_allclose(weights(x, 0.1) @ y, mc.GP(kernel).condition(x, y, noise_variance=0.1).mean([[0.5]])[0], rtol=1e-10)
+    np.testing.assert_allclose(
+        weights(x, 0.1) @ y, mc.GP(kernel).condition(x, y, noise_variance=0.1).mean([[0.5]])[0], rtol=1e-10
+    )
 
 
-# ------------------------------------------------------------------------------------------------- weight space
+# ------------------------------------------------------------------------------------------------- weight
+# space
 
 
 def test_bayesian_linear_regression():
-    """A.R1 (2.1-2.9): weights, predictions and evidence, in weight space and in function space, are the textbook's."""
+    """A.R1 (2.1-2.9): weights, predictions and evidence, in weight space and in function space,
+    are the textbook's.
+    """
     variance = np.array([2.0, 0.5])
     A = X.T @ X / NOISE + np.diag(1 / variance)
     w = np.linalg.solve(A, X.T @ Y) / NOISE
     covariance = np.linalg.inv(A)
-    expected = stats.multivariate_normal(np.zeros(12), X @ np.diag(variance) @ X.T + NOISE * np.eye(12)).logpdf(Y)
+    expected = stats.multivariate_normal(
+        np.zeros(12), X @ np.diag(variance) @ X.T + NOISE * np.eye(12)
+    ).logpdf(Y)
     for solver in ("weight_space", "dense"):
         post = mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver=solver)
         np.testing.assert_allclose(post.mean(XS), XS @ w, rtol=1e-10)
-        np.testing.assert_allclose(post.covariance(XS, latent=True), XS @ covariance @ XS.T, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            post.covariance(XS, latent=True), XS @ covariance @ XS.T, rtol=1e-9, atol=1e-12
+        )
         assert post.log_evidence == pytest.approx(expected, rel=1e-11)
-    whitened, spread = mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight_space").state.weights()
+    whitened, spread = (
+        mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight_space").state.weights()
+    )
     np.testing.assert_allclose(whitened * np.sqrt(variance), w, rtol=1e-11)
     np.testing.assert_allclose(spread * np.sqrt(np.outer(variance, variance)), covariance, rtol=1e-11)
     # variance grows quadratically along a ray
@@ -435,14 +503,21 @@ def test_ridge_regression():
 
 
 def test_primal_is_dual():
-    """A.R2, D.SL3 (2.10-2.12): p x p in the weights equals n x n in the function values, gradients included."""
+    """A.R2, D.SL3 (2.10-2.12): p x p in the weights equals n x n in the function values,
+    gradients included.
+    """
     kernel = k.Polynomial(2, 0.6, 0.4) + k.Linear([0.3, 1.2]) * k.Constant(0.8)
-    primal, dual = (mc.GP(kernel).condition(X, Y, noise_variance=NOISE, solver=s) for s in ("weight_space", "dense"))
+    primal, dual = (
+        mc.GP(kernel).condition(X, Y, noise_variance=NOISE, solver=s) for s in ("weight_space", "dense")
+    )
     assert primal.log_evidence == pytest.approx(dual.log_evidence, rel=1e-11)
     np.testing.assert_allclose(primal.mean(XS), dual.mean(XS), rtol=1e-9)
     np.testing.assert_allclose(primal.covariance(XS), dual.covariance(XS), rtol=1e-8, atol=1e-10)
     assert np.linalg.matrix_rank(kernel(X)) <= kernel.rank(2)
-    gradients = [mc.log_evidence_and_gradient(mc.GP(kernel), X, Y, NOISE, solver=s)[1] for s in ("weight_space", "dense")]
+    gradients = [
+        mc.log_evidence_and_gradient(mc.GP(kernel), X, Y, NOISE, solver=s)[1]
+        for s in ("weight_space", "dense")
+    ]
     for name in gradients[0]:
         np.testing.assert_allclose(gradients[0][name], gradients[1][name], rtol=1e-7, err_msg=name)
 
@@ -451,13 +526,17 @@ def test_primal_is_dual():
 
 
 def test_model_is_mean_kernel_and_likelihood():
-    """C.GP1: `GP.condition` is shorthand for a Model with Gaussian noise; parts of the wrong kind are refused."""
+    """C.GP1: `GP.condition` is shorthand for a Model with Gaussian noise;
+    parts of the wrong kind are refused.
+    """
     model = mc.Model(GP, mc.likelihoods.Gaussian(NOISE))
     post = model.condition(X, Y)
     assert post.log_evidence == POST.log_evidence and post.model.likelihood.noise_variance == NOISE
     np.testing.assert_array_equal(post.mean(XS), POST.mean(XS))
     f = np.linspace(-1, 1, 4)
-    np.testing.assert_allclose(model.likelihood.log_prob(f, 0.3), stats.norm(f, np.sqrt(NOISE)).logpdf(0.3), rtol=1e-13)
+    np.testing.assert_allclose(
+        model.likelihood.log_prob(f, 0.3), stats.norm(f, np.sqrt(NOISE)).logpdf(0.3), rtol=1e-13
+    )
     for make, message in [
         (lambda: mc.Model(KERNEL), "a Model needs a GP first"),
         (lambda: mc.Model(GP, KERNEL), "a Model needs a likelihood"),
@@ -480,7 +559,7 @@ def test_repr_says_what_it_is():
 
 def test_many_test_inputs_are_handled_in_blocks(monkeypatch):
     """Blocks of test inputs, small ones here, change no number."""
-    from mercer import posterior
+    from mercer.posteriors import gaussian as posterior
     from mercer.solvers import dense
 
     grid = RNG.normal(size=(700, 2))

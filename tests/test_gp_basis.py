@@ -1,4 +1,6 @@
-"""Mean functions and explicit basis functions in regression (GPML 2.7), against the augmented kernel and the limits."""
+"""Mean functions and explicit basis functions in regression (GPML 2.7),
+against the augmented kernel and the limits.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +33,9 @@ def condition(basis, y=Y, kernel=KERNEL, **how):
 
 
 def test_fixed_mean():
-    """A.R16 (2.37-2.38), D.EB4: the same as subtracting and adding it; the variance is unchanged; m = 0 is the plain GP."""
+    """A.R16 (2.37-2.38), D.EB4: the same as subtracting and adding it; the variance is unchanged;
+    m = 0 is the plain GP.
+    """
     m = lambda X: 1.0 + np.sin(X[:, 0]) * X[:, 1]  # noqa: E731
     post = mc.GP(KERNEL, m).condition(X, Y, noise_variance=NOISE)
     plain = mc.GP(KERNEL).condition(X, Y - m(X), noise_variance=NOISE)
@@ -44,7 +48,9 @@ def test_fixed_mean():
 
 
 def test_constant_mean_by_evidence():
-    """C.GP6, Fig. 3.3: with data around 10 the learned constant is near 10, and prediction far away goes there and not to 0."""
+    """C.GP6, Fig. 3.3: with data around 10 the learned constant is near 10,
+    and prediction far away goes there and not to 0.
+    """
     y = 10 + 0.3 * Y
     fitted = mc.fit(mc.Model(mc.GP(k.SE([0.8, 1.5]), means.Constant(0.0)), mc.likelihoods.Gaussian()), X, y)
     far = [[40.0, 40.0]]
@@ -53,12 +59,15 @@ def test_constant_mean_by_evidence():
     assert mc.GP(k.SE()).condition(X, y, noise_variance=0.1).mean(far)[0] == pytest.approx(0.0, abs=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------- Gaussian weights
+# ------------------------------------------------------------------------------------------------- Gaussian
+# weights
 
 
 @solvers
 def test_gaussian_weights_equal_the_augmented_kernel(solver):
-    """A.R17, C.GP6 (2.39-2.41): h'beta with beta ~ N(b, B) is the GP with kernel k + h'Bh' and mean h'b (2.40)."""
+    """A.R17, C.GP6 (2.39-2.41): h'beta with beta ~ N(b,
+    B) is the GP with kernel k + h'Bh' and mean h'b (2.40).
+    """
     post = condition(gaussian(), solver=solver)
     augmented = KERNEL + k.Constant(VARIANCES[0]) + k.Linear(VARIANCES[1:])
     mean = means.Linear(WEIGHTS[1:], WEIGHTS[0])
@@ -104,7 +113,8 @@ def test_evidence_with_gaussian_weights():
     assert condition(gaussian(b=None)).log_evidence == pytest.approx(printed, rel=1e-11)
 
 
-# ------------------------------------------------------------------------------------------------- vague weights
+# ------------------------------------------------------------------------------------------------- vague
+# weights
 
 
 @solvers
@@ -118,14 +128,18 @@ def test_vague_weights_are_the_limit(solver):
 
 
 def test_vague_weights_are_generalised_least_squares():
-    """A.R18: beta-bar is the GLS estimate with covariance (H Ky^-1 H')^-1; data in the span of h are reproduced everywhere."""
+    """A.R18: beta-bar is the GLS estimate with covariance (H Ky^-1 H')^-1;
+    data in the span of h are reproduced everywhere.
+    """
     post = condition(means.Polynomial(1))
     A = H.T @ np.linalg.solve(KY, H)
     np.testing.assert_allclose(post.state.weights, np.linalg.solve(A, H.T @ np.linalg.solve(KY, Y)), **exact)
     np.testing.assert_allclose(post.state.weights_covariance, np.linalg.inv(A), **exact)
     beta = np.array([3.0, -2.0, 100.0])
     np.testing.assert_allclose(condition(means.Polynomial(1), H @ beta).mean(XS), HS @ beta, rtol=1e-10)
-    np.testing.assert_allclose(condition(means.Polynomial(1), Y + H @ beta).mean(XS), post.mean(XS) + HS @ beta, rtol=1e-10)
+    np.testing.assert_allclose(
+        condition(means.Polynomial(1), Y + H @ beta).mean(XS), post.mean(XS) + HS @ beta, rtol=1e-10
+    )
 
 
 def test_vague_evidence():
@@ -135,13 +149,20 @@ def test_vague_evidence():
     A = H.T @ inverse @ H
     C = inverse @ H @ np.linalg.solve(A, H.T) @ inverse
     logdet = np.linalg.slogdet(KY)[1] + np.linalg.slogdet(A)[1]
-    assert found == pytest.approx(-0.5 * Y @ inverse @ Y + 0.5 * Y @ C @ Y - 0.5 * logdet - 4.0 * np.log(2 * np.pi), rel=1e-11)
-    wide = [condition(gaussian(b, None)).log_evidence + 1.5 * np.log(b) + 1.5 * np.log(2 * np.pi) for b in (1e4, 1e6)]
+    assert found == pytest.approx(
+        -0.5 * Y @ inverse @ Y + 0.5 * Y @ C @ Y - 0.5 * logdet - 4.0 * np.log(2 * np.pi), rel=1e-11
+    )
+    wide = [
+        condition(gaussian(b, None)).log_evidence + 1.5 * np.log(b) + 1.5 * np.log(2 * np.pi)
+        for b in (1e4, 1e6)
+    ]
     assert abs(wide[1] - found) < 1e-5 and abs(wide[1] - found) < 0.02 * abs(wide[0] - found)
 
 
 def test_ordinary_kriging():
-    """A.R18: a constant with vague weight; smoother weights sum to one, so constant data come back exactly."""
+    """A.R18: a constant with vague weight; smoother weights sum to one,
+    so constant data come back exactly.
+    """
     post = condition(means.Polynomial(0))
     W = post.smoother(XS)
     np.testing.assert_allclose(W.sum(1), 1.0, rtol=1e-11)
@@ -165,7 +186,9 @@ def test_leave_one_out_with_a_basis(basis):
 
 @pytest.mark.parametrize("basis", [means.Polynomial(1), gaussian()], ids=["vague", "gaussian"])
 def test_gradient_with_a_basis(basis):
-    """A.M3, A.R19: derivatives of (2.43) and (2.45) with respect to kernel and noise; the prior of the weights is data."""
+    """A.M3, A.R19: derivatives of (2.43) and (2.45) with respect to kernel and noise;
+    the prior of the weights is data.
+    """
 
     def evidence(l0, l1, variance, noise):
         gp = mc.GP(k.SE([l0, l1], variance), basis=basis)
@@ -174,7 +197,11 @@ def test_gradient_with_a_basis(basis):
     at = np.array([0.8, 1.5, 1.4, NOISE])
     _, gradient = evidence(*at)
     expected = [(evidence(*(at + h))[0] - evidence(*(at - h))[0]) / 2e-5 for h in 1e-5 * np.eye(4)]
-    found = [*gradient["kernel.lengthscale"], gradient["kernel.variance"], gradient["likelihood.noise_variance"]]
+    found = [
+        *gradient["kernel.lengthscale"],
+        gradient["kernel.variance"],
+        gradient["likelihood.noise_variance"],
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
     assert all(np.all(value == 0) for name, value in gradient.items() if name.startswith("basis"))
 

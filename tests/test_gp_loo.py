@@ -28,7 +28,9 @@ def test_leave_one_out(noise):
         assert found.log_density[i] == pytest.approx(density, rel=1e-10, abs=1e-10)
 
 
-@pytest.mark.parametrize("solver", ["dense", mc.solvers.Dense("jax"), "weight_space"], ids=["lapack", "jax", "weight-space"])
+@pytest.mark.parametrize(
+    "solver", ["dense", mc.solvers.Dense("jax"), "weight_space"], ids=["lapack", "jax", "weight-space"]
+)
 def test_leave_one_out_on_every_solver(solver):
     """A.M8: written once, for every solver."""
     gp = mc.GP(k.Linear([0.7, 0.3]) + k.Constant(0.5), MEAN)
@@ -51,13 +53,17 @@ def test_left_out_mean_does_not_see_its_datum():
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_prequential_densities(noise):
-    """C.BAY7, A.R8 (2.10): one-step-ahead densities are predictions from the data before; in any order they sum to the evidence."""
+    """C.BAY7, A.R8 (2.10): one-step-ahead densities are predictions from the data before;
+    in any order they sum to the evidence.
+    """
     post = GP.condition(X, Y, noise_variance=noise)
     found = post.prequential()
     each = np.broadcast_to(noise, 10)
     for i in range(1, 10):
         before = GP.condition(X[:i], Y[:i], noise_variance=each[:i])
-        assert found[i] == pytest.approx(before.log_density(X[[i]], Y[[i]], noise_variance=each[i])[0], rel=1e-9, abs=1e-10)
+        assert found[i] == pytest.approx(
+            before.log_density(X[[i]], Y[[i]], noise_variance=each[i])[0], rel=1e-9, abs=1e-10
+        )
     assert found.sum() == pytest.approx(post.log_evidence, rel=1e-12)
     order = RNG.permutation(10)
     other = GP.condition(X[order], Y[order], noise_variance=each[order]).prequential()
@@ -73,7 +79,9 @@ def test_prequential_needs_proper_weights():
 
 
 def test_expected_loo_exceeds_expected_evidence():
-    """A.M21 (exercise 5.6.2): under the model, each datum given all others is better predicted than given those before it."""
+    """A.M21 (exercise 5.6.2): under the model,
+    each datum given all others is better predicted than given those before it.
+    """
     x = np.linspace(-2, 2, 8)[:, None]
     gp, noise, size = mc.GP(k.SE(0.8)), 0.1, 400
     f = gp.sample(x, size, seed=1)

@@ -1,4 +1,6 @@
-"""Priors on hyperparameters against SciPy: density, score, normalisation, samples, change of units. C.BAY9."""
+"""Priors on hyperparameters against SciPy: density, score, normalisation, samples, change of units.
+C.BAY9.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ CASES = [
     (hp.Beta(2.0, 3.5, 4.0), stats.beta(2.0, 3.5, scale=4.0)),
     (hp.Uniform(0.5, 3.0), stats.uniform(0.5, 2.5)),
 ]
-each = pytest.mark.parametrize(("prior", "reference"), CASES, ids=lambda x: repr(x) if isinstance(x, hp.AbstractHyperprior) else "")
+each = pytest.mark.parametrize(
+    ("prior", "reference"), CASES, ids=lambda x: repr(x) if isinstance(x, hp.AbstractHyperprior) else ""
+)
 
 
 def inside(reference):
@@ -45,8 +49,13 @@ def test_score(prior, reference):
 def test_integrates_to_one(prior, reference):
     """The density is normalised (quadrature on its support)."""
     lower, upper = reference.support()
-    total, _ = integrate.quad(lambda x: np.exp(prior.log_prob(np.float64(x))), max(lower, -60.0) + 1e-12, min(upper, 500.0) - 1e-12,
-                              points=inside(reference), limit=400)  # fmt: skip
+    total, _ = integrate.quad(
+        lambda x: np.exp(prior.log_prob(np.float64(x))),
+        max(lower, -60.0) + 1e-12,
+        min(upper, 500.0) - 1e-12,
+        points=inside(reference),
+        limit=400,
+    )
     assert total == pytest.approx(1.0, abs=1e-6)
 
 
@@ -63,7 +72,9 @@ def test_samples(prior, reference):
 def test_change_of_units(prior, reference):
     """`scaled(c)` is the prior of c x: p(cx) = p(x) / c."""
     x, c = inside(reference), 2.5
-    np.testing.assert_allclose(prior.scaled(c).log_prob(c * x), prior.log_prob(x) - np.log(c), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        prior.scaled(c).log_prob(c * x), prior.log_prob(x) - np.log(c), rtol=1e-12, atol=1e-12
+    )
     assert type(prior.scaled(c)) is type(prior) and prior.proper
 
 

@@ -1,4 +1,6 @@
-"""What people hand in: arrays, frames of three libraries, dicts of columns; and what is said when it cannot be used."""
+"""What people hand in: arrays, frames of three libraries, dicts of columns;
+and what is said when it cannot be used.
+"""
 
 import datetime
 
@@ -22,12 +24,15 @@ FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table, "
 each = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
 
 
-# ------------------------------------------------------------------------------------------------- what is taken
+# ------------------------------------------------------------------------------------------------- what is
+# taken
 
 
 @each
 def test_frames_keep_their_names(make):
-    """Columns become float64 and keep their names; expected columns are brought into order, others dropped."""
+    """Columns become float64 and keep their names; expected columns are brought into order,
+    others dropped.
+    """
     found = as_inputs(make(COLUMNS))
     np.testing.assert_array_equal(found.values, VALUES)
     assert found.values.dtype == np.float64 and found.values.flags.c_contiguous and found.names == ("a", "b")
@@ -62,7 +67,11 @@ def test_inputs_pass_through():
     assert as_inputs(checked) is checked
 
 
-@given(arrays.arrays(np.float64, arrays.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.floats(-1e300, 1e300)))
+@given(
+    arrays.arrays(
+        np.float64, arrays.array_shapes(min_dims=2, max_dims=2, max_side=5), elements=st.floats(-1e300, 1e300)
+    )
+)
 def test_any_finite_table(X):
     """Every finite table is taken as it is, at any scale."""
     np.testing.assert_array_equal(as_inputs(X).values, X)
@@ -102,7 +111,8 @@ def test_a_frame_runs_through(make):
         post.mean(pd.DataFrame({"a": [1.0]}))
 
 
-# ------------------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------- what is
+# refused
 
 
 class Duck:
@@ -112,7 +122,10 @@ class Duck:
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.arange(3.0), r"X must be a table with rows and columns, got an array of shape \(3,\). Use X.reshape\(-1, 1\)"),
+        (
+            np.arange(3.0),
+            r"X must be a table with rows and columns, got an array of shape \(3,\). Use X.reshape\(-1, 1\)",
+        ),
         (pd.Series([1.0, 2.0]), r"shape \(2,\)"),
         (5.0, "X must be an array or a data frame, got float"),
         (np.float64(5.0), r"got an array of shape \(\)"),
@@ -123,19 +136,28 @@ class Duck:
             [[1.0, np.nan], [np.inf, 2.0]],
             "X contains NaN or infinity: 2 bad entries, the first a NaN in row 0, column 1. Remove or impute",
         ),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, -np.inf]}), "1 bad entries, the first a inf in row 1, column 'b'"),
+        (
+            pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, -np.inf]}),
+            "1 bad entries, the first a inf in row 1, column 'b'",
+        ),
         (pd.DataFrame({"a": [1.0, None]}), "the first a NaN in row 1, column 'a'"),
         (pl.DataFrame({"a": [1, None]}), "the first a NaN in row 1, column 'a'"),
         (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), "the first a NaN in row 1, column 'a'"),
         (pa.table({"a": [1, None]}), "the first a NaN in row 1, column 'a'"),
-        ({"a": [1.0, 2.0], "b": ["x", "y"]}, r"column 'b' of X is not numeric \(found '?.*x.*\): encode text"),
+        (
+            {"a": [1.0, 2.0], "b": ["x", "y"]},
+            r"column 'b' of X is not numeric \(found '?.*x.*\): encode text",
+        ),
         (pd.DataFrame({"a": ["u", "v"]}), r"column 'a' of X is not numeric \(found 'u'\)"),
         (pl.DataFrame({"a": ["u", "v"]}), r"column 'a' of X is not numeric \(found 'u'\)"),
         ([["a", "b"]], "X is not numeric"),
         (np.array([[1 + 2j]]), "X is complex"),
         (pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "column 't' of X holds dates"),
         (pl.DataFrame({"t": [datetime.date(2020, 1, 1)]}), "column 't' of X holds dates"),
-        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), r"X has duplicated columns \['a'\]: rename or drop them"),
+        (
+            pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
+            r"X has duplicated columns \['a'\]: rename or drop them",
+        ),
         ({"a": [1.0, 2.0], "b": [1.0]}, r"column 'b' of X has 1 entries but column 'a' has 2"),
         ({"a": [[1.0, 2.0]]}, "column 'a' of X must be one column of numbers"),
         ({"a": 1.0}, "column 'a' of X must be one column of numbers"),

@@ -20,7 +20,9 @@ def test_values():
     np.testing.assert_allclose(means.Linear(3.0).value(X), 3.0 * X.sum(1), rtol=1e-14)
     function = means.Function(lambda X: np.sin(X[:, 0]), "wave")
     np.testing.assert_array_equal(function.value(X), np.sin(X[:, 0]))
-    np.testing.assert_allclose((linear + function + 1.0).value(X), linear.value(X) + np.sin(X[:, 0]) + 1.0, rtol=1e-14)
+    np.testing.assert_allclose(
+        (linear + function + 1.0).value(X), linear.value(X) + np.sin(X[:, 0]) + 1.0, rtol=1e-14
+    )
 
 
 def test_as_mean():
@@ -28,7 +30,9 @@ def test_as_mean():
     assert isinstance(means.as_mean(None), means.Zero)
     number = means.as_mean(3.0)
     assert isinstance(number, means.Constant) and parameters(number)[0].status == "fixed"
-    assert parameters(means.Constant(3.0))[0].status == parameters(means.as_mean(param(3.0)))[0].status == "free"
+    assert (
+        parameters(means.Constant(3.0))[0].status == parameters(means.as_mean(param(3.0)))[0].status == "free"
+    )
     named = means.as_mean(np.cos)
     assert isinstance(named, means.Function) and named.name == "cos"
     linear = means.Linear([1.0, 2.0])
@@ -60,21 +64,27 @@ def test_prior_of_the_weights():
     b, B = means.Polynomial(1).prior(3)
     assert B is None and b.tolist() == [0.0, 0.0, 0.0]
     np.testing.assert_array_equal(means.Polynomial(1, covariance=2.0).prior(3)[1], 2.0 * np.eye(3))
-    np.testing.assert_array_equal(means.Polynomial(1, covariance=[1.0, 2.0, 3.0]).prior(3)[1], np.diag([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(
+        means.Polynomial(1, covariance=[1.0, 2.0, 3.0]).prior(3)[1], np.diag([1.0, 2.0, 3.0])
+    )
     matrix = np.array([[2.0, 0.5], [0.5, 1.0]])
     basis = means.Polynomial(1, covariance=matrix, weights=[0.1, 0.2])
     np.testing.assert_array_equal(basis.prior(2)[1], matrix)
     np.testing.assert_array_equal(basis.prior(2)[0], [0.1, 0.2])
     assert {p.status for p in parameters(basis)} == {"fixed"}
     for bad in (-1.0, [[1.0, 2.0], [2.0, 1.0]], np.eye(3), [[1.0, 0.3], [0.1, 1.0]]):
-        with pytest.raises(ParameterError, match=r"Polynomial\.covariance must be a positive-definite \(2, 2\) matrix"):
+        with pytest.raises(
+            ParameterError, match=r"Polynomial\.covariance must be a positive-definite \(2, 2\) matrix"
+        ):
             means.Polynomial(1, covariance=bad).prior(2)
     with pytest.raises(ParameterError, match=r"Polynomial\.weights must be one number or 2 of them, got 3"):
         means.Polynomial(1, covariance=1.0, weights=[1.0, 2.0, 3.0]).prior(2)
 
 
 def test_a_learned_mean_has_a_gradient():
-    """C.GP6: derivatives of constant and linear means against differences; a user's function has nothing to learn."""
+    """C.GP6: derivatives of constant and linear means against differences;
+    a user's function has nothing to learn.
+    """
     y = np.random.default_rng(2).normal(size=6)
 
     def evidence(c, w0, w1):

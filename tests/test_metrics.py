@@ -38,7 +38,9 @@ def test_log_scores_against_scipy():
     trivial = stats.norm.logpdf(Y, Y_TRAIN.mean(), Y_TRAIN.std())
     assert metrics.nlpd(Y, MEAN, STD) == pytest.approx(-log_density.mean(), rel=1e-13)
     assert metrics.nlpd(Y, log_density=log_density) == pytest.approx(-log_density.mean(), rel=1e-15)
-    np.testing.assert_allclose(metrics.sll(Y, MEAN, STD, Y_TRAIN), trivial - log_density, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        metrics.sll(Y, MEAN, STD, Y_TRAIN), trivial - log_density, rtol=1e-11, atol=1e-13
+    )
     assert metrics.msll(Y, MEAN, STD, Y_TRAIN) == pytest.approx((trivial - log_density).mean(), rel=1e-12)
     given = metrics.msll(Y, y_train=Y_TRAIN, log_density=log_density)
     assert given == pytest.approx(metrics.msll(Y, MEAN, STD, Y_TRAIN), rel=1e-12)
@@ -47,7 +49,9 @@ def test_log_scores_against_scipy():
 @pytest.mark.parametrize(("y", "mean", "std"), [(0.3, 0.0, 1.0), (-4.0, 1.0, 0.5), (2.0, 2.0, 3.0)])
 def test_crps_against_quadrature(y, mean, std):
     cdf = stats.norm(mean, std).cdf
-    below = integrate.quad(lambda t: cdf(t) ** 2, mean - 12 * std, y, epsabs=1e-13, points=[mean] if mean < y else None)
+    below = integrate.quad(
+        lambda t: cdf(t) ** 2, mean - 12 * std, y, epsabs=1e-13, points=[mean] if mean < y else None
+    )
     above = integrate.quad(lambda t: (1 - cdf(t)) ** 2, y, mean + 12 * std, epsabs=1e-13)
     assert metrics.crps(y, mean, std) == pytest.approx(below[0] + above[0], rel=1e-9)
 
@@ -66,7 +70,9 @@ def test_calibration_curve_of_true_and_overconfident_predictions():
     np.testing.assert_allclose(nominal, np.linspace(0.05, 0.95, 19), rtol=1e-14)
     np.testing.assert_allclose(empirical, nominal, atol=5e-4)
     _, overconfident = metrics.calibration_curve(z, 0.0, 0.5, levels=[0.5, 0.9])
-    np.testing.assert_allclose(overconfident, [2 * stats.norm.cdf(0.5 * stats.norm.ppf(p)) - 1 for p in (0.75, 0.95)], atol=5e-4)
+    np.testing.assert_allclose(
+        overconfident, [2 * stats.norm.cdf(0.5 * stats.norm.ppf(p)) - 1 for p in (0.75, 0.95)], atol=5e-4
+    )
 
 
 def test_pinball_is_least_at_the_quantile_and_half_the_absolute_error_at_the_median():
@@ -92,7 +98,9 @@ def test_report_agrees_with_its_parts():
     assert report["coverage_95"] == metrics.coverage(Y, lower, upper)
     assert report["interval_score_95"] == pytest.approx(metrics.interval_score(Y, lower, upper), rel=1e-12)
     # interval score = (two pinball losses) / (alpha/2), here with alpha = 0.05
-    assert report["pinball_025"] + report["pinball_975"] == pytest.approx(report["interval_score_95"] * 0.025, rel=1e-12)
+    assert report["pinball_025"] + report["pinball_975"] == pytest.approx(
+        report["interval_score_95"] * 0.025, rel=1e-12
+    )
     assert all(isinstance(value, float) for value in report.values())
 
 
@@ -118,7 +126,10 @@ def test_error_reject_curve_by_hand():
     ("call", "says"),
     [
         (lambda: metrics.mse(np.ones((3, 1)), np.ones(3)), r"mean has shape \(3,\) but y has shape \(3, 1\)"),
-        (lambda: metrics.mse([1.0, np.nan], [1.0, 2.0]), r"y has 1 value\(s\) that are NaN or infinite.*index \(1,\)"),
+        (
+            lambda: metrics.mse([1.0, np.nan], [1.0, 2.0]),
+            r"y has 1 value\(s\) that are NaN or infinite.*index \(1,\)",
+        ),
         (lambda: metrics.mse([], []), "y is empty"),
         (lambda: metrics.smse([2.0, 2.0], [1.0, 2.0]), "y is constant"),
         (lambda: metrics.msll(Y, MEAN, STD, [1.0, 1.0]), "y_train is constant"),
@@ -132,7 +143,10 @@ def test_error_reject_curve_by_hand():
         (lambda: metrics.interval_score(Y, MEAN, MEAN, level=95), "level must lie strictly"),
         (lambda: metrics.information_bits([0, 2], np.full((2, 2), 0.5), [0, 1]), "Label .*2.* in y is none"),
         (lambda: metrics.information_bits([0, 1], np.full((2, 2), 0.6), [0, 1]), "sum to 1"),
-        (lambda: metrics.error_reject_curve([0, 1], np.full((2, 3), 1 / 3)), r"shape \(cases, classes\) = \(2, 2\)"),
+        (
+            lambda: metrics.error_reject_curve([0, 1], np.full((2, 3), 1 / 3)),
+            r"shape \(cases, classes\) = \(2, 2\)",
+        ),
     ],
 )
 def test_bad_input_is_named(call, says):
@@ -147,6 +161,8 @@ def test_metrics_module_pulls_in_nothing_but_numpy():
         "m = u.module_from_spec(spec); spec.loader.exec_module(m)\n"
         "print(m.crps(1.0, 0.0, 1.0), 'scipy' in sys.modules, 'jax' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert out[1:] == ["False", "False"]
     assert float(out[0]) == pytest.approx(metrics.crps(1.0, 0.0, 1.0))

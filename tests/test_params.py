@@ -1,4 +1,6 @@
-"""Hyperparameters: what can be said of them, how they are listed, and the way to one vector and back. C.BAY8, C.BAY9."""
+"""Hyperparameters: what can be said of them, how they are listed, and the way to one vector and back. C.BAY8,
+C.BAY9.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -42,13 +44,16 @@ MODEL = mc.Model(
 )
 
 
-# ------------------------------------------------------------------------------------------------- constraints
+# -------------------------------------------------------------------------------------------------
+# constraints
 
 
 @each
 @given(u=st.floats(-15, 15))
 def test_constraint_is_a_bijection(constraint, u):
-    """Any real number becomes a legal value and comes back; slope and its logarithm's derivative are the derivatives."""
+    """Any real number becomes a legal value and comes back;
+    slope and its logarithm's derivative are the derivatives.
+    """
     value = constraint.value(np.float64(u))
     constraint.check(np.asarray(value), "x")
     assert constraint.lower <= value <= constraint.upper
@@ -58,7 +63,9 @@ def test_constraint_is_a_bijection(constraint, u):
     assert constraint.slope(np.asarray(value)) == pytest.approx(slope, rel=1e-6, abs=1e-9)
     if abs(u) < 8:
         ends = [np.log(constraint.slope(np.asarray(constraint.value(u + s)))) for s in (h, -h)]
-        assert constraint.log_slope_derivative(np.asarray(value)) == pytest.approx((ends[0] - ends[1]) / (2 * h), abs=1e-6)
+        assert constraint.log_slope_derivative(np.asarray(value)) == pytest.approx(
+            (ends[0] - ends[1]) / (2 * h), abs=1e-6
+        )
 
 
 def test_ends_of_an_interval():
@@ -80,7 +87,9 @@ def test_ends_of_an_interval():
 
 
 def test_parameters_by_dotted_name():
-    """Every hyperparameter in the order of the leaves, with its status; the structural order of a Matern is none."""
+    """Every hyperparameter in the order of the leaves, with its status;
+    the structural order of a Matern is none.
+    """
     assert {p.name: p.status for p in parameters(MODEL)} == {
         "kernel.terms.0.lengthscale": "free",
         "kernel.terms.0.variance": "fixed",
@@ -108,7 +117,14 @@ def test_named_leaves_are_the_pytree_leaves():
 
 def test_values_are_float64_whatever_was_given():
     """Python numbers, integers, lists, float32 and JAX arrays become float64 arrays."""
-    for given_value in (2, [2, 3], np.float32(2.0), np.array([2, 3]), jnp.asarray(2), jnp.asarray(2.0, jnp.float32)):
+    for given_value in (
+        2,
+        [2, 3],
+        np.float32(2.0),
+        np.array([2, 3]),
+        jnp.asarray(2),
+        jnp.asarray(2.0, jnp.float32),
+    ):
         assert k.SE(given_value).lengthscale.dtype == np.float64
         assert k.SE(param(given_value)).lengthscale.dtype == np.float64
 
@@ -125,13 +141,19 @@ def test_values_are_immutable_and_copied():
 
 def test_replace_leaves():
     """A copy with named values replaced; unknown names are listed with the known ones."""
-    new = replace_leaves(MODEL, {"kernel.terms.0.variance": np.float64(9.0), "likelihood.noise_variance": np.float64(0.5)})
+    new = replace_leaves(
+        MODEL, {"kernel.terms.0.variance": np.float64(9.0), "likelihood.noise_variance": np.float64(0.5)}
+    )
     values = {p.name: p.value for p in parameters(new)}
     assert values["kernel.terms.0.variance"] == 9.0 and values["likelihood.noise_variance"] == 0.5
     assert parameters(MODEL)[1].value == 1.5, "the original is untouched"
     assert parameters(new)[0].info == parameters(MODEL)[0].info
     with pytest.raises(
-        ParameterError, match=r"no hyperparameter named \['kernel.size'\]; there are \['kernel.lengthscale', 'kernel.variance'"
+        ParameterError,
+        match=(
+            r"no hyperparameter named \['kernel.size'\]; there are \['kernel.lengthscale', "
+            r"'kernel.variance'"
+        ),
     ):
         replace_leaves(mc.Model(mc.GP(k.SE())), {"kernel.size": 1.0})
 
@@ -142,7 +164,9 @@ def test_strip_forgets_what_is_said():
     assert all(p.info == Info() for p in parameters(bare))
     for a, b in zip(jax.tree.leaves(bare), jax.tree.leaves(MODEL), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert jax.tree.structure(strip(k.SE(param(1.0, bounds=(0.5, 2.0))))) == jax.tree.structure(strip(k.SE(fixed(3.0))))
+    assert jax.tree.structure(strip(k.SE(param(1.0, bounds=(0.5, 2.0))))) == jax.tree.structure(
+        strip(k.SE(fixed(3.0)))
+    )
 
 
 def test_bad_statements():
@@ -159,7 +183,9 @@ def test_bad_statements():
 
 
 def test_flatten_and_back():
-    """The vector holds free values once (ties share), unconstrained; unflatten restores the model, bit for bit up to rounding."""
+    """The vector holds free values once (ties share), unconstrained; unflatten restores the model,
+    bit for bit up to rounding.
+    """
     flat = flatten(MODEL)
     assert flat.names == (
         "kernel.terms.0.lengthscale[0]",
@@ -172,13 +198,26 @@ def test_flatten_and_back():
         "likelihood.noise_variance",
     )
     g = 1.2 / 2
-    expected = [np.log(0.5), np.log(2.0), np.log(2.0), np.log(0.9), 0.0, np.log(g / (1 - g)), 0.4, np.log(0.2)]
+    expected = [
+        np.log(0.5),
+        np.log(2.0),
+        np.log(2.0),
+        np.log(0.9),
+        0.0,
+        np.log(g / (1 - g)),
+        0.4,
+        np.log(0.2),
+    ]
     np.testing.assert_allclose(flat.vector, expected, rtol=1e-14, atol=1e-15)
     again = {p.name: p.value for p in parameters(flat.unflatten(flat.vector))}
     for p in parameters(MODEL):
         if p.name != "kernel.terms.2.lengthscale":  # the second of the tied ones takes the value of the first
             np.testing.assert_allclose(again[p.name], p.value, rtol=1e-14)
-    assert again["kernel.terms.2.lengthscale"] == again["kernel.terms.1.kernel.lengthscale"] == pytest.approx(0.9)
+    assert (
+        again["kernel.terms.2.lengthscale"]
+        == again["kernel.terms.1.kernel.lengthscale"]
+        == pytest.approx(0.9)
+    )
     assert again["kernel.terms.0.variance"] == 1.5 and again["kernel.terms.1.kernel.period"] == 1.0
 
 
@@ -218,7 +257,9 @@ def test_bounds_of_the_vector():
 
 @pytest.mark.parametrize("jacobian", [False, True])
 def test_log_prior(jacobian):
-    """C.BAY8: the density of the visible values, or of the unconstrained ones (with the Jacobian); its gradient by differences."""
+    """C.BAY8: the density of the visible values, or of the unconstrained ones (with the Jacobian);
+    its gradient by differences.
+    """
     from scipy import stats
 
     flat = flatten(MODEL)
@@ -249,7 +290,10 @@ def test_a_prior_on_tied_values_counts_once():
 def test_ties_need_one_shape():
     """Tying a number to a vector is refused by name."""
     kernel = k.SE(param(0.7, tie="l")) + k.SE(param([0.7, 0.8], tie="l"))
-    with pytest.raises(ParameterError, match=r"terms\.1\.lengthscale has shape \(2,\) but is tied \('l'\) to one of shape \(\)"):
+    with pytest.raises(
+        ParameterError,
+        match=r"terms\.1\.lengthscale has shape \(2,\) but is tied \('l'\) to one of shape \(\)",
+    ):
         flatten(kernel)
 
 

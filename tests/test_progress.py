@@ -26,7 +26,9 @@ def said(monkeypatch):
 def test_conditioning_tells_its_share(said):
     model = mc.Model(mc.GP(k.SE([1.0, 1.0])), mc.likelihoods.Gaussian(0.1))
     post = model.condition(X, Y, progress=True)
-    assert [line.split(",")[0] for line in said] == [f"conditioning: factor {share}%" for share in (70, 96, 100)]
+    assert [line.split(",")[0] for line in said] == [
+        f"conditioning: factor {share}%" for share in (70, 96, 100)
+    ]
     assert "about 0 s left" in said[1] and "left" not in said[-1]
     said.clear()
     quiet = model.condition(X, Y, progress=False)
@@ -35,12 +37,14 @@ def test_conditioning_tells_its_share(said):
 
 
 def test_predictions_tell_their_share(said, monkeypatch):
-    monkeypatch.setattr("mercer.posterior.BLOCK_ROWS", 40)
+    monkeypatch.setattr("mercer.posteriors.gaussian.BLOCK_ROWS", 40)
     model = mc.GPRegressor(k.SE([1.0, 1.0]), verbose=True, max_evaluations=2)
     with pytest.warns(mc.learning.FitWarning):
         model.fit(X, Y)
     assert any(line.startswith("fitting: evaluation 1 ") and ": factor 70%" in line for line in said)
-    assert any(": inverse 100%" in line for line in said) and any(line.startswith("conditioning") for line in said)
+    assert any(": inverse 100%" in line for line in said) and any(
+        line.startswith("conditioning") for line in said
+    )
     said.clear()
     model.predict(X[:100], return_std=True)
     assert [line.split(",")[0] for line in said] == [f"predicting: rows {share}%" for share in (40, 80, 100)]
@@ -86,7 +90,10 @@ def test_interrupting_a_fit_within_an_evaluation(said, monkeypatch):
 
 def test_the_listener_outside_hears_alone():
     heard = []
-    with blocked.progress(lambda part, share: heard.append((part, share))), progress.shown("inside", True) as tell:
+    with (
+        blocked.progress(lambda part, share: heard.append((part, share))),
+        progress.shown("inside", True) as tell,
+    ):
         tell("rows", 0.5)
     assert heard == [("rows", 0.5)]
 

@@ -33,7 +33,11 @@ def there_and_back(value, functions=None, arrays=None):
 def same(a, b) -> bool:
     """Equal in class, structure, every static fact and every bit."""
     if isinstance(a, eqx.Module):
-        return type(a) is type(b) and bool(eqx.tree_equal(a, b)) and getattr(a, "info", ()) == getattr(b, "info", ())
+        return (
+            type(a) is type(b)
+            and bool(eqx.tree_equal(a, b))
+            and getattr(a, "info", ()) == getattr(b, "info", ())
+        )
     return type(a) is type(b) and a == b
 
 
@@ -47,11 +51,15 @@ EXAMPLES = {
     "kernels.Fisher": lambda: k.Fisher(
         MarkovChain([0.3, 0.7], [[0.5, 0.5], [0.2, 0.8]]), information="exact", length=4, of=k.SE(2.0)
     ),
-    "kernels.TOP": lambda: k.TOP(HMM([1.0], [[1.0]], Categorical([[0.4, 0.6]])), MarkovChain([1.0], [[0.5, 0.5]]), log_odds=True),
+    "kernels.TOP": lambda: k.TOP(
+        HMM([1.0], [[1.0]], Categorical([[0.4, 0.6]])), MarkovChain([1.0], [[0.5, 0.5]]), log_odds=True
+    ),
     "means.Function": lambda: means.Function(trend, "trend"),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),
     "means.Sum": lambda: means.Constant(1.0) + means.Linear([0.5, 0.1]),
-    "hyperpriors.Each": lambda: hyperpriors.Each((hyperpriors.LogNormal(0.1, 2.0), hyperpriors.Gamma(2.0, 3.0))),
+    "hyperpriors.Each": lambda: hyperpriors.Each(
+        (hyperpriors.LogNormal(0.1, 2.0), hyperpriors.Gamma(2.0, 3.0))
+    ),
     "gp.GP": lambda: mc.GP(k.Matern(0.3, nu=1.5), 4.2, means.Polynomial(2)),
     "gp.Model": lambda: mc.Model(mc.GP(k.SE(0.3)), likelihoods.Gaussian(mc.fixed([0.1, 0.2]))),
     "likelihoods.Custom": lambda: likelihoods.Custom(trend, "trend", {"scale": 0.3}),
@@ -68,7 +76,11 @@ def inside(value):
     if isinstance(value, (tuple, list)):
         children = value
     else:
-        children = [getattr(value, f.name) for f in dataclasses.fields(value)] if isinstance(value, eqx.Module) else []
+        children = (
+            [getattr(value, f.name) for f in dataclasses.fields(value)]
+            if isinstance(value, eqx.Module)
+            else []
+        )
     for child in children:
         yield from inside(child)
 
@@ -80,19 +92,26 @@ def functions_of(value):
 
 
 def example(name):
-    """One value of a class: from EXAMPLES, from the cases of the kernels' conformance suite, or with plain arguments."""
+    """One value of a class: from EXAMPLES, from the cases of the kernels' conformance suite,
+    or with plain arguments.
+    """
     if name in EXAMPLES:
         return EXAMPLES[name]()
     cls = registry()[name]
     for value in (v for _, kernel, _ in CASES for v in inside(kernel)):
         if type(value) is cls:
             return value
-    required = [f for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory is dataclasses.MISSING]
+    required = [
+        f for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory is dataclasses.MISSING
+    ]
     for number in (0.5, [0.5, 0.3], [[0.5, 0.3]]):
         arguments = {f.name: number if "constraint" in f.metadata else k.SE(0.2) for f in required}
         with contextlib.suppress(TypeError, ValueError):
             return cls(**arguments)
-    pytest.fail(f"{name} needs other arguments: give an example in EXAMPLES, or a kernel in tests/kernels/conformance.py.")
+    pytest.fail(
+        f"{name} needs other arguments: give an example in EXAMPLES, or a kernel in "
+        "tests/kernels/conformance.py."
+    )
 
 
 @pytest.mark.parametrize("name", sorted(registry()))
@@ -109,13 +128,19 @@ def test_every_kernel_survives(kernel):
 
 def test_a_model_with_coloured_noise_survives():
     """Kernels from outside the room of kernels are part of models too."""
-    model = mc.Model(mc.GP(k.SE(10.0) + series.Coloured([0.6, -0.2], [0.3], step=0.5)), likelihoods.Gaussian(0.1))
+    model = mc.Model(
+        mc.GP(k.SE(10.0) + series.Coloured([0.6, -0.2], [0.3], step=0.5)), likelihoods.Gaussian(0.1)
+    )
     assert same(there_and_back(model), model)
 
 
 def test_the_rooms_are_all_there():
     names = set(registry())
-    classes = [n for n in k.__all__ if isinstance(getattr(k, n), type) and issubclass(getattr(k, n), k.AbstractKernel)]
+    classes = [
+        n
+        for n in k.__all__
+        if isinstance(getattr(k, n), type) and issubclass(getattr(k, n), k.AbstractKernel)
+    ]
     assert {f"kernels.{n}" for n in classes if not n.startswith("Abstract")} <= names
     assert {
         "means.Constant",
@@ -131,10 +156,14 @@ def test_the_rooms_are_all_there():
 
 def test_everything_said_of_a_hyperparameter_survives():
     prior = hyperpriors.LogNormal(0.25, 1.5)
-    kernel = k.SE(mc.param(1.0, prior=prior, bounds=(1e-3, np.inf), tie="l"), mc.fixed(2.0)) + k.SE(mc.param(1.0, tie="l"))
+    kernel = k.SE(mc.param(1.0, prior=prior, bounds=(1e-3, np.inf), tie="l"), mc.fixed(2.0)) + k.SE(
+        mc.param(1.0, tie="l")
+    )
     again = there_and_back(kernel)
     assert same(again, kernel)
-    assert [(p.name, p.status, p.info) for p in parameters(again)] == [(p.name, p.status, p.info) for p in parameters(kernel)]
+    assert [(p.name, p.status, p.info) for p in parameters(again)] == [
+        (p.name, p.status, p.info) for p in parameters(kernel)
+    ]
     assert dict(again.terms[0].info)["lengthscale"] == Info(True, prior, (1e-3, np.inf), "l")
 
 
@@ -148,7 +177,19 @@ def test_structure_and_values_stay_apart():
 
 
 def test_plain_values_survive():
-    values = [None, True, 3, 2.5, "text", (1, (2.0, "a")), [1, [None]], {"a": (1,), "b": {}}, np.inf, -np.inf, Static(0.5)]
+    values = [
+        None,
+        True,
+        3,
+        2.5,
+        "text",
+        (1, (2.0, "a")),
+        [1, [None]],
+        {"a": (1,), "b": {}},
+        np.inf,
+        -np.inf,
+        Static(0.5),
+    ]
     for value in values:
         again = there_and_back(value)
         assert type(again) is type(value) and again == value
@@ -170,7 +211,9 @@ def test_every_bit_of_a_number_survives(numbers, outside):
 
 def test_large_arrays_go_aside_by_name():
     arrays: dict = {}
-    tree = to_json(mc.Model(mc.GP(k.SE(np.ones(50))), likelihoods.Gaussian(np.ones(60))), arrays, where="model")
+    tree = to_json(
+        mc.Model(mc.GP(k.SE(np.ones(50))), likelihoods.Gaussian(np.ones(60))), arrays, where="model"
+    )
     assert sorted(arrays) == ["model.gp.kernel.lengthscale", "model.likelihood.noise_variance"]
     assert tree["gp"]["kernel"]["lengthscale"] == {"kind": "array", "name": "model.gp.kernel.lengthscale"}
     del arrays["model.gp.kernel.lengthscale"]
@@ -185,7 +228,9 @@ def test_functions_are_kept_by_name():
     tree = to_json(means.Function(trend, "drift"))
     assert tree["function"] == {"kind": "function", "name": "drift"}
     assert from_json(tree, functions={"drift": trend}).function is trend
-    with pytest.raises(SerialiseError, match=r"\['drift'\] are not part of the file: pass functions=\{'drift': drift\}"):
+    with pytest.raises(
+        SerialiseError, match=r"\['drift'\] are not part of the file: pass functions=\{'drift': drift\}"
+    ):
         from_json(tree)
     with pytest.raises(SerialiseError, match="which is not a function"):
         from_json(tree, functions={"drift": 3})
@@ -200,7 +245,8 @@ def test_functions_need_names_of_their_own():
         to_json(means.Function(trend, "u") + means.Function(np.sum, "u"))
 
 
-# ------------------------------------------------------------------------------------------------- what cannot be written
+# ------------------------------------------------------------------------------------------------- what
+# cannot be written
 
 
 class Mine(k.AbstractKernel):
@@ -240,13 +286,17 @@ def test_nesting_is_limited():
         from_json(deep)
 
 
-# ------------------------------------------------------------------------------------------------- text that is not a value
+# ------------------------------------------------------------------------------------------------- text that
+# is not a value
 
 
 SE = {"class": "kernels.SE", "lengthscale": 1.0}
 HOSTILE = {
     "unknown class": ({"class": "kernels.Evil"}, "no class 'kernels.Evil'"),
-    "class of another library": ({"class": "subprocess.Popen", "args": ["true"]}, "no class 'subprocess.Popen'"),
+    "class of another library": (
+        {"class": "subprocess.Popen", "args": ["true"]},
+        "no class 'subprocess.Popen'",
+    ),
     "abstract class": ({"class": "kernels.AbstractKernel"}, "no class"),
     "class that is no text": ({"class": ["kernels.SE"]}, "no class"),
     "unknown kind": ({"kind": "pickle", "data": "gASV"}, "expected one of the kinds"),
@@ -275,10 +325,16 @@ HOSTILE = {
     "special number": ({"kind": "float", "value": "0x1"}, "inf, -inf or nan"),
     "static text": ({"kind": "static", "value": "a"}, "expected a number"),
     "tuple of nothing": ({"kind": "tuple"}, "expected list"),
-    "array too short": ({"kind": "array", "dtype": "float64", "shape": [3], "data": [1.0]}, "as many entries"),
+    "array too short": (
+        {"kind": "array", "dtype": "float64", "shape": [3], "data": [1.0]},
+        "as many entries",
+    ),
     "array of objects": ({"kind": "array", "dtype": "object", "shape": [1], "data": [1]}, "needs a dtype"),
     "array of text": ({"kind": "array", "dtype": "float64", "shape": [1], "data": ["a"]}, "not such numbers"),
-    "absurd shape": ({"kind": "array", "dtype": "float64", "shape": [2**62, 4], "data": []}, "as many entries"),
+    "absurd shape": (
+        {"kind": "array", "dtype": "float64", "shape": [2**62, 4], "data": []},
+        "as many entries",
+    ),
     "bad structure": ({"class": "kernels.Power", "kernel": SE, "exponent": -1}, "at least 1"),
     "bytes": (b"x", "bytes is not JSON"),
 }

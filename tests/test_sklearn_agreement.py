@@ -20,9 +20,27 @@ def scaled(c, kernel):
 CASES = [
     ("se", 2, k.SE(0.9, 1.4), scaled(1.4, sk.RBF(0.9)), ["variance", "lengthscale"]),
     ("se-ard", 2, k.SE(L2, 1.4), scaled(1.4, sk.RBF(L2)), ["variance", "lengthscale"]),
-    ("matern-1/2", 2, k.Matern(0.9, 1.4, nu=0.5), scaled(1.4, sk.Matern(0.9, nu=0.5)), ["variance", "lengthscale"]),
-    ("matern-3/2", 2, k.Matern(L2, 1.4, nu=1.5), scaled(1.4, sk.Matern(L2, nu=1.5)), ["variance", "lengthscale"]),
-    ("matern-5/2", 2, k.Matern(L2, 1.4, nu=2.5), scaled(1.4, sk.Matern(L2, nu=2.5)), ["variance", "lengthscale"]),
+    (
+        "matern-1/2",
+        2,
+        k.Matern(0.9, 1.4, nu=0.5),
+        scaled(1.4, sk.Matern(0.9, nu=0.5)),
+        ["variance", "lengthscale"],
+    ),
+    (
+        "matern-3/2",
+        2,
+        k.Matern(L2, 1.4, nu=1.5),
+        scaled(1.4, sk.Matern(L2, nu=1.5)),
+        ["variance", "lengthscale"],
+    ),
+    (
+        "matern-5/2",
+        2,
+        k.Matern(L2, 1.4, nu=2.5),
+        scaled(1.4, sk.Matern(L2, nu=2.5)),
+        ["variance", "lengthscale"],
+    ),
     (
         "rational-quadratic",
         2,
@@ -30,7 +48,13 @@ CASES = [
         scaled(1.4, sk.RationalQuadratic(0.9, 0.6)),
         ["variance", "alpha", "lengthscale"],
     ),
-    ("periodic", 1, k.Periodic(1.7, 0.9, 1.4), scaled(1.4, sk.ExpSineSquared(0.9, 1.7)), ["variance", "lengthscale", "period"]),
+    (
+        "periodic",
+        1,
+        k.Periodic(1.7, 0.9, 1.4),
+        scaled(1.4, sk.ExpSineSquared(0.9, 1.7)),
+        ["variance", "lengthscale", "period"],
+    ),
     ("linear", 2, k.Linear(1.0) + k.Constant(0.49), sk.DotProduct(0.7), None),
     (
         "sum",
@@ -47,7 +71,9 @@ CASES = [
         ["factors.0.variance", "factors.0.lengthscale", "factors.1.lengthscale", "factors.1.period"],
     ),
 ]
-each = pytest.mark.parametrize(("d", "ours", "theirs", "names"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+each = pytest.mark.parametrize(
+    ("d", "ours", "theirs", "names"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 
 
 @each

@@ -49,7 +49,9 @@ def changes(file: Path, known: set[str]) -> dict[str, list[str]]:
             continue
         id, *cells = (cell.strip() for cell in line.split("\t"))
         if len(cells) != 3:
-            wrong.append(f"line {number}: needs id, name, test and status between tabs, got {len(cells) + 1} cells")
+            wrong.append(
+                f"line {number}: needs id, name, test and status between tabs, got {len(cells) + 1} cells"
+            )
         elif id not in known:
             wrong.append(f"line {number}: the ledger has no row {id}")
         elif id in found:
@@ -92,7 +94,9 @@ def count(ledger: Path = LEDGER) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fill").add_argument("file", type=Path, metavar="FILE.tsv")
     commands.add_parser("count")

@@ -29,7 +29,8 @@ def monthly_csv() -> str:
     weekly = co2.load_pandas().data["co2"].dropna()
     months = weekly.groupby([weekly.index.year, weekly.index.month]).agg(["mean", "count"])
     rows = [
-        f"{year},{month},{year + (month - 0.5) / 12:.6f},{mean:.4f},{weeks}" for (year, month), mean, weeks in months.itertuples()
+        f"{year},{month},{year + (month - 0.5) / 12:.6f},{mean:.4f},{weeks}"
+        for (year, month), mean, weeks in months.itertuples()
     ]
     return HEADER + "\n".join(rows) + "\n"
 

@@ -63,7 +63,11 @@ PAGES = {
         ("gamma_exponential", "GammaExponential(gamma=1.5)", None),
         ("piecewise_polynomial", "PiecewisePolynomial(lengthscale=2.0, q=1)", np.linspace(-4, 4, 401)),
         ("scale_mixture", "ScaleMixture(lengthscales=[0.2, 2.0], weights=[0.2, 1.0])", WIDE),
-        ("spectral_mixture", "SpectralMixture(weights=[1.0, 1.0], means=[0.0, 1.0], scales=[0.1, 0.05])", WIDE),
+        (
+            "spectral_mixture",
+            "SpectralMixture(weights=[1.0, 1.0], means=[0.0, 1.0], scales=[0.1, 0.05])",
+            WIDE,
+        ),
         ("bessel_j", "BesselJ(lengthscale=0.2, nu=1.0)", None),
         ("sinc", "Sinc(lengthscale=0.2)", None),
         ("oscillator", "Oscillator(period=1.0, lengthscale=2.0)", WIDE),
@@ -84,15 +88,27 @@ PAGES = {
         ("linear_covariance", "LinearCovariance(factor=[[0.8]], bias_variance=1.0)", None),
         ("polynomial", "Polynomial(degree=3, offset=1.0)", np.linspace(-2, 2, 401)),
         ("features", "Features(bumps)", None),
-        ("varying_coefficients", "varying_coefficients(bumps, np.ones(7), SE(lengthscale=1.0))", np.linspace(-3, 3, 401)),
+        (
+            "varying_coefficients",
+            "varying_coefficients(bumps, np.ones(7), SE(lengthscale=1.0))",
+            np.linspace(-3, 3, 401),
+        ),
     ],
     "Not stationary": [
         ("neural_network", "NeuralNetwork(bias_variance=4.0, weight_variance=25.0)", None),
         ("arc_cosine", "ArcCosine(order=1)", None),
         ("gaussian_network", "GaussianNetwork(width=0.5, spread=1.0)", None),
         ("gibbs", "Gibbs(slow)", None),
-        ("paciorek_schervish", "PaciorekSchervish(Matern(nu=1.5), LogLinear(weights=[0.8], intercept=-1.5))", None),
-        ("change_point", "ChangePoint(SE(1.0), Matern(lengthscale=0.2, nu=1.5), location=0.5, steepness=8.0)", None),
+        (
+            "paciorek_schervish",
+            "PaciorekSchervish(Matern(nu=1.5), LogLinear(weights=[0.8], intercept=-1.5))",
+            None,
+        ),
+        (
+            "change_point",
+            "ChangePoint(SE(1.0), Matern(lengthscale=0.2, nu=1.5), location=0.5, steepness=8.0)",
+            None,
+        ),
         ("wiener", "Wiener()", TIME),
         ("integrated_wiener", "IntegratedWiener(order=1)", TIME),
         ("local_linear", "LocalLinear(variance=0.3, level_variance=1.0, slope_variance=0.5)", TIME),
@@ -155,7 +171,11 @@ def page() -> str:
         parts.append(f"\n## {section}\n")
         for name, code, _ in entries:
             words = kernel_of(code).describe().split("\n")[1:]
-            parts.append(f"\n### `{code}`\n\n![{name}](images/gallery/{name}.png)\n\n```text\n" + "\n".join(words) + "\n```\n")
+            parts.append(
+                f"\n### `{code}`\n\n![{name}](images/gallery/{name}.png)\n\n```text\n"
+                + "\n".join(words)
+                + "\n```\n"
+            )
     return "".join(parts)
 
 

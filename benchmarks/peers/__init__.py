@@ -1,7 +1,9 @@
-"""One worker per library: ``python -m benchmarks.peers.NAME``, run by the Python of that library's environment.
+"""One worker per library: ``python -m benchmarks.peers.NAME``, run by the Python of that library's
+environment.
 
-A worker reads one JSON request a line (``{"task": "fit", "data": "path.npz", ...}``) and answers each with one line
-of JSON. Only this module and the standard library are shared, so that a worker runs in any environment.
+A worker reads one JSON request a line (``{"task": "fit", "data": "path.npz", ...}``) and answers each with
+one line of JSON. Only this module and the standard library are shared, so that a worker runs in any
+environment.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ Task = Callable[..., dict[str, Any]]
 
 
 def serve(*tasks: Task) -> None:
-    """Answer requests on stdin until it closes; whatever a library prints goes to stderr instead of the answers."""
+    """Answer requests on stdin until it closes;
+    whatever a library prints goes to stderr instead of the answers.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     known = {task.__name__: task for task in tasks}

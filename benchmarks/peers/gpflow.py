@@ -22,7 +22,9 @@ def fit(data: str) -> dict:
     with Timer() as timer:
         kernel = gpflow.kernels.SquaredExponential(variance=1.0, lengthscales=np.ones(X.shape[1]))
         model = gpflow.models.GPR((X, y[:, None]), kernel, noise_variance=0.1)
-        run = gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 1000})
+        run = gpflow.optimizers.Scipy().minimize(
+            model.training_loss, model.trainable_variables, options={"maxiter": 1000}
+        )
     return {
         "seconds": timer.seconds,
         "evaluations": int(run.nfev),

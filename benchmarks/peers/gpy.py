@@ -33,7 +33,9 @@ def ep(data: str, lengthscale: float, variance: float) -> dict:
     with Timer() as timer:
         kernel = GPy.kern.RBF(X.shape[1], variance=variance, lengthscale=lengthscale)
         method = GPy.inference.latent_function_inference.EP(epsilon=1e-6)
-        model = GPy.core.GP(X, (y[:, None] + 1) / 2, kernel, GPy.likelihoods.Bernoulli(), inference_method=method)
+        model = GPy.core.GP(
+            X, (y[:, None] + 1) / 2, kernel, GPy.likelihoods.Bernoulli(), inference_method=method
+        )
         value = float(model.log_likelihood())
     return {"seconds": timer.seconds, "evidence": value, "versions": versions("GPy", "numpy", "scipy")}
 

@@ -18,7 +18,9 @@ class Regression(gpytorch.models.ExactGP, GPyTorchModel):
 
     _num_outputs = 1
 
-    def __init__(self, X: torch.Tensor, y: torch.Tensor, likelihood: gpytorch.likelihoods.GaussianLikelihood) -> None:
+    def __init__(
+        self, X: torch.Tensor, y: torch.Tensor, likelihood: gpytorch.likelihoods.GaussianLikelihood
+    ) -> None:
         super().__init__(X, y, likelihood)
         self.mean_module = gpytorch.means.ZeroMean()
         self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
@@ -36,7 +38,9 @@ def fit(data: str) -> dict:
     with Timer() as timer, ExitStack() as settings:
         settings.enter_context(gpytorch.settings.max_cholesky_size(10**6))
         settings.enter_context(gpytorch.settings.fast_computations(False, False, False))
-        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-6)).double()
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(
+            noise_constraint=gpytorch.constraints.GreaterThan(1e-6)
+        ).double()
         model = Regression(X, y, likelihood).double()
         likelihood.noise = 0.1
         model.covar_module.outputscale = 1.0
@@ -56,11 +60,15 @@ def fit(data: str) -> dict:
 class Sparse(gpytorch.models.ExactGP):
     """SGPR: Titsias' bound with given inducing inputs."""
 
-    def __init__(self, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, likelihood: gpytorch.likelihoods.Likelihood) -> None:
+    def __init__(
+        self, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, likelihood: gpytorch.likelihoods.Likelihood
+    ) -> None:
         super().__init__(X, y, likelihood)
         self.mean_module = gpytorch.means.ZeroMean()
         base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
-        self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing_points=Z.clone(), likelihood=likelihood)
+        self.covar_module = gpytorch.kernels.InducingPointKernel(
+            base, inducing_points=Z.clone(), likelihood=likelihood
+        )
 
     def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
@@ -74,7 +82,9 @@ def sgpr(data: str, repeats: int) -> dict:
     model = Sparse(X, y, Z, likelihood).double()
     likelihood.noise = 0.1
     model.covar_module.base_kernel.outputscale = 1.0
-    model.covar_module.base_kernel.base_kernel.lengthscale = torch.full((X.shape[1],), 2.0, dtype=torch.float64)
+    model.covar_module.base_kernel.base_kernel.lengthscale = torch.full(
+        (X.shape[1],), 2.0, dtype=torch.float64
+    )
     model.covar_module.inducing_points.requires_grad_(False)
     model.train()
     mll = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
@@ -86,7 +96,11 @@ def sgpr(data: str, repeats: int) -> dict:
             value = mll(model(X), y)
             (-value).backward()
         seconds.append(timer.seconds)
-    return {"seconds": seconds[1:], "evidence": float(value) * len(y), "versions": versions("torch", "gpytorch")}
+    return {
+        "seconds": seconds[1:],
+        "evidence": float(value) * len(y),
+        "versions": versions("torch", "gpytorch"),
+    }
 
 
 class Batches(gpytorch.models.ApproximateGP):
@@ -121,7 +135,10 @@ def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
     likelihood.eval()
     with torch.no_grad():
         predicted = likelihood(model(Xs))
-        nlpd = 0.5 * torch.log(2 * torch.pi * predicted.variance) + 0.5 * (ys - predicted.mean) ** 2 / predicted.variance
+        nlpd = (
+            0.5 * torch.log(2 * torch.pi * predicted.variance)
+            + 0.5 * (ys - predicted.mean) ** 2 / predicted.variance
+        )
     return {"seconds": timer.seconds, "nlpd": float(nlpd.mean()), "versions": versions("torch", "gpytorch")}
 
 

@@ -26,7 +26,9 @@ def fit(data: str) -> dict:
     """An ARD squared-exponential fit with learned noise."""
     X, y = load(data)
     with Timer() as timer:
-        model = mc.Model(mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Gaussian(0.1))
+        model = mc.Model(
+            mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Gaussian(0.1)
+        )
         result = mc.fit(model, X, y, objective="evidence", restarts=0, seed=0)
     learned = result.model.gp.kernel
     return {
@@ -57,16 +59,26 @@ def evidence(data: str, repeats: int) -> dict:
             inverse, info_inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)
         assert info == info_inverse == 0 and np.shares_memory(buffer, inverse)
         bare.append(timer.seconds)
-    return {"first": mercer[0], "seconds": mercer[1:], "lapack": bare[1:], "value": float(value), **theta_json(theta)}
+    return {
+        "first": mercer[0],
+        "seconds": mercer[1:],
+        "lapack": bare[1:],
+        "value": float(value),
+        **theta_json(theta),
+    }
 
 
 def evidence_memory(data: str) -> dict:
-    """Growth of the resident peak over one evidence and gradient, after a small one has warmed everything up."""
+    """Growth of the resident peak over one evidence and gradient,
+    after a small one has warmed everything up.
+    """
     X, y = load(data)
     gp, theta = ard(X.shape[1])
 
     def evaluate(rows: int) -> None:
-        jax.block_until_ready(mc.log_evidence_and_gradient(gp, X[:rows], y[:rows], noise_variance=theta["noise_variance"]))
+        jax.block_until_ready(
+            mc.log_evidence_and_gradient(gp, X[:rows], y[:rows], noise_variance=theta["noise_variance"])
+        )
 
     evaluate(min(600, len(y)))
     return {"bytes": peak_growth(lambda: evaluate(len(y))), "square": 8 * len(y) ** 2}
@@ -79,13 +91,17 @@ def evidence_compilations(data: str, sizes: list[int]) -> dict:
     counts = []
     for n in sizes:
         before = compilations()
-        jax.block_until_ready(mc.log_evidence_and_gradient(gp, X[:n], y[:n], noise_variance=theta["noise_variance"]))
+        jax.block_until_ready(
+            mc.log_evidence_and_gradient(gp, X[:n], y[:n], noise_variance=theta["noise_variance"])
+        )
         counts.append(compilations() - before)
     return {"sizes": sizes, "counts": counts}
 
 
 def growth(data: str, start: int, stop: int) -> dict:
-    """Compilations of ``GPRegressor().fit`` and ``predict`` at n = start, and of all the n after it up to stop."""
+    """Compilations of ``GPRegressor().fit`` and ``predict`` at n = start,
+    and of all the n after it up to stop.
+    """
     X, y = load(data)
     counts = []
     for n in range(start, stop + 1):
@@ -107,7 +123,9 @@ def small(data: str, repeats: int) -> dict:
 
 
 def predict(data: str, rows: int) -> dict:
-    """Mean and variance of f at many rows: seconds, and the growth of the resident peak beyond the two results."""
+    """Mean and variance of f at many rows: seconds,
+    and the growth of the resident peak beyond the two results.
+    """
     X, y = load(data)
     gp, theta = ard(X.shape[1])
     posterior = gp.condition(X, y, noise_variance=theta["noise_variance"])
@@ -128,7 +146,9 @@ def laplace_fit(data: str) -> dict:
     """A binary ARD fit; the likelihood is the logit, inference Laplace's."""
     X, y = load(data)
     with Timer() as timer:
-        model = mc.Model(mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Bernoulli("logit"))
+        model = mc.Model(
+            mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), mc.likelihoods.Bernoulli("logit")
+        )
         result = mc.fit(model, X, y, inference="laplace", restarts=0, seed=0)
     learned = result.model.gp.kernel
     return {
@@ -150,7 +170,9 @@ def ep(data: str, lengthscale: float, variance: float) -> dict:
 
 
 def digits(n: int) -> dict:
-    """Softmax Laplace on ten digits: seconds beside as many bare potrf and potri; accuracy and log loss on the rest."""
+    """Softmax Laplace on ten digits: seconds beside as many bare potrf and potri;
+    accuracy and log loss on the rest.
+    """
     from sklearn.datasets import load_digits
 
     images = load_digits()
@@ -182,10 +204,15 @@ def digits(n: int) -> dict:
     p = post.probability(X[1000:])
     right = p[np.arange(len(p)), y[1000:]]
     return {
-        "seconds": timer.seconds, "with_gradient": both.seconds, "lapack": bare.seconds, "steps": steps, "bytes": bytes_used,
-        "evidence": post.log_evidence, "accuracy": float(np.mean(p.argmax(1) == y[1000:])),
+        "seconds": timer.seconds,
+        "with_gradient": both.seconds,
+        "lapack": bare.seconds,
+        "steps": steps,
+        "bytes": bytes_used,
+        "evidence": post.log_evidence,
+        "accuracy": float(np.mean(p.argmax(1) == y[1000:])),
         "log_loss": float(-np.mean(np.log(right))),
-    }  # fmt: skip
+    }
 
 
 def load(data: str) -> tuple[np.ndarray, np.ndarray]:
@@ -207,7 +234,9 @@ _compilations = 0
 
 
 def compilations() -> int:
-    """How many programs XLA was asked for since this process began; one fetched from the cache on disk counts."""
+    """How many programs XLA was asked for since this process began;
+    one fetched from the cache on disk counts.
+    """
     return _compilations
 
 
@@ -235,7 +264,9 @@ def resident_peak() -> int:
     """The peak resident set in bytes (Linux counts it in KiB, macOS in bytes)."""
     status = Path("/proc/self/status")
     if status.exists():
-        return 1024 * next(int(line.split()[1]) for line in status.read_text().splitlines() if "VmHWM" in line)
+        return 1024 * next(
+            int(line.split()[1]) for line in status.read_text().splitlines() if "VmHWM" in line
+        )
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

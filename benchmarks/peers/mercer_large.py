@@ -12,7 +12,9 @@ from mercer.solvers import VFE
 
 
 def sgpr(data: str, repeats: int) -> dict:
-    """The bound and its gradient at fixed hyperparameters, and its products alone: trsm and syrk forward, two gemms backward."""
+    """The bound and its gradient at fixed hyperparameters, and its products alone: trsm and syrk forward,
+    two gemms backward.
+    """
     arrays = np.load(data)
     X, y, Z = arrays["X"], arrays["y"], arrays["Z"]
     (n, d), m = X.shape, Z.shape[0]
@@ -31,7 +33,12 @@ def sgpr(data: str, repeats: int) -> dict:
             blas.dgemm(1.0, L, V)
             blas.dgemm(1.0, L, V)
         bare.append(timer.seconds)
-    return {"seconds": seconds[1:], "bare": bare[1:], "evidence": float(value), "versions": versions("mercer", "jax")}
+    return {
+        "seconds": seconds[1:],
+        "bare": bare[1:],
+        "evidence": float(value),
+        "versions": versions("mercer", "jax"),
+    }
 
 
 def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
@@ -45,4 +52,9 @@ def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
             found = mc.fit(model, X, y, inference=mc.inference.SVGP(m=m, batch=batch, epochs=min(e, epochs)))
             nlpd = -float(np.mean(found.posterior.log_density(Xs, ys)))
         course.append((timer.seconds, nlpd))
-    return {"seconds": course[-1][0], "nlpd": course[-1][1], "course": course, "versions": versions("mercer", "jax")}
+    return {
+        "seconds": course[-1][0],
+        "nlpd": course[-1][1],
+        "course": course,
+        "versions": versions("mercer", "jax"),
+    }

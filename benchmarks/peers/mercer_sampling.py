@@ -30,8 +30,13 @@ def sampling(
     arrays = np.load(data)
     X, y = arrays["X"], arrays["y"]
     model = mc.Model(mc.GP(mc.kernels.SE(lengthscale, variance)), mc.likelihoods.Bernoulli("logit"))
-    rule = MCMC(draws=draws, tune=tune, chains=chains, seed=seed, sampler=sampler, whiten=whiten, progress=False)
-    model.condition(X, y, MCMC(draws=25, tune=25, chains=chains, sampler=sampler, whiten=whiten, progress=False))  # compiles
+    rule = MCMC(
+        draws=draws, tune=tune, chains=chains, seed=seed, sampler=sampler, whiten=whiten, progress=False
+    )
+    # compiles
+    model.condition(
+        X, y, MCMC(draws=25, tune=25, chains=chains, sampler=sampler, whiten=whiten, progress=False)
+    )
     start = time.process_time()
     post = model.condition(X, y, rule)
     cpu = time.process_time() - start
@@ -42,12 +47,16 @@ def sampling(
 def sampling_blackjax(
     data: str, out: str, lengthscale: float, variance: float, draws: int, tune: int, chains: int, seed: int
 ) -> dict:
-    """Draws of f = L u by blackjax' NUTS with its window adaptation, as its documentation has it, one compiled program."""
+    """Draws of f = L u by blackjax' NUTS with its window adaptation, as its documentation has it,
+    one compiled program.
+    """
     import blackjax
 
     arrays = np.load(data)
     X, y = arrays["X"], jnp.asarray(arrays["y"])
-    L = jnp.asarray(np.linalg.cholesky(covariance(X, np.full(X.shape[1], lengthscale), variance, 1e-8 * variance)))
+    L = jnp.asarray(
+        np.linalg.cholesky(covariance(X, np.full(X.shape[1], lengthscale), variance, 1e-8 * variance))
+    )
 
     def log_density(u):
         return -0.5 * jnp.sum(u**2) - jnp.sum(jnp.logaddexp(0.0, -y * (L @ u)))

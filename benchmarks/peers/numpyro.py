@@ -21,18 +21,29 @@ from benchmarks.reference import covariance
 jax.config.update("jax_enable_x64", True)
 
 
-def sampling(data: str, out: str, lengthscale: float, variance: float, draws: int, tune: int, chains: int, seed: int) -> dict:
+def sampling(
+    data: str, out: str, lengthscale: float, variance: float, draws: int, tune: int, chains: int, seed: int
+) -> dict:
     """Draws of f = L u for labels +-1 with the logit link."""
     arrays = np.load(data)
     X, y = arrays["X"], arrays["y"]
-    L = jnp.asarray(np.linalg.cholesky(covariance(X, np.full(X.shape[1], lengthscale), variance, 1e-8 * variance)))
+    L = jnp.asarray(
+        np.linalg.cholesky(covariance(X, np.full(X.shape[1], lengthscale), variance, 1e-8 * variance))
+    )
 
     def model(L, y):
         u = numpyro.sample("u", dist.Normal(0.0, 1.0).expand([L.shape[0]]).to_event(1))
         numpyro.sample("y", dist.Bernoulli(logits=L @ u), obs=y)
 
     labels = jnp.asarray((y > 0).astype(float))
-    mcmc = MCMC(NUTS(model), num_warmup=tune, num_samples=draws, num_chains=chains, chain_method="vectorized", progress_bar=False)
+    mcmc = MCMC(
+        NUTS(model),
+        num_warmup=tune,
+        num_samples=draws,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
     mcmc.run(jax.random.key(seed), L, labels)  # compiles
     start = time.process_time()
     mcmc.run(jax.random.key(seed + 1000), L, labels)

@@ -13,8 +13,12 @@ if os.environ.get("MERCER_X64", "1") != "0":
 
 
 def _compilation_cache() -> None:
-    """Compiled functions are kept in the user's cache folder (MERCER_CACHE names another, empty switches it off)."""
-    default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer" / "xla"
+    """Compiled functions are kept in the user's cache folder (MERCER_CACHE names another,
+    empty switches it off).
+    """
+    default = (
+        pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer" / "xla"
+    )
     folder = os.environ.get("MERCER_CACHE", str(default))
     if folder and not getattr(jax.config, "jax_compilation_cache_dir", None):
         jax.config.update("jax_compilation_cache_dir", folder)
@@ -23,9 +27,11 @@ def _compilation_cache() -> None:
 
 
 def _whole_loops() -> None:
-    """Let XLA compile the loops of filters along time with up to six states as a whole, many times faster than step by step.
+    """Let XLA compile the loops of filters along time with up to six states as a whole, many times faster
+    than step by step.
 
-    This adds an option to XLA_FLAGS, before JAX reads it, unless those backend options are set already or MERCER_XLA is 0.
+    This adds an option to XLA_FLAGS, before JAX reads it, unless those backend options are set already or
+    MERCER_XLA is 0.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if os.environ.get("MERCER_XLA", "1") != "0" and "xla_backend_extra_options" not in flags:
@@ -38,9 +44,9 @@ _whole_loops()
 
 __version__ = "0.1.0"
 
-from mercer import kernels as kernels  # noqa: E402
-from mercer.params import fixed as fixed  # noqa: E402
-from mercer.params import param as param  # noqa: E402
+from mercer import kernels as kernels
+from mercer.params import fixed as fixed
+from mercer.params import param as param
 
 _LAZY = {
     "GP": "mercer.gp",
@@ -63,9 +69,24 @@ _LAZY = {
     "ThinPlate": "mercer.relatives",
 }
 _ROOMS = (
-    "datasets", "decide", "em", "estimators", "hyperpriors", "inference", "learning", "likelihoods", "linalg", "means", "metrics",
-    "relatives", "sampling", "series", "solvers", "theory", "viz",
-)  # fmt: skip
+    "datasets",
+    "decide",
+    "em",
+    "estimators",
+    "hyperpriors",
+    "inference",
+    "learning",
+    "likelihoods",
+    "linalg",
+    "means",
+    "metrics",
+    "relatives",
+    "sampling",
+    "series",
+    "solvers",
+    "theory",
+    "viz",
+)
 
 __all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]
 

@@ -15,7 +15,7 @@ from mercer.likelihoods import AbstractLikelihood, Gaussian
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.prior import AbstractPrior
 from mercer.progress import shown
 from mercer.solvers import WithBasis
@@ -34,18 +34,23 @@ class GP(AbstractPrior):
     mean: AbstractMean = eqx.field(default=Zero(), converter=as_mean)
     basis: AbstractBasis | None = None
 
-    def condition(self, X, y, noise_variance=0.0, inference=None, solver=None, progress: bool | None = None) -> Posterior:
-        """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for each datum.
+    def condition(
+        self, X, y, noise_variance=0.0, inference=None, solver=None, progress: bool | None = None
+    ) -> Posterior:
+        """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for
+        each datum.
 
-        Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`. Hyperparameters are not changed: see `mercer.fit`.
+        Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`. Hyperparameters are not changed:
+        see `mercer.fit`.
         """
         return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver, progress)
 
     def extend(self, X, mean, covariance, Xs) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which follows the prior elsewhere.
+        """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which
+        follows the prior elsewhere.
 
-        Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_** - K_*'(K^-1 - K^-1
-        A K^-1) K_*.
+        Any Gaussian posterior over f(X) is a Gaussian-process posterior (Kuss 4.4-4.5): K_*' K^-1 mean, K_**
+        - K_*'(K^-1 - K^-1 A K^-1) K_*.
         """
         objects = self.kernel.reads_objects()
         inputs, mean = prepare(Model(self), X, mean)
@@ -55,13 +60,17 @@ class GP(AbstractPrior):
         G = cho_solve((L, True), cross)  # K^-1 K_*
         prior = np.asarray(self.mean.value(inputs.values))
         A = np.asarray(covariance, float)
-        return np.asarray(self.mean.value(test.values)) + G.T @ (mean - prior), self.kernel(test) - cross.T @ G + G.T @ A @ G
+        return np.asarray(self.mean.value(test.values)) + G.T @ (mean - prior), self.kernel(
+            test
+        ) - cross.T @ G + G.T @ A @ G
 
 
 class Model(Parametrised):
-    """A GP and a likelihood: everything that is needed to condition on data, and everything that can be learned.
+    """A GP and a likelihood: everything that is needed to condition on data, and everything that can be
+    learned.
 
-    A likelihood of several latent functions takes a tuple of GPs, one for each; a single GP is then shared by all of them.
+    A likelihood of several latent functions takes a tuple of GPs, one for each; a single GP is then shared by
+    all of them.
 
     >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
     >>> model = Model((GP(kernels.SE()), GP(kernels.SE(3.0))), likelihoods.Heteroscedastic())
@@ -74,17 +83,23 @@ class Model(Parametrised):
         gps = self.gp if isinstance(self.gp, tuple) else (self.gp,)
         for gp in gps:
             if not isinstance(gp, AbstractPrior):
-                raise TypeError(f"a Model needs a GP first, got {type(gp).__name__}: mercer.Model(mercer.GP(kernel), likelihood).")
+                raise TypeError(
+                    f"a Model needs a GP first, got {type(gp).__name__}: mercer.Model(mercer.GP(kernel), "
+                    "likelihood)."
+                )
         if not isinstance(self.likelihood, AbstractLikelihood):
             raise TypeError(f"a Model needs a likelihood, got {type(self.likelihood).__name__}.")
         latents = self.likelihood.latents
         if isinstance(self.gp, tuple) and len(gps) != latents:
             raise ValueError(
-                f"{type(self.likelihood).__name__} has {latents} latent function{'s' * (latents > 1)}, but {len(gps)} GPs were "
+                f"{type(self.likelihood).__name__} has {latents} latent function{'s' * (latents > 1)}, but "
+                f"{len(gps)} GPs were "
                 "given."
             )
         if latents > 1 and any(gp.basis is not None for gp in gps):
-            raise ValueError("basis functions go with one latent function; with several, add a linear kernel instead.")
+            raise ValueError(
+                "basis functions go with one latent function; with several, add a linear kernel instead."
+            )
 
     @property
     def priors(self) -> Any:
@@ -108,8 +123,8 @@ class Model(Parametrised):
     def condition(self, X, y, inference=None, solver=None, progress: bool | None = None) -> Posterior:
         """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
 
-        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True, False, or None (a line
-        with the time left, in a terminal, where it takes long).
+        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True,
+        False, or None (a line with the time left, in a terminal, where it takes long).
         """
         inputs, y = prepare(self, X, y)
         rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
@@ -133,7 +148,9 @@ def choose_solver(model: Model, solver):
 
 
 def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[Inputs, np.ndarray, Any, Any]:
-    """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks, the part of the data it uses."""
+    """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks,
+    the part of the data it uses.
+    """
     base = solver.base if isinstance(solver, WithBasis) else solver
     if hasattr(base, "rows"):
         rows = base.rows(model.gp, inputs.values, y, model.likelihood)
@@ -159,7 +176,8 @@ def as_model(model, noise_variance=None) -> Model:
 def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) -> float:
     """Log marginal likelihood of y (2.30), without priors on hyperparameters.
 
-    `inference=AIS(...)` gives an `Estimate`: a float that carries its standard error, and a forward and a reverse estimate.
+    `inference=AIS(...)` gives an `Estimate`: a float that carries its standard error, and a forward and a
+    reverse estimate.
     """
     model = as_model(model, noise_variance)
     rule = inference_by_name(inference, model.likelihood)
@@ -170,7 +188,8 @@ def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) 
 
 
 def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, solver=None):
-    """Log evidence, and its derivative with respect to every hyperparameter as people see it: a dict by dotted name (5.9).
+    """Log evidence, and its derivative with respect to every hyperparameter as people see it: a dict by
+    dotted name (5.9).
 
     >>> value, gradient = log_evidence_and_gradient(gp, X, y, noise_variance=0.09)
     >>> gradient["kernel.lengthscale"]

@@ -1,8 +1,10 @@
-"""Priors on hyperparameters: densities of the value people see (a length-scale, a variance), used for MAP and sampling.
+"""Priors on hyperparameters: densities of the value people see (a length-scale, a variance), used for MAP and
+sampling.
 
-Each has `log_prob(x)`, its derivative `score(x)` and `sample(seed, shape)`. They are small frozen dataclasses, static wherever they
-are kept.
-`scaled(c)` is the prior of c times the variable: it is how a prior written for standardised data is carried to the user's units.
+Each has `log_prob(x)`, its derivative `score(x)` and `sample(seed, shape)`. They are small frozen
+dataclasses, static wherever they are kept.
+`scaled(c)` is the prior of c times the variable: it is how a prior written for standardised data is carried
+to the user's units.
 
 >>> mc.param(1.0, prior=mc.hyperpriors.LogNormal(0.0, 1.0))
 """
@@ -99,7 +101,10 @@ class Gamma(AbstractHyperprior):
     rate: float = 1.0
 
     def __post_init__(self):
-        _require(self.shape > 0 and self.rate > 0, f"Gamma needs positive shape and rate, got {self.shape}, {self.rate}.")
+        _require(
+            self.shape > 0 and self.rate > 0,
+            f"Gamma needs positive shape and rate, got {self.shape}, {self.rate}.",
+        )
 
     def log_prob(self, x):
         a, b = self.shape, self.rate
@@ -123,7 +128,9 @@ class InverseGamma(AbstractHyperprior):
     scale: float = 1.0
 
     def __post_init__(self):
-        _require(self.shape > 0 and self.scale > 0, f"InverseGamma needs positive shape and scale, got {self}.")
+        _require(
+            self.shape > 0 and self.scale > 0, f"InverseGamma needs positive shape and scale, got {self}."
+        )
 
     def log_prob(self, x):
         a, b = self.shape, self.scale
@@ -236,7 +243,9 @@ class Uniform(AbstractHyperprior):
 
 @dataclasses.dataclass(frozen=True)
 class Flat(AbstractHyperprior):
-    """The improper constant prior: no density to integrate, so an evidence over hyperparameters with it is refused."""
+    """The improper constant prior: no density to integrate,
+    so an evidence over hyperparameters with it is refused.
+    """
 
     proper: ClassVar[bool] = False
 
@@ -247,7 +256,9 @@ class Flat(AbstractHyperprior):
         return np.zeros_like(x)
 
     def sample(self, seed=None, shape=()):
-        raise ValueError("a flat prior is improper and cannot be sampled; give the hyperparameter a proper prior.")
+        raise ValueError(
+            "a flat prior is improper and cannot be sampled; give the hyperparameter a proper prior."
+        )
 
     def scaled(self, c):
         return self
@@ -255,7 +266,8 @@ class Flat(AbstractHyperprior):
 
 @dataclasses.dataclass(frozen=True)
 class Each(AbstractHyperprior):
-    """A prior of its own for every entry of a vector: `Each((LogNormal(0, 1), LogNormal(2, 1)))` for two length-scales.
+    """A prior of its own for every entry of a vector: `Each((LogNormal(0, 1), LogNormal(2, 1)))` for two
+    length-scales.
 
     `scaled(c)` takes one factor, or one for each entry.
     """
@@ -288,5 +300,7 @@ class Each(AbstractHyperprior):
     def _entries(self, x):
         x = np.asarray(x, float)
         if x.shape != (len(self.priors),):
-            raise ValueError(f"Each of {len(self.priors)} priors needs a vector of as many entries, got shape {x.shape}.")
+            raise ValueError(
+                f"Each of {len(self.priors)} priors needs a vector of as many entries, got shape {x.shape}."
+            )
         return x

@@ -1,7 +1,8 @@
-"""What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns -> one float64 array.
+"""What people hand in, checked once: arrays, data frames (pandas, polars, pyarrow ...) or a dict of columns
+-> one float64 array.
 
-Kernels on strings, categories or other Python objects take them as they are: an object array, one column of text or a mixed table,
-a list of sequences (T, d) of any lengths.
+Kernels on strings, categories or other Python objects take them as they are: an object array, one column of
+text or a mixed table, a list of sequences (T, d) of any lengths.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ class InputError(ValueError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs: values (n, d), float64 or (for kernels on objects) object, and the d column names where they came with names."""
+    """Inputs: values (n, d), float64 or (for kernels on objects) object,
+    and the d column names where they came with names.
+    """
 
     values: np.ndarray
     names: tuple[str, ...] | None = None
 
 
-def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None, objects: bool = False) -> Inputs:
-    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into their order.
+def as_inputs(
+    X: Any, name: str = "X", columns: tuple[str, ...] | None = None, objects: bool = False
+) -> Inputs:
+    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into
+    their order.
 
-    `objects=True`: columns that are not numeric are kept as they are, and a list of strings (or other objects) is one column.
+    `objects=True`: columns that are not numeric are kept as they are, and a list of strings (or other
+    objects) is one column.
     """
     if isinstance(X, Inputs):
         return X
@@ -35,11 +42,16 @@ def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None, o
     if columns is not None and names is not None:
         missing = [c for c in columns if c not in names]
         if missing:
-            raise InputError(f"{name} lacks the column{'s' if len(missing) > 1 else ''} {missing} the model was fitted with.")
+            raise InputError(
+                f"{name} lacks the column{'s' if len(missing) > 1 else ''} {missing} the model was fitted "
+                "with."
+            )
         values, names = values[:, [names.index(c) for c in columns]], columns
     if values.ndim != 2:
         hint = f" Use {name}.reshape(-1, 1) for a single column." if values.ndim == 1 else ""
-        raise InputError(f"{name} must be a table with rows and columns, got an array of shape {values.shape}.{hint}")
+        raise InputError(
+            f"{name} must be a table with rows and columns, got an array of shape {values.shape}.{hint}"
+        )
     if values.shape[1] == 0:
         raise InputError(f"{name} has no columns.")
     if values.dtype != object:
@@ -48,7 +60,9 @@ def as_inputs(X: Any, name: str = "X", columns: tuple[str, ...] | None = None, o
 
 
 def numeric(X: np.ndarray, name: str = "X") -> np.ndarray:
-    """Columns of an object array that a numeric kernel reads, as float64; a float array is returned as it is."""
+    """Columns of an object array that a numeric kernel reads, as float64;
+    a float array is returned as it is.
+    """
     if X.dtype != object:
         return X
     values = _float(X, name)
@@ -99,7 +113,9 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
 
 
 def _objects(X: Any) -> bool:
-    """Whether X is one column of objects: anything but numbers and rows of equal length. A list of arrays is one of sequences."""
+    """Whether X is one column of objects: anything but numbers and rows of equal length.
+    A list of arrays is one of sequences.
+    """
     if isinstance(X, np.ndarray):
         return X.ndim == 3
     if not isinstance(X, (list, tuple)):
@@ -115,9 +131,13 @@ def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects:
     n = arrays[0].shape[0] if arrays and arrays[0].ndim else 0
     for array, column in zip(arrays, names, strict=True):
         if array.ndim != 1:
-            raise InputError(f"column {column!r} of {name} must be one column of numbers, got shape {array.shape}.")
+            raise InputError(
+                f"column {column!r} of {name} must be one column of numbers, got shape {array.shape}."
+            )
         if array.shape[0] != n:
-            raise InputError(f"column {column!r} of {name} has {array.shape[0]} entries but column {names[0]!r} has {n}.")
+            raise InputError(
+                f"column {column!r} of {name} has {array.shape[0]} entries but column {names[0]!r} has {n}."
+            )
     if objects and any(a.dtype.kind not in "biuf" for a in arrays):
         mixed = np.empty((n, len(arrays)), dtype=object)
         for j, array in enumerate(arrays):
@@ -132,7 +152,10 @@ def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects:
 def _unique(names: Any, name: str) -> tuple[str, ...]:
     out = tuple(map(str, names))
     if len(set(out)) != len(out):
-        raise InputError(f"{name} has duplicated columns {sorted({n for n in out if out.count(n) > 1})}: rename or drop them.")
+        raise InputError(
+            f"{name} has duplicated columns {sorted({n for n in out if out.count(n) > 1})}: rename or drop "
+            "them."
+        )
     return out
 
 
@@ -153,7 +176,8 @@ def _float(array: np.ndarray, name: str) -> np.ndarray:
     except (TypeError, ValueError):
         example = next((v for v in array.ravel().tolist() if not _is_number(v)), None)
         raise InputError(
-            f"{name} is not numeric (found {example!r}): encode text and categories as numbers, or drop the column."
+            f"{name} is not numeric (found {example!r}): encode text and categories as numbers, or drop "
+            "the column."
         ) from None
 
 
@@ -173,6 +197,7 @@ def _finite(values: np.ndarray, name: str, names: tuple[str, ...] | None) -> Non
     what = "NaN" if np.isnan(values[row, column]) else "inf"
     where = f"column {names[column]!r}" if names else f"column {column}"
     raise InputError(
-        f"{name} contains {what} or infinity: {int(bad.sum())} bad entries, the first a {what} in row {row}, {where}. "
+        f"{name} contains {what} or infinity: {int(bad.sum())} bad entries, the first a {what} in row "
+        f"{row}, {where}. "
         "Remove or impute them first."
     )

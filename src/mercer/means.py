@@ -1,7 +1,7 @@
 """Mean functions, and explicit basis functions whose weights are integrated out.
 
-A mean is fixed or learned with the other hyperparameters. A basis, h(x)' beta with beta ~ N(b, B) or vague, is handled exactly
-(GPML 2.7) by every solver: `GP(kernel, basis=Polynomial(1))`.
+A mean is fixed or learned with the other hyperparameters. A basis, h(x)' beta with beta ~ N(b, B) or vague,
+is handled exactly (GPML 2.7) by every solver: `GP(kernel, basis=Polynomial(1))`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Linear(AbstractMean):
     def value(self, X):
         if np.ndim(self.weights) and np.shape(self.weights)[0] != X.shape[1]:
             raise ParameterError(
-                f"Linear.weights has {np.shape(self.weights)[0]} entries but there are {X.shape[1]} input columns."
+                f"Linear.weights has {np.shape(self.weights)[0]} entries but there are {X.shape[1]} input "
+                "columns."
             )
         return self.intercept + (X * self.weights).sum(1)
 
@@ -86,11 +87,13 @@ def as_mean(mean) -> AbstractMean:
     return Constant(mean if isinstance(mean, Param) else fixed(mean))
 
 
-# ------------------------------------------------------------------------------------------------- basis functions
+# ------------------------------------------------------------------------------------------------- basis
+# functions
 
 
 class AbstractBasis(Parametrised):
-    """Basis functions h(x) with weights beta ~ N(weights, covariance), or a vague prior where covariance is None.
+    """Basis functions h(x) with weights beta ~ N(weights, covariance), or a vague prior where covariance is
+    None.
 
     `features(X)` (n, p). The prior is data, not a hyperparameter: it is not learned.
     """
@@ -113,14 +116,17 @@ def _weight_prior(weights, covariance, p: int, who: str):
     B = np.asarray(covariance, float)
     B = B * np.eye(p) if B.ndim == 0 else np.diag(B) if B.ndim == 1 else B
     if B.shape != (p, p) or not np.allclose(B, B.T) or np.linalg.eigvalsh(B).min() <= 0:
-        raise ParameterError(f"{who}.covariance must be a positive-definite ({p}, {p}) matrix, p variances, or one variance.")
+        raise ParameterError(
+            f"{who}.covariance must be a positive-definite ({p}, {p}) matrix, p variances, or one variance."
+        )
     return b, B
 
 
 class Polynomial(AbstractBasis):
     """1, x_d, ..., x_d^degree for every column d (no cross terms): degree 0 is a constant, 1 a plane.
 
-    covariance=None: a vague prior (universal kriging); a number, p numbers or a matrix: Gaussian weights with that covariance.
+    covariance=None: a vague prior (universal kriging); a number, p numbers or a matrix: Gaussian weights with
+    that covariance.
     """
 
     degree: int = eqx.field(default=1, static=True)
@@ -129,11 +135,15 @@ class Polynomial(AbstractBasis):
 
     def __check_init__(self):
         if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 0):
-            raise ParameterError(f"the degree of a polynomial basis must be a whole number of at least 0, got {self.degree!r}.")
+            raise ParameterError(
+                f"the degree of a polynomial basis must be a whole number of at least 0, got {self.degree!r}."
+            )
 
     def features(self, X):
         xp = np if isinstance(X, np.ndarray) else jnp
-        return xp.concatenate([xp.ones((X.shape[0], 1)), *[X**power for power in range(1, self.degree + 1)]], 1)
+        return xp.concatenate(
+            [xp.ones((X.shape[0], 1)), *[X**power for power in range(1, self.degree + 1)]], 1
+        )
 
     def prior(self, p):
         return _weight_prior(self.weights, self.covariance, p, "Polynomial")

@@ -1,8 +1,8 @@
 """How good are predictions? Scores for means, predictive densities, intervals and class probabilities.
 
-Every score takes the test targets `y` first and predictions second, all of the same shape (a single number stands for
-the same prediction everywhere), and returns a float: an average over test cases. `std` is always the standard
-deviation of the predictive distribution of *observations*, noise included.
+Every score takes the test targets `y` first and predictions second, all of the same shape (a single number
+stands for the same prediction everywhere), and returns a float: an average over test cases. `std` is always
+the standard deviation of the predictive distribution of *observations*, noise included.
 
     >>> report = regression_report(y_test, mean, std, y_train)
     >>> report["smse"], report["msll"]
@@ -25,8 +25,9 @@ Array = NDArray[np.float64]
 def regression_report(y: ArrayLike, mean: ArrayLike, std: ArrayLike, y_train: ArrayLike) -> dict[str, float]:
     """All scores of a Gaussian prediction N(mean, std²) of the targets y.
 
-    `y_train` gives the yardstick of MSLL: the prediction of someone who ignores the inputs. `calibration_error` is the
-    mean distance between nominal and empirical coverage over `calibration_curve`'s default levels.
+    `y_train` gives the yardstick of MSLL: the prediction of someone who ignores the inputs.
+    `calibration_error` is the mean distance between nominal and empirical coverage over `calibration_curve`'s
+    default levels.
     """
     y, mean, std = _gaussian(y, mean, std)
     half = _normal_quantile(0.975) * std
@@ -48,11 +49,14 @@ def regression_report(y: ArrayLike, mean: ArrayLike, std: ArrayLike, y_train: Ar
     }
 
 
-def robust_report(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike, median: ArrayLike | None = None) -> dict[str, float]:
+def robust_report(
+    y: ArrayLike, mean: ArrayLike, log_density: ArrayLike, median: ArrayLike | None = None
+) -> dict[str, float]:
     """RMSE and MAE of the predicted means, and the average negative log density, "nlp" (Kuss 5.61-5.63).
 
-    For predictions that need not be Gaussian. `log_density` is that of y where the test targets are noisy, and of the function
-    where they are free of noise. With `median` also "mae_median", which a heavy-tailed prediction should minimise.
+    For predictions that need not be Gaussian. `log_density` is that of y where the test targets are noisy,
+    and of the function where they are free of noise. With `median` also "mae_median", which a heavy-tailed
+    prediction should minimise.
 
         >>> robust_report(y, model.predict(Xs), model.log_density(Xs, y))
     """
@@ -93,7 +97,11 @@ def smse(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def nlpd(
-    y: ArrayLike, mean: ArrayLike | None = None, std: ArrayLike | None = None, *, log_density: ArrayLike | None = None
+    y: ArrayLike,
+    mean: ArrayLike | None = None,
+    std: ArrayLike | None = None,
+    *,
+    log_density: ArrayLike | None = None,
 ) -> float:
     """Negative log predictive density, the average of -log p(y*|x*, D) in nats (GPML 2.34); lower is better.
 
@@ -113,9 +121,13 @@ def sll(
     *,
     log_density: ArrayLike | None = None,
 ) -> Array:
-    """Standardised log loss of each test case: its log loss less that of N(mean(y_train), var(y_train)) (GPML §2.5)."""
+    """Standardised log loss of each test case: its log loss less that of N(mean(y_train),
+    var(y_train)) (GPML §2.5).
+    """
     if y_train is None:
-        raise ValueError("sll and msll need y_train, the training targets: their mean and variance are the yardstick.")
+        raise ValueError(
+            "sll and msll need y_train, the training targets: their mean and variance are the yardstick."
+        )
     train = _finite("y_train", y_train)
     trivial = _log_loss(y, np.mean(train), _spread(train, "y_train"), None)
     return _log_loss(y, mean, std, log_density) - trivial
@@ -140,8 +152,8 @@ def msll(
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     """Continuous ranked probability score of N(mean, std²), in units of y.
 
-    The average of ∫ (F(t) - 1[y ≤ t])² dt. It is the absolute error of a certain prediction (std → 0), and unlike
-    `nlpd` an outlier costs it only in proportion to its distance.
+    The average of ∫ (F(t) - 1[y ≤ t])² dt. It is the absolute error of a certain prediction (std → 0), and
+    unlike `nlpd` an outlier costs it only in proportion to its distance.
     """
     y, mean, std = _gaussian(y, mean, std)
     z = (y - mean) / std
@@ -158,23 +170,30 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def calibration_curve(y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None) -> tuple[Array, Array]:
+def calibration_curve(
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None
+) -> tuple[Array, Array]:
     """Nominal against empirical coverage of the central intervals of N(mean, std²).
 
-    `levels` lie strictly between 0 and 1 (default 0.05, 0.10, ... 0.95). Returns (levels, empirical coverage): a curve
-    above the diagonal says that the predictions claim too little, one below it that they claim too much.
+    `levels` lie strictly between 0 and 1 (default 0.05, 0.10, ... 0.95). Returns (levels, empirical
+    coverage): a curve above the diagonal says that the predictions claim too little, one below it that they
+    claim too much.
     """
     y, mean, std = _gaussian(y, mean, std)
     nominal = np.arange(1, 20) / 20 if levels is None else np.atleast_1d(_finite("levels", levels))
     if np.any((nominal <= 0) | (nominal >= 1)):
-        raise ValueError(f"levels must lie strictly between 0 and 1; got {nominal.min():g} to {nominal.max():g}.")
+        raise ValueError(
+            f"levels must lie strictly between 0 and 1; got {nominal.min():g} to {nominal.max():g}."
+        )
     z = np.abs(y - mean) / std
     empirical = np.array([np.mean(z <= _normal_quantile((1 + level) / 2)) for level in nominal.ravel()])
     return nominal, empirical.reshape(nominal.shape)
 
 
 def pinball(y: ArrayLike, quantile: ArrayLike, q: float) -> float:
-    """Pinball loss of a predicted q-quantile, in units of y; the true quantile minimises it. At q = ½ it is MAE / 2."""
+    """Pinball loss of a predicted q-quantile, in units of y; the true quantile minimises it.
+    At q = ½ it is MAE / 2.
+    """
     y, quantile = _same_shape(y=y, quantile=quantile)
     if not 0 < q < 1:
         raise ValueError(f"q must lie strictly between 0 and 1; got {q!r}.")
@@ -184,7 +203,8 @@ def pinball(y: ArrayLike, quantile: ArrayLike, q: float) -> float:
 def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float = 0.95) -> float:
     """Score of central intervals of the given level, in units of y: width plus 2/(1-level) times any miss.
 
-    Rewards narrow intervals that cover: the one between the true (1-level)/2 and (1+level)/2 quantiles minimises it.
+    Rewards narrow intervals that cover: the one between the true (1-level)/2 and (1+level)/2 quantiles
+    minimises it.
     """
     y, lower, upper = _intervals(y, lower, upper)
     if not 0 < level < 1:
@@ -205,7 +225,9 @@ class Reliability(NamedTuple):
 
 
 class ErrorReject(NamedTuple):
-    """What is left when cases that score below each threshold are refused; the first entry refuses nothing."""
+    """What is left when cases that score below each threshold are refused;
+    the first entry refuses nothing.
+    """
 
     threshold: Array
     rejected: Array
@@ -232,9 +254,15 @@ def error_rate(y: ArrayLike, predicted: ArrayLike) -> float:
     """Fraction of cases whose predicted label is not the true one; both (n,), of any kind of label."""
     labels, guesses = np.asarray(y), np.asarray(predicted)
     if labels.ndim != 1 or labels.shape != guesses.shape or labels.size == 0:
-        raise ValueError(f"y and predicted must be labels of shape (cases,), at least one; got {labels.shape} and {guesses.shape}.")
+        raise ValueError(
+            f"y and predicted must be labels of shape (cases,), at least one; got {labels.shape} and "
+            f"{guesses.shape}."
+        )
     if (labels.dtype.kind in "OUS") != (guesses.dtype.kind in "OUS"):
-        raise ValueError(f"y has labels such as {labels[0]!r} but predicted has {guesses[0]!r}; they must be of the same kind.")
+        raise ValueError(
+            f"y has labels such as {labels[0]!r} but predicted has {guesses[0]!r}; they must be of the "
+            "same kind."
+        )
     return float(np.mean(labels != guesses))
 
 
@@ -251,15 +279,18 @@ def information(
     classes: ArrayLike | None = None,
     log: bool = False,
 ) -> float:
-    """What the predictions tell about the labels, in bits per case: average log₂ p(y*|x*, D) above a baseline.
+    """What the predictions tell about the labels, in bits per case: average log₂ p(y*|x*, D) above a
+    baseline.
 
-    With `y_train` the baseline is the frequency of the label among the training labels (GPML 3.76), and the most that
-    can be reached is `information_baseline(y, y_train)`. Without it the baseline is a guess among the C classes,
-    log₂ 1/C: for two classes 1 is certain and right, 0 a coin flip (Kuss 6.12). Negative is worse than the baseline.
+    With `y_train` the baseline is the frequency of the label among the training labels (GPML 3.76), and the
+    most that can be reached is `information_baseline(y, y_train)`. Without it the baseline is a guess among
+    the C classes, log₂ 1/C: for two classes 1 is certain and right, 0 a coin flip (Kuss 6.12). Negative is
+    worse than the baseline.
 
-    `proba` (n, C) has a column for each of `classes`, by default the sorted labels of `y_train`, else of `y`; for two
-    classes (n,) probabilities of the second also serve. With `log=True` these are natural logarithms of probabilities,
-    which keep apart the mistakes of models too certain for probabilities (1e-400 is 0, and then the score is -inf).
+    `proba` (n, C) has a column for each of `classes`, by default the sorted labels of `y_train`, else of `y`;
+    for two classes (n,) probabilities of the second also serve. With `log=True` these are natural logarithms
+    of probabilities, which keep apart the mistakes of models too certain for probabilities (1e-400 is 0, and
+    then the score is -inf).
 
         >>> information([1, 1, -1], [0.9, 0.6, 0.2])           # P(y = 1); above a coin flip
         >>> information(y, model.predict_proba(X), y_train)    # above the training frequencies
@@ -297,9 +328,9 @@ def reliability_curve(
 ) -> Reliability:
     """Claimed against observed: how often do predictions made with probability p come true?
 
-    The unit interval is cut in `bins` equal parts; empty ones are left out. The probability is that of the likeliest
-    class, or of the class `label` if one is given. On the diagonal, claimed = observed, the probabilities can be
-    taken at their word; below it they claim too much.
+    The unit interval is cut in `bins` equal parts; empty ones are left out. The probability is that of the
+    likeliest class, or of the class `label` if one is given. On the diagonal, claimed = observed, the
+    probabilities can be taken at their word; below it they claim too much.
     """
     if not bins >= 1:
         raise ValueError(f"bins must be at least 1; got {bins!r}.")
@@ -310,14 +341,18 @@ def reliability_curve(
     part = np.minimum((claimed * bins).astype(int), bins - 1)
     count = np.bincount(part, minlength=bins)
     full = count > 0
-    claimed, observed = (np.bincount(part, weights=values, minlength=bins)[full] / count[full] for values in (claimed, true))
+    claimed, observed = (
+        np.bincount(part, weights=values, minlength=bins)[full] / count[full] for values in (claimed, true)
+    )
     return Reliability(claimed, observed, count[full])
 
 
 def expected_calibration_error(
     y: ArrayLike, proba: ArrayLike, bins: int = 10, *, label: Any = None, classes: ArrayLike | None = None
 ) -> float:
-    """Distance between claimed and observed of `reliability_curve`, averaged over cases: 0 when calibrated."""
+    """Distance between claimed and observed of `reliability_curve`, averaged over cases:
+    0 when calibrated.
+    """
     curve = reliability_curve(y, proba, bins, label=label, classes=classes)
     return float(np.average(np.abs(curve.claimed - curve.observed), weights=curve.cases))
 
@@ -330,12 +365,13 @@ def error_reject_curve(
     by: str | ArrayLike = "largest",
     y_train: ArrayLike | None = None,
 ) -> ErrorReject:
-    """Error rate and information of the cases that remain when the doubtful ones are left undecided (GPML §3.7).
+    """Error rate and information of the cases that remain when the doubtful ones are left undecided (GPML
+    §3.7).
 
-    `by` says which are doubtful: those whose "largest" class probability, or whose "gap" between the two largest, is
-    below a threshold; or any score (n,), for instance minus the distance to the nearest training case. Returns
-    (threshold, rejected fraction, error rate, information in bits of the rest), one entry for each distinct score,
-    ascending. `classes` and `y_train` as in `information`.
+    `by` says which are doubtful: those whose "largest" class probability, or whose "gap" between the two
+    largest, is below a threshold; or any score (n,), for instance minus the distance to the nearest training
+    case. Returns (threshold, rejected fraction, error rate, information in bits of the rest), one entry for
+    each distinct score, ascending. `classes` and `y_train` as in `information`.
 
         >>> curve = error_reject_curve(y, proba, by="gap")
         >>> plt.step(100 * curve.rejected, 100 * curve.error)
@@ -359,7 +395,9 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 _normal_quantile = NormalDist().inv_cdf
 
 
-def _log_loss(y: ArrayLike, mean: ArrayLike | None, std: ArrayLike | None, log_density: ArrayLike | None) -> Array:
+def _log_loss(
+    y: ArrayLike, mean: ArrayLike | None, std: ArrayLike | None, log_density: ArrayLike | None
+) -> Array:
     if log_density is not None:
         if mean is not None or std is not None:
             raise ValueError("Give either mean and std or log_density, not both.")
@@ -375,7 +413,8 @@ def _gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Array, ...
     y, mean, std = _same_shape(y=y, mean=mean, std=std)
     if np.any(std <= 0):
         raise ValueError(
-            f"std must be positive; {np.sum(std <= 0)} of {std.size} values are not (the least is {std.min():g}). "
+            f"std must be positive; {np.sum(std <= 0)} of {std.size} values are not (the least is "
+            f"{std.min():g}). "
             "Use the standard deviation of observations, which includes the noise."
         )
     return y, mean, std
@@ -384,7 +423,9 @@ def _gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Array, ...
 def _intervals(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, ...]:
     y, lower, upper = _same_shape(y=y, lower=lower, upper=upper, may_be_infinite=("lower", "upper"))
     if np.any(lower > upper):
-        raise ValueError(f"lower exceeds upper in {np.sum(lower > upper)} of {y.size} intervals; are they swapped?")
+        raise ValueError(
+            f"lower exceeds upper in {np.sum(lower > upper)} of {y.size} intervals; are they swapped?"
+        )
     return y, lower, upper
 
 
@@ -405,12 +446,18 @@ def _columns(y: ArrayLike, names: NDArray) -> NDArray[np.intp]:
         raise ValueError(f"y must be labels of shape (cases,), at least one; got shape {labels.shape}.")
     match = labels[:, None] == names
     if not match.any(axis=1).all():
-        raise ValueError(f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(names)}.")
+        raise ValueError(
+            f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(names)}."
+        )
     return match.argmax(axis=1)
 
 
-def _labels(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool = False) -> tuple[NDArray[np.intp], Array]:
-    """Column of `proba` that belongs to each label, and the checked (n, C) probabilities or their logarithms."""
+def _labels(
+    y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool = False
+) -> tuple[NDArray[np.intp], Array]:
+    """Column of `proba` that belongs to each label, and the checked (n,
+    C) probabilities or their logarithms.
+    """
     index, p = _columns(y, names), _finite("proba", proba, may_be_infinite=log)
     if p.ndim == 1 and len(names) == 2:
         if np.any((p > 0) if log else (p < 0) | (p > 1)):
@@ -428,7 +475,9 @@ def _labels(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool = False) -
     return index, p
 
 
-def _log_probability(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool) -> tuple[NDArray[np.intp], Array]:
+def _log_probability(
+    y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool
+) -> tuple[NDArray[np.intp], Array]:
     """Column of each label, and the natural logarithm of the probability it was given."""
     index, p = _labels(y, proba, names, log)
     chosen = p[np.arange(len(p)), index]
@@ -437,13 +486,17 @@ def _log_probability(y: ArrayLike, proba: ArrayLike, names: NDArray, log: bool) 
 
 
 def _baseline(index: NDArray[np.intp], y_train: ArrayLike | None, names: NDArray) -> Array:
-    """log₂ of what the baseline gives to each label: its training frequency, or one in as many as there are classes."""
+    """log₂ of what the baseline gives to each label: its training frequency,
+    or one in as many as there are classes.
+    """
     if y_train is None:
         return np.full(len(index), -math.log2(len(names)))
     frequency = np.bincount(_columns(y_train, names), minlength=len(names)) / np.size(y_train)
     if np.any(frequency[index] == 0):
         unseen = names[index][frequency[index] == 0][0]
-        raise ValueError(f"Label {unseen!r} is in y but not in y_train: its training frequency, the baseline, is zero.")
+        raise ValueError(
+            f"Label {unseen!r} is in y but not in y_train: its training frequency, the baseline, is zero."
+        )
     return np.log2(frequency[index])
 
 
@@ -466,7 +519,9 @@ def _same_shape(may_be_infinite: tuple[str, ...] = (), **arguments: ArrayLike) -
     (first, y), *others = arrays.items()
     for name, a in others:
         if a.ndim and a.shape != y.shape:
-            raise ValueError(f"{name} has shape {a.shape} but {first} has shape {y.shape}; they must be the same.")
+            raise ValueError(
+                f"{name} has shape {a.shape} but {first} has shape {y.shape}; they must be the same."
+            )
     return tuple(np.broadcast_to(a, y.shape) for a in arrays.values())
 
 
@@ -477,7 +532,9 @@ def _finite(name: str, values: ArrayLike, may_be_infinite: bool = False) -> Arra
     bad = np.isnan(a) if may_be_infinite else ~np.isfinite(a)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(f"{name} has {bad.sum()} value(s) that are NaN or infinite, the first at index {where}.")
+        raise ValueError(
+            f"{name} has {bad.sum()} value(s) that are NaN or infinite, the first at index {where}."
+        )
     return a
 
 

@@ -1,12 +1,14 @@
 """Hyperparameters: bare float64 arrays in the fields of immutable values.
 
-A kernel, mean or likelihood is a `Parametrised` value. A field made with `hyper` holds a hyperparameter; its constraint stands in
-the field's metadata, and what a person says about one value (fixed, prior, bounds, tie) goes to the static `info`:
+A kernel, mean or likelihood is a `Parametrised` value. A field made with `hyper` holds a hyperparameter; its
+constraint stands in the field's metadata, and what a person says about one value (fixed, prior, bounds, tie)
+goes to the static `info`:
 
 >>> k.SE(lengthscale=param(1.0, prior=LogNormal(0, 1), bounds=(1e-3, 1e3)), variance=fixed(2.0))
 
-Formulas read `self.lengthscale` and see a number. `parameters(value)` lists every hyperparameter by its dotted name, `flatten`
-turns the free ones into one unconstrained vector and back, `strip` forgets priors and bounds (before jit: they never recompile).
+Formulas read `self.lengthscale` and see a number. `parameters(value)` lists every hyperparameter by its
+dotted name, `flatten` turns the free ones into one unconstrained vector and back, `strip` forgets priors and
+bounds (before jit: they never recompile).
 """
 
 from __future__ import annotations
@@ -20,19 +22,23 @@ import equinox as eqx
 import jax
 import numpy as np
 
-Hyper: TypeAlias = Any  # a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
+# a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
+Hyper: TypeAlias = Any
 
 
 class ParameterError(ValueError):
     """A hyperparameter has a value its constraint does not allow."""
 
 
-# ------------------------------------------------------------------------------------------------- constraints
+# -------------------------------------------------------------------------------------------------
+# constraints
 
 
 @dataclasses.dataclass(frozen=True)
 class Constraint:
-    """The open interval (lower, upper); `value` maps the real line onto it (exp for a half line, a logistic for an interval)."""
+    """The open interval (lower, upper); `value` maps the real line onto it (exp for a half line,
+    a logistic for an interval).
+    """
 
     name: str
     lower: float = -np.inf
@@ -59,7 +65,9 @@ class Constraint:
         return value - self.lower if np.isfinite(self.lower) else np.ones_like(value)
 
     def log_slope_derivative(self, value):
-        """d log(slope) / d unconstrained: the Jacobian's part in the gradient of a log density over the unconstrained scale."""
+        """d log(slope) / d unconstrained: the Jacobian's part in the gradient of a log density over the
+        unconstrained scale.
+        """
         if np.isfinite(self.lower) and np.isfinite(self.upper):
             return 1.0 - 2.0 * (value - self.lower) / (self.upper - self.lower)
         return np.ones_like(value) if np.isfinite(self.lower) else np.zeros_like(value)
@@ -67,7 +75,11 @@ class Constraint:
     def check(self, value: np.ndarray, where: str) -> None:
         if not np.all(np.isfinite(value)):
             raise ParameterError(f"{where} must be finite, got {value}.")
-        inside = (value >= self.lower) & (value <= self.upper) if self.closed else (value > self.lower) & (value < self.upper)
+        inside = (
+            (value >= self.lower) & (value <= self.upper)
+            if self.closed
+            else (value > self.lower) & (value < self.upper)
+        )
         if not np.all(inside):
             shown = np.array2string(value, formatter={"float_kind": lambda v: f"{v:.6g}"})
             raise ParameterError(f"{where} must be {self.name}, got {shown}.")
@@ -84,7 +96,8 @@ def interval(lower: float, upper: float) -> Constraint:
     return Constraint(f"between {lower:g} and {upper:g}", lower, upper, closed=True)
 
 
-# ------------------------------------------------------------------------------------------------- what a person says
+# ------------------------------------------------------------------------------------------------- what a
+# person says
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +137,9 @@ def fixed(value) -> Param:
 
 
 class Static(float):
-    """A number that is part of a kernel's structure, not of its values (the order of a Matern): it decides which code runs."""
+    """A number that is part of a kernel's structure, not of its values (the order of a Matern):
+    it decides which code runs.
+    """
 
     __slots__ = ()
 
@@ -133,7 +148,8 @@ jax.tree_util.register_pytree_node(Static, lambda s: ((), float(s)), lambda aux,
 
 
 class Held:
-    """A value that compiled code never reads, in a static field: whatever it is, no other code is compiled for it.
+    """A value that compiled code never reads, in a static field: whatever it is, no other code is compiled
+    for it.
 
     A kernel uses it in `encode` only. Two of them are equal, as far as compiled code can tell.
     """
@@ -150,10 +166,19 @@ class Held:
         return hash(Held)
 
 
-def hyper(default: Any = dataclasses.MISSING, constraint: Constraint = positive, *, free=True, structural=False, **kw):
-    """A dataclass field that holds a hyperparameter (an array of any shape, or None where the default is None).
+def hyper(
+    default: Any = dataclasses.MISSING,
+    constraint: Constraint = positive,
+    *,
+    free=True,
+    structural=False,
+    **kw,
+):
+    """A dataclass field that holds a hyperparameter (an array of any shape, or None where the default is
+    None).
 
-    `free=False`: held unless given as `param(...)`. `structural=True`: a plain number becomes `Static`, `param(...)` an array.
+    `free=False`: held unless given as `param(...)`. `structural=True`: a plain number becomes `Static`,
+    `param(...)` an array.
     """
     metadata = {"constraint": constraint, "free": free, "structural": structural}
     return eqx.field(default=default, metadata=metadata, **kw)
@@ -180,7 +205,11 @@ class Parametrised(eqx.Module):
                 info[f.name] = Info(free=False)
             if given is None:
                 continue
-            value: Any = given if isinstance(given, jax.core.Tracer) else _as_array(given, f"{type(self).__name__}.{f.name}")
+            value: Any = (
+                given
+                if isinstance(given, jax.core.Tracer)
+                else _as_array(given, f"{type(self).__name__}.{f.name}")
+            )
             if not isinstance(value, jax.core.Tracer):
                 constraint.check(np.asarray(value), f"{type(self).__name__}.{f.name}")
             if f.metadata["structural"] and not explicit and not isinstance(value, jax.core.Tracer):
@@ -224,12 +253,19 @@ class Parameter:
 
 
 def parameters(value) -> list[Parameter]:
-    """Every hyperparameter inside `value`, in the order of its leaves, named by dotted path (`kernel.terms.0.lengthscale`)."""
-    return [Parameter(name, leaf, constraint, info, held) for name, leaf, constraint, info, held in _walk(value, (), frozenset())]
+    """Every hyperparameter inside `value`, in the order of its leaves,
+    named by dotted path (`kernel.terms.0.lengthscale`).
+    """
+    return [
+        Parameter(name, leaf, constraint, info, held)
+        for name, leaf, constraint, info, held in _walk(value, (), frozenset())
+    ]
 
 
 def named_leaves(value) -> list[tuple[str, Any]]:
-    """Hyperparameters and their dotted names, without what is said of them; the names are kept for each structure."""
+    """Hyperparameters and their dotted names, without what is said of them;
+    the names are kept for each structure.
+    """
     leaves, treedef = jax.tree.flatten(value)
     return list(zip(_leaf_names(treedef), leaves, strict=True))
 
@@ -264,12 +300,16 @@ def replace_leaves(value, new: Mapping[str, Any]):
     """A copy of `value` with the named hyperparameters replaced (names as in `parameters`)."""
     unknown = set(new) - {p.name for p in parameters(value)}
     if unknown:
-        raise ParameterError(f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}.")
+        raise ParameterError(
+            f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}."
+        )
     return _rebuild(value, (), lambda name, leaf: new.get(name, leaf))
 
 
 def strip(value):
-    """The same value without priors, bounds and ties: what compiled code sees, so that they never cause a recompilation."""
+    """The same value without priors, bounds and ties: what compiled code sees,
+    so that they never cause a recompilation.
+    """
     return _rebuild(value, (), lambda name, leaf: leaf, keep_info=False)
 
 
@@ -302,11 +342,13 @@ def _rebuild(node, path, leaf: Callable[[str, Any], Any], keep_info=True):
 class Flat:
     """The free hyperparameters of `value` as one unconstrained vector.
 
-    `vector` (p,), `names` (p entries, `kernel.lengthscale[2]` for elements of arrays), `unflatten(vector)` builds a new value.
+    `vector` (p,), `names` (p entries, `kernel.lengthscale[2]` for elements of arrays), `unflatten(vector)`
+    builds a new value.
     """
 
     value: Any
-    slots: tuple[tuple[Parameter, slice], ...]  # every free parameter and where it stands in the vector (ties share a slice)
+    # every free parameter and where it stands in the vector (ties share a slice)
+    slots: tuple[tuple[Parameter, slice], ...]
     vector: np.ndarray
     names: tuple[str, ...]
 
@@ -317,7 +359,9 @@ class Flat:
         return _rebuild(self.value, (), lambda name, leaf: new.get(name, leaf))
 
     def pull(self, gradient: Mapping[str, Any], vector: np.ndarray) -> np.ndarray:
-        """Gradient with respect to the visible values (by dotted name) -> gradient with respect to the vector."""
+        """Gradient with respect to the visible values (by dotted name) -> gradient with respect to the
+        vector.
+        """
         out = np.zeros_like(self.vector)
         for p, s in self.slots:
             value = p.constraint.value(np.asarray(vector[s], float))
@@ -336,7 +380,8 @@ class Flat:
     def log_prior(self, vector, jacobian: bool = False) -> tuple[float, np.ndarray]:
         """Log density of the priors at the vector and its gradient with respect to the vector.
 
-        The density is of the visible values (`jacobian=False`: MAP in the user's scale) or of the unconstrained ones.
+        The density is of the visible values (`jacobian=False`: MAP in the user's scale) or of the
+        unconstrained ones.
         """
         total, gradient, seen = 0.0, np.zeros_like(self.vector), set()
         for p, s in self.slots:
@@ -366,7 +411,9 @@ def flatten(value) -> Flat:
         if p.info.tie in ties:
             where, tied_shape = ties[p.info.tie]
             if tied_shape != shape:
-                raise ParameterError(f"{p.name} has shape {shape} but is tied ('{p.info.tie}') to one of shape {tied_shape}.")
+                raise ParameterError(
+                    f"{p.name} has shape {shape} but is tied ('{p.info.tie}') to one of shape {tied_shape}."
+                )
             slots.append((p, where))
             continue
         start = sum(x.size for x in pieces)

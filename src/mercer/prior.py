@@ -14,7 +14,9 @@ from mercer.params import Parametrised
 
 
 class AbstractPrior(Parametrised):
-    """f ~ GP(mean, kernel), plus h(x)' beta where a basis is given. Evaluates on any finite set of inputs (2.13-2.14)."""
+    """f ~ GP(mean, kernel), plus h(x)' beta where a basis is given.
+    Evaluates on any finite set of inputs (2.13-2.14).
+    """
 
     kernel: AbstractKernel
     mean: AbstractMean = Zero()
@@ -22,9 +24,13 @@ class AbstractPrior(Parametrised):
 
     def __check_init__(self):
         if not isinstance(self.kernel, AbstractKernel):
-            raise TypeError(f"a GP needs a kernel, got {type(self.kernel).__name__}; for example mercer.kernels.SE().")
+            raise TypeError(
+                f"a GP needs a kernel, got {type(self.kernel).__name__}; for example mercer.kernels.SE()."
+            )
         if self.basis is not None and not isinstance(self.basis, AbstractBasis):
-            raise TypeError(f"basis must be a basis such as mercer.means.Polynomial(1), got {type(self.basis).__name__}.")
+            raise TypeError(
+                f"basis must be a basis such as mercer.means.Polynomial(1), got {type(self.basis).__name__}."
+            )
 
     def bind(self, inputs: Inputs):
         """The same prior for these inputs: names of columns resolved, lengths of vectors checked."""
@@ -36,14 +42,18 @@ class AbstractPrior(Parametrised):
         return self.kernel(X) if X2 is None else self.kernel(X, X2)
 
     def sample(self, X, size: int = 1, seed: Any = None) -> np.ndarray:
-        """`size` functions drawn from the prior at X: (size, n). Jitter is added where the covariance is numerically singular."""
+        """`size` functions drawn from the prior at X: (size, n).
+        Jitter is added where the covariance is numerically singular.
+        """
         inputs = as_inputs(X, objects=self.kernel.reads_objects())
         mean, covariance = np.asarray(self.mean.value(inputs.values)), self.kernel(inputs)
         if self.basis is not None:
             H = np.asarray(self.basis.features(inputs.values), float)
             b, B = self.basis.prior(H.shape[1])
             if B is None:
-                raise ValueError("a prior with basis functions of vague weight cannot be sampled; condition it first.")
+                raise ValueError(
+                    "a prior with basis functions of vague weight cannot be sampled; condition it first."
+                )
             mean, covariance = mean + H @ b, covariance + H @ B @ H.T
         return sample_gaussian(mean, covariance, size, seed)
 

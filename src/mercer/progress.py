@@ -1,4 +1,6 @@
-"""A line with the time left, for one long computation: conditioning on many data, predicting at many inputs."""
+"""A line with the time left, for one long computation: conditioning on many data,
+predicting at many inputs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from mercer.linalg import blocked
 def shown(what: str, show: bool | None = None) -> Iterator[Callable[[str, float], None]]:
     """Within, factorisations of many data and whoever calls the result are heard on a line of standard error.
 
-    show: True, False, or None (in a terminal, after a second). Where someone outside listens already, that one alone hears.
+    show: True, False, or None (in a terminal, after a second). Where someone outside listens already, that
+    one alone hears.
 
     >>> with shown("predicting") as tell:
     ...     tell("rows", 0.25)  # the share that is done
@@ -32,7 +35,9 @@ def shown(what: str, show: bool | None = None) -> Iterator[Callable[[str, float]
 
 
 class Line:
-    """A line such as "conditioning: factor 40%, about 12 s left": `hear` takes the share that is done, `close` ends it."""
+    """A line such as "conditioning: factor 40%, about 12 s left": `hear` takes the share that is done,
+    `close` ends it.
+    """
 
     def __init__(self, what: str, show: bool | None):
         self.what = what
@@ -64,7 +69,9 @@ class Line:
 
 
 class Clock:
-    """The time left of a part, from the share that is done: a part begins when its share falls, or with another name."""
+    """The time left of a part, from the share that is done: a part begins when its share falls,
+    or with another name.
+    """
 
     def __init__(self):
         self.part, self.first, self.share, self.began = "", 0.0, 1.0, time.perf_counter()
@@ -75,5 +82,9 @@ class Clock:
             self.part, self.first, self.began = part, share, now
         self.share = share
         done = share - self.first
-        left = f", about {(now - self.began) * (1.0 - share) / done:.0f} s left" if done > 0 and share < 1.0 else ""
+        left = (
+            f", about {(now - self.began) * (1.0 - share) / done:.0f} s left"
+            if done > 0 and share < 1.0
+            else ""
+        )
         return f"{part} {share:.0%}{left}"

@@ -1,10 +1,11 @@
-"""Any value of Mercer's (kernel, mean, likelihood, model, prior of a hyperparameter ...) as JSON, and back with every bit.
+"""Any value of Mercer's (kernel, mean, likelihood, model, prior of a hyperparameter ...) as JSON, and back
+with every bit.
 
     {"class": "kernels.SE", "lengthscale": 1.0, "variance": 2.0, "info": {"variance": {"free": false}}}
 
-Reading builds only classes that Mercer itself exports, through their constructors, which check every value; nothing is imported
-or run because the text names it. A user's functions are written by name and given again on reading:
-`from_json(tree, functions={"u": u})`.
+Reading builds only classes that Mercer itself exports, through their constructors, which check every value;
+nothing is imported or run because the text names it. A user's functions are written by name and given again
+on reading: `from_json(tree, functions={"u": u})`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,34 @@ import numpy as np
 from mercer.hyperpriors import AbstractHyperprior
 from mercer.params import Held, Info, Param, Parametrised, Static
 
-ROOMS = ("kernels", "means", "likelihoods", "hyperpriors", "gp", "solvers", "inference", "series", "relatives")
+ROOMS = (
+    "kernels",
+    "means",
+    "likelihoods",
+    "hyperpriors",
+    "gp",
+    "solvers",
+    "inference",
+    "series",
+    "relatives",
+)
 EM = (
-    "HMM", "Categorical", "ConstantGate", "Exponential", "GPExperts", "Gaussian", "GaussianMixture", "GaussianMixtures",
-    "Gaussians", "InverseWishart", "MarkovChain", "Mixture", "Normal", "Poisson", "SoftmaxGate",
-)  # fmt: skip
+    "HMM",
+    "Categorical",
+    "ConstantGate",
+    "Exponential",
+    "GPExperts",
+    "Gaussian",
+    "GaussianMixture",
+    "GaussianMixtures",
+    "Gaussians",
+    "InverseWishart",
+    "MarkovChain",
+    "Mixture",
+    "Normal",
+    "Poisson",
+    "SoftmaxGate",
+)
 DEPTH = 100  # levels of nesting
 INLINE = 32  # arrays with more entries go to `arrays`, where that is given
 Functions = Mapping[str, Callable]
@@ -38,23 +62,36 @@ class SerialiseError(ValueError):
     """A value that cannot be written as JSON, or JSON that is not a value; says where."""
 
 
-def to_json(value: Any, arrays: dict[str, np.ndarray] | None = None, functions: Functions | None = None, where: str = "") -> Any:
+def to_json(
+    value: Any,
+    arrays: dict[str, np.ndarray] | None = None,
+    functions: Functions | None = None,
+    where: str = "",
+) -> Any:
     """`value` as JSON-ready dicts, lists, strings and numbers.
 
-    arrays: a dict that receives arrays of more than 32 entries by dotted name (below `where`); without it they are written in full.
-    functions: names for the user's functions, by name; otherwise a function has the name its holder or its definition gives it.
+    arrays: a dict that receives arrays of more than 32 entries by dotted name (below `where`); without it
+    they are written in full.
+    functions: names for the user's functions, by name; otherwise a function has the name its holder or its
+    definition gives it.
     """
     named = {id(f): name for name, f in (functions or {}).items()}
     return _Writer(arrays, named).write(value, where, 0)
 
 
-def from_json(tree: Any, arrays: Mapping[str, np.ndarray] | None = None, functions: Functions | None = None) -> Any:
-    """The value that `to_json` wrote. `functions`: the user's functions by name; an error lists those that are missing."""
+def from_json(
+    tree: Any, arrays: Mapping[str, np.ndarray] | None = None, functions: Functions | None = None
+) -> Any:
+    """The value that `to_json` wrote. `functions`: the user's functions by name;
+    an error lists those that are missing.
+    """
     given = dict(functions or {})
     missing = sorted(function_names(tree) - set(given))
     if missing:
         example = ", ".join(f"{name!r}: {name}" for name in missing)
-        raise SerialiseError(f"the functions {missing} are not part of the file: pass functions={{{example}}}.")
+        raise SerialiseError(
+            f"the functions {missing} are not part of the file: pass functions={{{example}}}."
+        )
     return _Reader(arrays or {}, given).read(tree, "", 0)
 
 
@@ -125,15 +162,25 @@ class _Writer:
         if isinstance(value, (float, np.floating)):
             return self.number(float(value))
         if isinstance(value, Param):
-            return {"kind": "param", "value": self.hyper(value.value, where, depth), "info": self.info(value.info, where, depth)}
+            return {
+                "kind": "param",
+                "value": self.hyper(value.value, where, depth),
+                "info": self.info(value.info, where, depth),
+            }
         if isinstance(value, tuple):
-            return {"kind": "tuple", "items": [self.write(v, _join(where, i), depth + 1) for i, v in enumerate(value)]}
+            return {
+                "kind": "tuple",
+                "items": [self.write(v, _join(where, i), depth + 1) for i, v in enumerate(value)],
+            }
         if isinstance(value, list):
             return [self.write(v, _join(where, i), depth + 1) for i, v in enumerate(value)]
         if isinstance(value, Mapping):
             if not all(isinstance(k, str) for k in value):
                 raise SerialiseError(f"{where}: the keys of a dict must be text.")
-            return {"kind": "dict", "items": {k: self.write(v, _join(where, k), depth + 1) for k, v in value.items()}}
+            return {
+                "kind": "dict",
+                "items": {k: self.write(v, _join(where, k), depth + 1) for k, v in value.items()},
+            }
         if isinstance(value, Held):
             return self.write(value.value, where, depth, holder)
         if type(value) in _names():
@@ -145,7 +192,10 @@ class _Writer:
         if callable(value) and not isinstance(value, (type, eqx.Module)):
             return {"kind": "function", "name": self.function(value, holder, where)}
         what = value.__name__ if isinstance(value, type) else type(value).__name__
-        raise SerialiseError(f"{where or 'the value'}: {what} is not one of Mercer's own classes and cannot be saved in a file.")
+        raise SerialiseError(
+            f"{where or 'the value'}: {what} is not one of Mercer's own classes and cannot be saved in a "
+            "file."
+        )
 
     def instance(self, value, where: str, depth: int):
         out: dict[str, Any] = {"class": _names()[type(value)]}
@@ -159,7 +209,9 @@ class _Writer:
         return out | {"info": info} if info else out
 
     def hyper(self, value, where: str, depth: int):
-        """A hyperparameter: numbers and small arrays as JSON has them; the constructor makes float64 arrays of them again."""
+        """A hyperparameter: numbers and small arrays as JSON has them;
+        the constructor makes float64 arrays of them again.
+        """
         if value is None or isinstance(value, Static):
             return self.write(value, where, depth)
         array = np.asarray(value, np.float64)
@@ -170,7 +222,11 @@ class _Writer:
         return self.array(array, where)
 
     def info(self, info: Info, where: str, depth: int):
-        said = {f.name: getattr(info, f.name) for f in dataclasses.fields(info) if getattr(info, f.name) != f.default}
+        said = {
+            f.name: getattr(info, f.name)
+            for f in dataclasses.fields(info)
+            if getattr(info, f.name) != f.default
+        }
         if "bounds" in said:
             said["bounds"] = list(said["bounds"])
         return {name: self.write(v, _join(where, name), depth + 1) for name, v in said.items()}
@@ -183,17 +239,26 @@ class _Writer:
             return {"kind": "array", "name": where}
         if not np.isfinite(array).all():
             raise SerialiseError(f"{where} is not finite.")
-        return {"kind": "array", "dtype": array.dtype.name, "shape": list(array.shape), "data": array.ravel().tolist()}
+        return {
+            "kind": "array",
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+            "data": array.ravel().tolist(),
+        }
 
     def function(self, function, holder, where: str) -> str:
-        name = self.named.get(id(function)) or getattr(holder, "name", "") or getattr(function, "__name__", "")
+        name = (
+            self.named.get(id(function)) or getattr(holder, "name", "") or getattr(function, "__name__", "")
+        )
         if not name or name == "<lambda>":
             raise SerialiseError(
                 f"{where}: a function without a name cannot be saved. Name it where it is used, for example "
                 "means.Function(f, name='u'), or on saving: functions={'u': f}."
             )
         if self.functions.setdefault(name, function) is not function:
-            raise SerialiseError(f"{where}: two different functions are named {name!r}; give them names of their own.")
+            raise SerialiseError(
+                f"{where}: two different functions are named {name!r}; give them names of their own."
+            )
         return name
 
     @staticmethod
@@ -245,7 +310,10 @@ class _Reader:
         unknown = sorted(set(node) - set(fields) - {"class"})
         if unknown:
             raise SerialiseError(f"{where}: {name} has no {unknown}.")
-        said = {k: self.info(i, _join(where, k), depth) for k, i in _expect(node.get("info", {}), dict, where).items()}
+        said = {
+            k: self.info(i, _join(where, k), depth)
+            for k, i in _expect(node.get("info", {}), dict, where).items()
+        }
         if set(said) - set(fields):
             raise SerialiseError(f"{where}: {name} has no hyperparameters {sorted(set(said) - set(fields))}.")
         arguments = {}
@@ -286,14 +354,22 @@ class _Reader:
         try:
             info = Info(**said)
         except TypeError:
-            raise SerialiseError(f"{where}: a hyperparameter has free, prior, bounds and tie, not {sorted(said)}.") from None
+            raise SerialiseError(
+                f"{where}: a hyperparameter has free, prior, bounds and tie, not {sorted(said)}."
+            ) from None
         valid = isinstance(info.free, bool) and isinstance(info.tie, str | None)
-        valid = valid and isinstance(info.prior, AbstractHyperprior | None) and (info.bounds is None or _interval(info.bounds))
+        valid = (
+            valid
+            and isinstance(info.prior, AbstractHyperprior | None)
+            and (info.bounds is None or _interval(info.bounds))
+        )
         if not valid:
-            raise SerialiseError(f"{where}: free, prior, bounds or tie of a hyperparameter is not valid: {said}.")
+            raise SerialiseError(
+                f"{where}: free, prior, bounds or tie of a hyperparameter is not valid: {said}."
+            )
         return info
 
-    # -- kinds ------------------------------------------------------------------------------------------------------
+    # -- kinds -----------------------------------------------------------------------------------------------
 
     def read_static(self, node, where, depth):
         return Static(_expect(self.read(node.get("value"), where, depth + 1), (int, float), where))
@@ -307,18 +383,25 @@ class _Reader:
         value = self.hyper(node.get("value"), where, depth + 1)
         if value is None:
             raise SerialiseError(f"{where}: a hyperparameter needs a value.")
-        return Param(float(value) if np.shape(value) == () else value, self.info(node.get("info", {}), where, depth))
+        return Param(
+            float(value) if np.shape(value) == () else value, self.info(node.get("info", {}), where, depth)
+        )
 
     def read_tuple(self, node, where, depth):
         return tuple(self.read(_expect(node.get("items"), list, where), where, depth))
 
     def read_dict(self, node, where, depth):
-        return {k: self.read(v, _join(where, k), depth + 1) for k, v in _expect(node.get("items"), dict, where).items()}
+        return {
+            k: self.read(v, _join(where, k), depth + 1)
+            for k, v in _expect(node.get("items"), dict, where).items()
+        }
 
     def read_function(self, node, where, depth):
         function = self.functions[_expect(node.get("name"), str, where)]
         if not callable(function):
-            raise SerialiseError(f"{where}: {node['name']!r} was given as {type(function).__name__}, which is not a function.")
+            raise SerialiseError(
+                f"{where}: {node['name']!r} was given as {type(function).__name__}, which is not a function."
+            )
         return function
 
     def read_array(self, node, where, depth):
@@ -327,21 +410,36 @@ class _Reader:
             if name not in self.arrays:
                 raise SerialiseError(f"{where}: the array {name!r} is missing.")
             return np.array(self.arrays[name])
-        dtype, shape, data = node.get("dtype"), _expect(node.get("shape"), list, where), _expect(node.get("data"), list, where)
-        if dtype not in _DTYPES or not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) != len(data):
+        dtype, shape, data = (
+            node.get("dtype"),
+            _expect(node.get("shape"), list, where),
+            _expect(node.get("data"), list, where),
+        )
+        if (
+            dtype not in _DTYPES
+            or not all(type(n) is int and n >= 0 for n in shape)
+            or math.prod(shape) != len(data)
+        ):
             raise SerialiseError(f"{where}: an array needs a dtype, a shape and as many entries.")
         try:
             return np.array(data, dtype=dtype).reshape(shape)
         except (TypeError, ValueError, OverflowError):
-            raise SerialiseError(f"{where}: the entries of an array of {dtype} are not such numbers.") from None
+            raise SerialiseError(
+                f"{where}: the entries of an array of {dtype} are not such numbers."
+            ) from None
 
 
-_KINDS = {name: getattr(_Reader, f"read_{name}") for name in ("static", "float", "param", "tuple", "dict", "function", "array")}
+_KINDS = {
+    name: getattr(_Reader, f"read_{name}")
+    for name in ("static", "float", "param", "tuple", "dict", "function", "array")
+}
 
 
 def _expect(value, kind, where: str):
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise SerialiseError(f"{where}: expected {getattr(kind, '__name__', 'a number')}, got {type(value).__name__}.")
+        raise SerialiseError(
+            f"{where}: expected {getattr(kind, '__name__', 'a number')}, got {type(value).__name__}."
+        )
     return value
 
 
@@ -352,7 +450,9 @@ def _prior_field(value) -> bool:
 
 
 def _interval(bounds) -> bool:
-    numeric = isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
+    numeric = (
+        isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
+    )
     return numeric and bounds[0] < bounds[1]
 
 

@@ -39,7 +39,18 @@ def saved(tmp_path_factory):
     """A model fitted by the command line, and its data."""
     folder = tmp_path_factory.mktemp("saved")
     write_table(folder / "data.csv", table())
-    result = run("fit", folder / "data.csv", "--target", "y", "--features", "a", "--kernel", "SE(1)", "--out", folder / "m.mercer")
+    result = run(
+        "fit",
+        folder / "data.csv",
+        "--target",
+        "y",
+        "--features",
+        "a",
+        "--kernel",
+        "SE(1)",
+        "--out",
+        folder / "m.mercer",
+    )
     assert result.exit_code == 0, result.output
     return folder / "m.mercer", folder / "data.csv"
 
@@ -71,7 +82,15 @@ def test_fit_predict_info_round_trip(tmp_path, ending):
 
     info = run("info", model)
     assert info.exit_code == 0, info.output
-    for word in ("GPRegressor", "a, b", "24 rows", "Matern", "likelihood.noise_variance", f"{mc.__version__}", "python"):
+    for word in (
+        "GPRegressor",
+        "a, b",
+        "24 rows",
+        "Matern",
+        "likelihood.noise_variance",
+        f"{mc.__version__}",
+        "python",
+    ):
         assert word in info.stdout
 
 
@@ -105,7 +124,15 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
     options = ("--features", "a,b", "--kernel", "SE(1)", "--out", model, "--plot", tmp_path / "fit.png")
     fit = run("fit", data, "--target", "kind", *options)
     assert fit.exit_code == 0, fit.output
-    for word in ("classes: aster (", "log evidence", "error", "of 30; always guessing", "information", "NLP", "bits on kind"):
+    for word in (
+        "classes: aster (",
+        "log evidence",
+        "error",
+        "of 30; always guessing",
+        "information",
+        "NLP",
+        "bits on kind",
+    ):
         assert word in fit.stdout
     assert (tmp_path / "fit.png").read_bytes().startswith(PNG)
     left = mc.load(model).loo()
@@ -134,14 +161,19 @@ def test_numbers_are_classes_where_asked(tmp_path):
     data, model = tmp_path / "d.csv", tmp_path / "m.mercer"
     write_table(data, flowers())
     options = ("--features", "a", "--kernel", "SE(1)", "--out", model)
-    fit = run("fit", data, "--target", "code", "--classify", *options, "--plot", tmp_path / "f.png", "--quiet")
+    fit = run(
+        "fit", data, "--target", "code", "--classify", *options, "--plot", tmp_path / "f.png", "--quiet"
+    )
     assert (fit.exit_code, fit.output) == (0, "")
     assert (tmp_path / "f.png").read_bytes().startswith(PNG)
     assert mc.load(model).classes_.tolist() == [0, 1]
     assert run("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
     assert list(read_table(tmp_path / "p.csv"))[-3:] == ["class", "p_0", "p_1"]
     for arguments, message in (
-        (("--target", "a", "--features", "b", "--classify", "--out", model), "Unknown label type: continuous"),
+        (
+            ("--target", "a", "--features", "b", "--classify", "--out", model),
+            "Unknown label type: continuous",
+        ),
         (("--target", "kind", "--noise", 0.1, *options), "--noise is for numeric targets"),
     ):
         result = run("fit", data, *arguments)
@@ -149,7 +181,17 @@ def test_numbers_are_classes_where_asked(tmp_path):
 
 
 def test_one_feature_is_drawn_as_a_ribbon_and_quiet_is_quiet(data, tmp_path):
-    options = ("--features", "a", "--kernel", "SE(1)", "--out", tmp_path / "m.mercer", "--plot", tmp_path / "f.png", "--quiet")
+    options = (
+        "--features",
+        "a",
+        "--kernel",
+        "SE(1)",
+        "--out",
+        tmp_path / "m.mercer",
+        "--plot",
+        tmp_path / "f.png",
+        "--quiet",
+    )
     result = run("fit", data, "--target", "y", *options)
     assert (result.exit_code, result.output) == (0, "")
     assert (tmp_path / "f.png").read_bytes().startswith(PNG)
@@ -168,7 +210,14 @@ def test_columns_that_have_our_names_are_kept(saved, tmp_path):
     write_table(tmp_path / "new.csv", {"mean": [7.0, 8.0], "a": [0.5, 1.5]})
     assert run("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code == 0
     found = read_table(tmp_path / "p.csv")
-    assert list(found) == ["mean", "a", "predicted_mean", "predicted_std", "predicted_lower", "predicted_upper"]
+    assert list(found) == [
+        "mean",
+        "a",
+        "predicted_mean",
+        "predicted_std",
+        "predicted_lower",
+        "predicted_upper",
+    ]
     np.testing.assert_array_equal(found["mean"], [7, 8])
 
 
@@ -178,7 +227,10 @@ def test_a_model_fitted_without_names_takes_columns_in_their_order(tmp_path):
     model = mc.GPRegressor().fit(X, X[:, 0] + 0.1 * rng.standard_normal(12))
     model.save(tmp_path / "m.mercer")
     write_table(tmp_path / "new.csv", {"u": X[:3, 0], "v": X[:3, 1]})
-    assert run("predict", tmp_path / "m.mercer", tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code == 0
+    assert (
+        run("predict", tmp_path / "m.mercer", tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code
+        == 0
+    )
     np.testing.assert_allclose(read_table(tmp_path / "p.csv")["mean"], model.predict(X[:3]), rtol=1e-9)
     write_table(tmp_path / "one.csv", {"u": X[:3, 0]})
     result = run("predict", tmp_path / "m.mercer", tmp_path / "one.csv", "--out", tmp_path / "p.csv")
@@ -224,10 +276,19 @@ def test_errors_of_predict_and_info_are_one_line(saved, tmp_path):
     write_table(tmp_path / "other.csv", {"b": [1.0]})
     cases = [
         (("predict", model, tmp_path / "none.csv", "--out", tmp_path / "p.csv"), "there is no such file"),
-        (("predict", model, tmp_path / "gap.csv", "--out", tmp_path / "p.csv"), "column 'a' has no value in row 2"),
-        (("predict", model, tmp_path / "other.csv", "--out", tmp_path / "p.csv"), "has no column 'a'; it has b"),
+        (
+            ("predict", model, tmp_path / "gap.csv", "--out", tmp_path / "p.csv"),
+            "column 'a' has no value in row 2",
+        ),
+        (
+            ("predict", model, tmp_path / "other.csv", "--out", tmp_path / "p.csv"),
+            "has no column 'a'; it has b",
+        ),
         (("predict", model, data, "--out", tmp_path / "p.xlsx"), "use .csv or .parquet"),
-        (("predict", model, data, "--out", tmp_path / "p.csv", "--level", 95), "--level must lie strictly between 0 and 1"),
+        (
+            ("predict", model, data, "--out", tmp_path / "p.csv", "--level", 95),
+            "--level must lie strictly between 0 and 1",
+        ),
         (("predict", model, data, "--out", tmp_path), "is a folder"),
         (("info", data), "not a saved model"),
         (("info", tmp_path / "none.mercer"), "No such file"),
@@ -261,7 +322,9 @@ def test_help_tells_what_each_command_does():
 
 
 def test_the_installed_command_says_its_version():
-    result = subprocess.run([sys.executable, "-m", "mercer.app.cli", "--version"], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "mercer.app.cli", "--version"], capture_output=True, text=True
+    )
     assert (result.returncode, result.stdout.strip()) == (0, f"mercer {mc.__version__}")
 
 

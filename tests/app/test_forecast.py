@@ -33,16 +33,38 @@ def folder(tmp_path_factory):
 
 def test_forecast_to_a_file(folder):
     out, plot, model = folder / "next.csv", folder / "next.png", folder / "ts.mercer"
-    options = ("--seasonal", "none", "--horizon", 14, "--level", 0.8, "--out", out, "--plot", plot, "--model", model)
+    options = (
+        "--seasonal",
+        "none",
+        "--horizon",
+        14,
+        "--level",
+        0.8,
+        "--out",
+        out,
+        "--plot",
+        plot,
+        "--model",
+        model,
+    )
     result = run(folder / "data.csv", "--time", "day", "--target", "y", *options)
     assert result.exit_code == 0, result.output
     for words in (
-        "47 values from 2024-02-20 to 2024-04-07, every day; 1 missing", "the rows were not in the order of time",
-        "Values that do not fit", "2024-03-22", "What comes next, with 80% intervals", "2024-04-08", "... and 2 more",
-    ):  # fmt: skip
+        "47 values from 2024-02-20 to 2024-04-07, every day; 1 missing",
+        "the rows were not in the order of time",
+        "Values that do not fit",
+        "2024-03-22",
+        "What comes next, with 80% intervals",
+        "2024-04-08",
+        "... and 2 more",
+    ):
         assert words in result.output
     table = read_table(out)
-    assert list(table) == ["day", "mean", "std", "lower", "upper"] and table["day"][0] == "2024-04-08" and len(table["day"]) == 14
+    assert (
+        list(table) == ["day", "mean", "std", "lower", "upper"]
+        and table["day"][0] == "2024-04-08"
+        and len(table["day"]) == 14
+    )
     ahead = mc.load(model).forecast(14, level=0.8)
     np.testing.assert_allclose(table["upper"], ahead["upper"], rtol=1e-9)
     assert plot.stat().st_size > 5000
@@ -60,7 +82,10 @@ def test_forecast_to_a_file(folder):
         (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "unknown likelihood 'cauchy'"),
         (("--time", "day", "--target", "day"), "is '2024-"),
         (("--time", "day", "--target", "y", "--out", "nowhere/x.csv"), "there is no folder"),
-        (("--time", "day", "--target", "y", "--seasonal", "moon"), "cannot tell the period of the season 'moon'"),
+        (
+            ("--time", "day", "--target", "y", "--seasonal", "moon"),
+            "cannot tell the period of the season 'moon'",
+        ),
     ],
 )
 def test_errors_are_one_line(folder, arguments, message):

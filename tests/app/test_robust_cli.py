@@ -33,7 +33,18 @@ def folder(tmp_path_factory):
 
 def test_auto_says_why_and_which_rows_of_the_file_are_outliers(folder):
     model, out = folder / "auto.mercer", folder / "p.csv"
-    fit = run("fit", folder / "data.csv", "--target", "y", "--robust", "auto", "--out", model, "--plot", folder / "fit.png")
+    fit = run(
+        "fit",
+        folder / "data.csv",
+        "--target",
+        "y",
+        "--robust",
+        "auto",
+        "--out",
+        model,
+        "--plot",
+        folder / "fit.png",
+    )
     assert fit.exit_code == 0, fit.output
     for word in (
         "Kept",
@@ -55,7 +66,8 @@ def test_auto_says_why_and_which_rows_of_the_file_are_outliers(folder):
     assert loaded.robust_comparison_.best in ("student-t", "mixture")
     for said in (fit.stdout, info.stdout):
         lines = [line.split() for line in said.splitlines()]
-        assert any(line[:1] == ["10"] and line[-1] in ("0.000", "1.000") for line in lines)  # the tenth row of the file
+        # the tenth row of the file
+        assert any(line[:1] == ["10"] and line[-1] in ("0.000", "1.000") for line in lines)
         assert any(line[:1] == ["21"] for line in lines)
         assert "Kept" in said
 
@@ -69,7 +81,9 @@ def test_auto_says_why_and_which_rows_of_the_file_are_outliers(folder):
     assert np.all(after["upper"] - after["mean"] < half)  # narrower than a Gaussian of this variance
     latent = run("predict", model, folder / "data.csv", "--out", out, "--level", 0.8, "--latent")
     assert latent.exit_code == 0, latent.output
-    np.testing.assert_allclose(read_table(out)["upper"] - after["mean"], 1.2815515655446004 * read_table(out)["std"], rtol=1e-9)
+    np.testing.assert_allclose(
+        read_table(out)["upper"] - after["mean"], 1.2815515655446004 * read_table(out)["std"], rtol=1e-9
+    )
 
 
 def test_a_named_noise_model(folder, tmp_path):

@@ -31,7 +31,10 @@ def test_other_separators_a_byte_order_mark_and_blank_lines(tmp_path, text):
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_round_trip_keeps_every_bit(tmp_path, ending):
     rng = np.random.default_rng(0)
-    table = {"x": rng.standard_normal(50) * 10.0 ** rng.integers(-30, 30, 50), "year": np.arange(1950.0, 2000.0)}
+    table = {
+        "x": rng.standard_normal(50) * 10.0 ** rng.integers(-30, 30, 50),
+        "year": np.arange(1950.0, 2000.0),
+    }
     table["gap"] = np.where(np.arange(50) % 7 == 0, np.nan, 0.1)
     table["name"] = np.array([f"row, {i}" for i in range(50)], object)
     path = tmp_path / f"t.{ending}"
@@ -49,7 +52,11 @@ def test_parquet_integers_booleans_and_nulls(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 
-    columns = {"i": pa.array([1, None, 3]), "b": pa.array([True, False, None]), "s": pa.array(["a", None, "b"])}
+    columns = {
+        "i": pa.array([1, None, 3]),
+        "b": pa.array([True, False, None]),
+        "s": pa.array(["a", None, "b"]),
+    }
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
     table = read_table(tmp_path / "t.parquet")
     np.testing.assert_array_equal(table["i"], [1, np.nan, 3])
@@ -87,7 +94,11 @@ def test_unknown_ending_missing_file_and_wrong_contents(tmp_path):
 
 
 def test_numeric_names_the_row_and_the_column():
-    table = {"a": np.array([1.0, np.nan, np.nan]), "b": np.array(["1", "x"], object), "c": np.array([1.0, np.inf])}
+    table = {
+        "a": np.array([1.0, np.nan, np.nan]),
+        "b": np.array(["1", "x"], object),
+        "c": np.array([1.0, np.inf]),
+    }
     with pytest.raises(TableError, match=r"t\.csv: column 'a' has no value in row 2 \(2 such in all\)"):
         numeric(table, ["a"], "t.csv")
     with pytest.raises(TableError, match=r"column 'b' is not numeric \(found 'x' in row 2\)"):

@@ -47,7 +47,11 @@ def test_usps_parts_fit_together(data_dir):
 
 
 def test_other_names_of_a_set(data_dir):
-    for other, name in (("wisconsin", "breast_cancer"), ("ripley_synth", "ripley"), ("neal_3class", "neal_classes")):
+    for other, name in (
+        ("wisconsin", "breast_cancer"),
+        ("ripley_synth", "ripley"),
+        ("neal_3class", "neal_classes"),
+    ):
         np.testing.assert_array_equal(datasets.load(other).X, datasets.load(name).X)
         assert other not in datasets.names()
 
@@ -70,7 +74,9 @@ def test_sonar_from_a_local_file(header, tmp_path, monkeypatch):
 
 
 def test_a_path_to_something_else_is_explained(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"'sonar'.*nowhere.csv, which is not a file. It holds a CSV file.*V60, Class"):
+    with pytest.raises(
+        FileNotFoundError, match=r"'sonar'.*nowhere.csv, which is not a file. It holds a CSV file.*V60, Class"
+    ):
         datasets.load("sonar", path=tmp_path / "nowhere.csv")
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")

@@ -9,16 +9,30 @@ from mercer import datasets
 from mercer.datasets import _loaders
 
 needs_data = pytest.mark.skipif(
-    not os.environ.get("MERCER_DATA"), reason="needs the environment variable MERCER_DATA: a folder with the data files"
+    not os.environ.get("MERCER_DATA"),
+    reason="needs the environment variable MERCER_DATA: a folder with the data files",
 )
-REQUIRED = {"co2_gpml", "co2_noaa", "sarcos", "robot_arm", "boston", "mcycle", "snelson", "kin40k", "protein", "kin8nm"}
+REQUIRED = {
+    "co2_gpml",
+    "co2_noaa",
+    "sarcos",
+    "robot_arm",
+    "boston",
+    "mcycle",
+    "snelson",
+    "kin40k",
+    "protein",
+    "kin8nm",
+}
 
 
 def test_co2_is_shipped():
     co2 = datasets.load_co2()
     assert co2.X.shape == (521, 1) and co2.y.shape == (521,)
     assert co2.X.dtype == co2.y.dtype == np.float64
-    assert co2.X[0, 0] == pytest.approx(1958 + 2.5 / 12, abs=1e-9) and co2.X[-1, 0] == pytest.approx(2001 + 11.5 / 12)
+    assert co2.X[0, 0] == pytest.approx(1958 + 2.5 / 12, abs=1e-9) and co2.X[-1, 0] == pytest.approx(
+        2001 + 11.5 / 12
+    )
     assert co2.y[0] == 316.1  # a single weekly value in March 1958
     assert co2.y[1] == pytest.approx(np.mean([317.3, 317.6, 317.5, 316.4]))
     assert np.all(np.diff(co2.X[:, 0]) > 1 / 12 - 1e-9)
@@ -35,7 +49,9 @@ def test_shipped_co2_is_what_the_derivation_script_writes():
 
 
 def test_ebden_reproduces_the_published_prediction():
-    """Published: mean 0.95, variance 0.21 at x = 0.2. More digits: 0.95239, 0.20701 at the maximum of the evidence."""
+    """Published: mean 0.95, variance 0.21 at x = 0.2. More digits: 0.95239,
+    0.20701 at the maximum of the evidence.
+    """
     data = datasets.ebden()
     x, y = data.X[:, 0], data.y - data.y.mean()
 
@@ -64,10 +80,14 @@ def test_dataset_is_frozen():
 def test_missing_file_is_explained(name, monkeypatch, tmp_path):
     file = next(iter(_loaders._TABLE[name].files))
     monkeypatch.delenv("MERCER_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match=rf"{name}.*{file}.*MERCER_DATA is not set.*Set it.*Source: \w+"):
+    with pytest.raises(
+        FileNotFoundError, match=rf"{name}.*{file}.*MERCER_DATA is not set.*Set it.*Source: \w+"
+    ):
         datasets.load(name)
     monkeypatch.setenv("MERCER_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=rf"{file}.*not in the folder MERCER_DATA={tmp_path}.*It holds .*\w+"):
+    with pytest.raises(
+        FileNotFoundError, match=rf"{file}.*not in the folder MERCER_DATA={tmp_path}.*It holds .*\w+"
+    ):
         datasets.load(name)
 
 
@@ -134,10 +154,15 @@ def test_shapes_the_texts_state(name, part, shape):
 def test_facts_the_texts_state():
     gpml = datasets.load("co2_gpml")
     assert gpml.y.mean() == pytest.approx(341, abs=0.5)
-    assert gpml.X[0, 0] == pytest.approx(1958 + 2 / 12, abs=1e-7) and gpml.X[-1, 0] == pytest.approx(2003 + 11 / 12)
+    assert gpml.X[0, 0] == pytest.approx(1958 + 2 / 12, abs=1e-7) and gpml.X[-1, 0] == pytest.approx(
+        2003 + 11 / 12
+    )
     assert datasets.load("sarcos", "test").y.var() == pytest.approx(414.178, abs=5e-4)
     digits = datasets.load("usps")
-    assert np.isin(digits.y, [3, 5]).sum() == 767 and np.isin(datasets.load("usps", "test").y, [3, 5]).sum() == 773
+    assert (
+        np.isin(digits.y, [3, 5]).sum() == 767
+        and np.isin(datasets.load("usps", "test").y, [3, 5]).sum() == 773
+    )
     boston = datasets.load("boston")
     assert (boston.y == 50).sum() == 16 and boston.y.std() == pytest.approx(9.188, abs=5e-4)
 
@@ -160,5 +185,7 @@ def test_divisions_differ_and_partition():
 def test_shipped_co2_agrees_with_the_monthly_record():
     shipped, gpml = datasets.load_co2(), datasets.load("co2_gpml")
     month = {round(12 * x): y for x, y in zip(gpml.X[:, 0], gpml.y, strict=True)}
-    difference = np.array([y - month[round(12 * x - 0.5)] for x, y in zip(shipped.X[:, 0], shipped.y, strict=True)])
+    difference = np.array(
+        [y - month[round(12 * x - 0.5)] for x, y in zip(shipped.X[:, 0], shipped.y, strict=True)]
+    )
     assert difference.std() < 0.1 and np.abs(difference).max() < 0.5

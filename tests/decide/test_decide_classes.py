@@ -19,7 +19,9 @@ def test_least_expected_loss_by_enumeration():
     for p, choice, risk in zip(P, *found, strict=True):
         costs = [sum(p[c] * LOSS[c, a] for c in range(3)) for a in range(3)]
         assert costs[choice] == min(costs) and risk == pytest.approx(min(costs), rel=1e-14)
-    np.testing.assert_allclose(expected_class_loss(P, LOSS)[np.arange(200), found.choice], found.risk, rtol=1e-15)
+    np.testing.assert_allclose(
+        expected_class_loss(P, LOSS)[np.arange(200), found.choice], found.risk, rtol=1e-15
+    )
     assert np.any(found.choice != P.argmax(axis=1))
 
 
@@ -36,7 +38,10 @@ def test_threshold_gap_and_cost():
     by_threshold, by_cost = decide(P, reject=("threshold", 0.7)), decide(P, reject=("cost", 0.3))
     np.testing.assert_array_equal(by_threshold.choice, by_cost.choice)
     np.testing.assert_array_equal(by_threshold.refused, top[:, -1] < 0.7)
-    assert np.isnan(by_threshold.risk[by_threshold.refused]).all() and (by_cost.risk[by_cost.refused] == 0.3).all()
+    assert (
+        np.isnan(by_threshold.risk[by_threshold.refused]).all()
+        and (by_cost.risk[by_cost.refused] == 0.3).all()
+    )
     np.testing.assert_array_equal(decide(P, reject=("gap", 0.25)).refused, top[:, 2] - top[:, 1] < 0.25)
 
 
@@ -59,7 +64,9 @@ def test_thresholds_by_hand():
 
 def test_empirical_risk_is_the_average_loss():
     y, choice = np.array(["b", "a", "c", "c"]), np.array([1, 2, 0, -1])
-    assert empirical_risk(y, choice, LOSS, reject=0.6, classes=["a", "b", "c"]) == pytest.approx((0 + 3 + 7 + 0.6) / 4, rel=1e-15)
+    assert empirical_risk(y, choice, LOSS, reject=0.6, classes=["a", "b", "c"]) == pytest.approx(
+        (0 + 3 + 7 + 0.6) / 4, rel=1e-15
+    )
     assert empirical_risk([0, 1, 2, 1], [0, 2, 2, 1]) == 0.25
     assert empirical_risk([0, 1, 2], [2, 1, 1], LOSS) == pytest.approx((3 + 0 + 1.5) / 3, rel=1e-15)
 

@@ -22,9 +22,13 @@ def density(y):
 
 
 def brute_risk(loss, g):
-    """Adaptive quadrature of the loss under the two-component mixture, cut at the guess and at the components."""
+    """Adaptive quadrature of the loss under the two-component mixture,
+    cut at the guess and at the components.
+    """
     cuts = sorted({-12.0, -3.0, 0.0, 3.0, 4.0, 8.0, 16.0, float(g)})
-    parts = [integrate.quad(lambda y: loss(y, g) * density(y), a, b, epsabs=1e-12)[0] for a, b in pairwise(cuts)]
+    parts = [
+        integrate.quad(lambda y: loss(y, g) * density(y), a, b, epsabs=1e-12)[0] for a, b in pairwise(cuts)
+    ]
     return sum(parts)
 
 
@@ -52,7 +56,9 @@ def test_gaussian_closed_forms():
 def test_mixture_against_adaptive_quadrature_and_minimisation(name):
     parameters, loss = LOSSES[name]
     guess, risk = optimal_prediction(SKEWED, name, **parameters)
-    brute = optimize.minimize_scalar(lambda g: brute_risk(loss, g), bracket=(guess[0] - 1, guess[0] + 0.1, guess[0] + 1), tol=1e-10)
+    brute = optimize.minimize_scalar(
+        lambda g: brute_risk(loss, g), bracket=(guess[0] - 1, guess[0] + 0.1, guess[0] + 1), tol=1e-10
+    )
     assert guess[0] == pytest.approx(brute.x, abs=1e-6)
     assert risk[0] == pytest.approx(brute.fun, rel=1e-9)
     assert expected_loss(SKEWED, 2.2, name, **parameters)[0] == pytest.approx(brute_risk(loss, 2.2), rel=1e-9)
@@ -72,7 +78,9 @@ def test_gauss_hermite_is_exact_for_polynomials():
     risk = expected_loss(p, MEAN + 1, lambda y, g: (y - g) ** 4, smooth=True)
     np.testing.assert_allclose(risk, 3 * STD**4 + 6 * STD**2 + 1, rtol=1e-12)
     np.testing.assert_allclose(expected_loss(p, MEAN + 1, lambda y, g: (y - g) ** 4), risk, rtol=1e-12)
-    np.testing.assert_allclose(optimal_prediction(p, lambda y, g: (y - g) ** 4, smooth=True).guess, MEAN, atol=1e-3)
+    np.testing.assert_allclose(
+        optimal_prediction(p, lambda y, g: (y - g) ** 4, smooth=True).guess, MEAN, atol=1e-3
+    )
 
 
 def test_asymmetric_square_gives_the_expectile():
@@ -97,18 +105,26 @@ def test_symmetric_loss_of_a_symmetric_prediction_gives_the_mean():
 
 
 def test_skewed_prediction_has_three_different_answers():
-    mean, median, mode = (optimal_prediction(SKEWED, loss).guess[0] for loss in ("squared", "absolute", "zero-one"))
+    mean, median, mode = (
+        optimal_prediction(SKEWED, loss).guess[0] for loss in ("squared", "absolute", "zero-one")
+    )
     assert mean == pytest.approx(1.2, rel=1e-14)
     assert W @ stats.norm.cdf(median, M, S) == pytest.approx(0.5, abs=1e-14)
-    assert mode == pytest.approx(optimize.minimize_scalar(lambda y: -density(y), (-0.5, 0, 0.5), tol=1e-10).x, abs=1e-6)
+    assert mode == pytest.approx(
+        optimize.minimize_scalar(lambda y: -density(y), (-0.5, 0, 0.5), tol=1e-10).x, abs=1e-6
+    )
     assert mode < median < mean
 
 
 def test_median_of_a_mixture_is_not_the_average_of_medians():
-    p = Mixture(np.full((3, 1), 1 / 3), [[0.0, 0.0], [1.0, 0.0], [50.0, 9.0]], [[1.0, 1.0], [2.0, 1.0], [1.0, 1e-3]])
+    p = Mixture(
+        np.full((3, 1), 1 / 3), [[0.0, 0.0], [1.0, 0.0], [50.0, 9.0]], [[1.0, 1.0], [2.0, 1.0], [1.0, 1e-3]]
+    )
     median = optimal_prediction(p, "absolute").guess
     for j in range(2):
-        assert np.mean(stats.norm.cdf(median[j], p.means[:, j], p.stds[:, j])) == pytest.approx(0.5, abs=1e-13)
+        assert np.mean(stats.norm.cdf(median[j], p.means[:, j], p.stds[:, j])) == pytest.approx(
+            0.5, abs=1e-13
+        )
     assert np.all(median < p.means.mean(axis=0) - 1)
 
 
@@ -170,7 +186,10 @@ def test_zero_one_on_samples():
         (lambda: optimal_prediction(SKEWED, "squared", q=0.5), "q= does not belong to the loss"),
         (lambda: optimal_prediction(SKEWED, lambda y, g: 1.0), "must work elementwise"),
         (lambda: optimal_prediction(SKEWED, lambda y, g: y - g), "monotone in the guess"),
-        (lambda: optimal_prediction(SKEWED, lambda y, g: np.full(y.shape, np.inf)), "is NaN or infinite for some y"),
+        (
+            lambda: optimal_prediction(SKEWED, lambda y, g: np.full(y.shape, np.inf)),
+            "is NaN or infinite for some y",
+        ),
     ],
 )
 def test_bad_input_is_named(call, says):

@@ -49,7 +49,9 @@ def test_a_falling_likelihood_is_an_error_and_a_rounding_one_is_not():
     assert found.iterations == 2
 
 
-@pytest.mark.parametrize("value, words", [(np.nan, "is nan"), (np.inf, "is inf"), (-np.inf, "probability zero")])
+@pytest.mark.parametrize(
+    "value, words", [(np.nan, "is nan"), (np.inf, "is inf"), (-np.inf, "probability zero")]
+)
 def test_a_likelihood_that_is_no_number_is_an_error_never_convergence(value, words):
     with pytest.raises(EMError, match=words):
         em(Steps((-7.0, value)), [None])
@@ -135,7 +137,9 @@ def test_progress_is_shown_when_asked_and_only_then(monkeypatch):
             assert stderr
 
         def status(self, text):
-            return SimpleNamespace(start=lambda: None, update=said.append, stop=lambda: said.append("stopped"))
+            return SimpleNamespace(
+                start=lambda: None, update=said.append, stop=lambda: said.append("stopped")
+            )
 
     monkeypatch.setattr("rich.console.Console", Console)
     em(Steps((-7.0, -5.0)), [None], max_iter=1, progress=False)

@@ -1,4 +1,6 @@
-"""Mixtures of Gaussian-process experts: the weighted expert, the bound and its climb, one expert, labels, quantiles."""
+"""Mixtures of Gaussian-process experts: the weighted expert, the bound and its climb, one expert, labels,
+quantiles.
+"""
 
 import dataclasses
 
@@ -38,7 +40,9 @@ def test_weights_are_repetitions():
     value, _ = weighted_evidence(model, Inputs(X), y, r)
     assert value == pytest.approx(once.log_evidence, abs=1e-9)
     grid = np.linspace(-1, 1, 5)[:, None]
-    for a, b in zip(weighted(model, Inputs(X), y, r).latent_moments(grid), once.latent_moments(grid), strict=True):
+    for a, b in zip(
+        weighted(model, Inputs(X), y, r).latent_moments(grid), once.latent_moments(grid), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
 
@@ -58,7 +62,11 @@ def test_weighted_evidence_in_closed_form_and_its_gradient():
     found, gradient = value(expert(1.3, 0.8, noise))
     assert found == pytest.approx(by_hand, abs=1e-10)
     h = 1e-5
-    for name, at in {"kernel.variance": (1, 0, 0), "kernel.lengthscale": (0, 1, 0), "likelihood.noise_variance": (0, 0, 1)}.items():
+    for name, at in {
+        "kernel.variance": (1, 0, 0),
+        "kernel.lengthscale": (0, 1, 0),
+        "likelihood.noise_variance": (0, 0, 1),
+    }.items():
         up, down = (value(expert(*(np.array([1.3, 0.8, noise]) + s * h * np.array(at))))[0] for s in (1, -1))
         assert gradient[name] == pytest.approx((up - down) / (2 * h), abs=1e-6)
 
@@ -81,7 +89,9 @@ def brute_force_evidence(experts, log_g, X, y):
 def test_the_bound_is_below_the_evidence_and_climbs():
     rng = np.random.default_rng(2)
     X, y = step(rng, 8)
-    model = GPExperts((expert(1.0, 1.0), expert(0.5, 2.0)), ConstantGate(np.array([0.4, 0.6])), rng.dirichlet([1, 1], 8))
+    model = GPExperts(
+        (expert(1.0, 1.0), expert(0.5, 2.0)), ConstantGate(np.array([0.4, 0.6])), rng.dirichlet([1, 1], 8)
+    )
     exact = brute_force_evidence(model.experts, model.gate.log_prob(X), X, y)
     bounds = []
     for _ in range(12):
@@ -150,7 +160,11 @@ def test_gates_maximise_what_they_say():
         np.testing.assert_allclose(np.exp(fitted.log_prob(X)).sum(1), 1.0, rtol=1e-13)
         for _ in range(20):
             noise = 1e-2 * rng.normal(size=gate.weights.shape)
-            near = np.exp(np.log(fitted.weights) + noise) if isinstance(gate, ConstantGate) else fitted.weights + noise
+            near = (
+                np.exp(np.log(fitted.weights) + noise)
+                if isinstance(gate, ConstantGate)
+                else fitted.weights + noise
+            )
             near = near / near.sum() if isinstance(gate, ConstantGate) else near
             assert value(dataclasses.replace(fitted, weights=near)) <= value(fitted) + 1e-6
 
@@ -168,7 +182,9 @@ def test_an_expert_without_data_stays():
 def test_what_experts_refuse():
     X, y = step(np.random.default_rng(9), 4)
     gate = ConstantGate(np.array([0.5, 0.5]))
-    with pytest.raises(ValueError, match=r"responsibilities must be probabilities \(n, 2\), got an array of shape \(4, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"responsibilities must be probabilities \(n, 2\), got an array of shape \(4, 1\)"
+    ):
         GPExperts((expert(), expert()), gate, np.ones((4, 1)))
     with pytest.raises(ValueError, match="Gaussian noise of one variance"):
         GPExperts((mc.Model(mc.GP(k.SE()), Gaussian(fixed([0.1, 0.2]))),), gate, np.ones((4, 1)))

@@ -1,4 +1,6 @@
-"""The recursions: any way of cutting gives the plain result; logarithms where scaled numbers would underflow."""
+"""The recursions: any way of cutting gives the plain result;
+logarithms where scaled numbers would underflow.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_sequences_side_by_side_are_those_one_by_one(length):
     found = smooth(initial, transition, in_slots(log_b, chunks), chunks)
     ends = np.cumsum(lengths)
     parts = [plain(initial, transition, log_b[:, e - n : e]) for n, e in zip(lengths, ends, strict=True)]
-    np.testing.assert_allclose(found.gamma[:, chunks.back], np.concatenate([p[0] for p in parts], 1).astype(float), rtol=1e-11)
+    np.testing.assert_allclose(
+        found.gamma[:, chunks.back], np.concatenate([p[0] for p in parts], 1).astype(float), rtol=1e-11
+    )
     np.testing.assert_allclose(found.transitions, sum(p[1] for p in parts).astype(float), rtol=1e-11)
     np.testing.assert_allclose(found.log_likelihood, [float(p[2]) for p in parts], rtol=1e-12)
 
@@ -69,13 +73,18 @@ def test_logarithms_give_the_same():
     np.testing.assert_allclose(a.gamma[:, chunks.back], b.gamma[:, chunks.back], rtol=1e-10)
     np.testing.assert_allclose(a.transitions, b.transitions, rtol=1e-10)
     np.testing.assert_allclose(a.log_likelihood, b.log_likelihood, rtol=1e-12)
-    np.testing.assert_allclose(logspace.filtered(initial, transition, in_slots(log_b, chunks), chunks)[0][:, chunks.back],
-                               a.alpha[:, chunks.back], rtol=1e-10)  # fmt: skip
+    np.testing.assert_allclose(
+        logspace.filtered(initial, transition, in_slots(log_b, chunks), chunks)[0][:, chunks.back],
+        a.alpha[:, chunks.back],
+        rtol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("length", [2, 5, 12])
 def test_steps_far_below_the_smallest_number_are_exact(length):
-    """Two states that cannot be left, and an observation e^2000 times more probable in the one the data are not in."""
+    """Two states that cannot be left, and an observation e^2000 times more probable in the one the data are
+    not in.
+    """
     initial, transition = np.array([1.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0]])
     log_b = np.zeros((2, 12))
     log_b[0, 5], log_b[1, 5] = -2000.0, 0.0
@@ -83,14 +92,18 @@ def test_steps_far_below_the_smallest_number_are_exact(length):
     found = smooth(initial, transition, in_slots(log_b, chunks), chunks)
     assert found.log_likelihood[0] == pytest.approx(-2000.0, rel=1e-13)
     np.testing.assert_array_equal(found.gamma[0, chunks.back], 1.0)
-    assert filtered(initial, transition, in_slots(log_b, chunks), chunks)[1][0] == pytest.approx(-2000.0, rel=1e-13)
+    assert filtered(initial, transition, in_slots(log_b, chunks), chunks)[1][0] == pytest.approx(
+        -2000.0, rel=1e-13
+    )
 
 
 def test_an_impossible_step_is_minus_infinity():
     initial, transition, log_b = problem(20)
     log_b[:, 7] = -np.inf
     chunks = Chunks([10, 10], 4)
-    np.testing.assert_array_equal(np.isneginf(filtered(initial, transition, in_slots(log_b, chunks), chunks)[1]), [True, False])
+    np.testing.assert_array_equal(
+        np.isneginf(filtered(initial, transition, in_slots(log_b, chunks), chunks)[1]), [True, False]
+    )
 
 
 def test_forgetful_and_unforgetting_chains_are_linked_alike():
@@ -110,7 +123,12 @@ def test_a_million_steps():
     T = 1_000_000
     chunks = Chunks([T], 2)
     steps = np.random.default_rng(0).normal(size=T) - 3.0
-    found = smooth(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9]]), in_slots(np.stack([steps, steps]), chunks), chunks)
+    found = smooth(
+        np.array([0.5, 0.5]),
+        np.array([[0.9, 0.1], [0.1, 0.9]]),
+        in_slots(np.stack([steps, steps]), chunks),
+        chunks,
+    )
     assert found.log_likelihood[0] == pytest.approx(steps.sum(), rel=1e-12)
     np.testing.assert_allclose(found.transitions / (T - 1), [[0.45, 0.05], [0.05, 0.45]], rtol=1e-9)
 

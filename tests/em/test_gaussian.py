@@ -19,7 +19,12 @@ def gaussians(kind, k=3, d=2, seed=0, **options):
     rng = np.random.default_rng(seed)
     B = rng.normal(size=(k, d, d))
     full = B @ np.swapaxes(B, 1, 2) + 0.5 * np.eye(d)
-    shapes = {"full": full, "diagonal": np.diagonal(full, axis1=1, axis2=2), "spherical": full[:, 0, 0], "tied": full[0]}
+    shapes = {
+        "full": full,
+        "diagonal": np.diagonal(full, axis1=1, axis2=2),
+        "spherical": full[:, 0, 0],
+        "tied": full[0],
+    }
     return Gaussians(rng.normal(size=(k, d)), shapes[kind], kind, **options)
 
 
@@ -55,7 +60,9 @@ def test_far_from_the_origin_and_far_apart_no_digits_are_lost():
     labels = np.repeat([[1.0, 0.0], [0.0, 1.0]], 50, axis=0).T
     found = Gaussians.fitted(X, labels)
     exact = np.cov((X[:50] - X[0]).T, bias=True)
-    np.testing.assert_allclose(found.maximise(found.moments(X, lambda b: labels[:, b.rows])).covariances[0], exact, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.maximise(found.moments(X, lambda b: labels[:, b.rows])).covariances[0], exact, rtol=1e-6
+    )
     assert not any(isinstance(b, QuadraticBlock) for b in blocks(found, X))
 
 
@@ -64,7 +71,9 @@ def test_maximum_likelihood_of_one_gaussian_is_mean_and_biased_covariance(kind):
     X = data()
     found = Gaussians.fitted(X, np.ones((1, 40)), kind)
     C = np.cov(X.T, bias=True)
-    wanted = {"full": C[None], "diagonal": np.diag(C)[None], "spherical": [np.diag(C).mean()], "tied": C}[kind]
+    wanted = {"full": C[None], "diagonal": np.diag(C)[None], "spherical": [np.diag(C).mean()], "tied": C}[
+        kind
+    ]
     np.testing.assert_allclose(found.means[0], X.mean(0), rtol=1e-12)
     np.testing.assert_allclose(found.covariances, wanted, rtol=1e-12)
     if kind == "full":
@@ -72,7 +81,9 @@ def test_maximum_likelihood_of_one_gaussian_is_mean_and_biased_covariance(kind):
         np.testing.assert_allclose(normal.covariance, C, rtol=1e-12)
         step = 1e-6
         for direction in np.eye(2):
-            up, down = (replace(normal, mean=normal.mean + s * step * direction).log_prob(X).sum() for s in (1, -1))
+            up, down = (
+                replace(normal, mean=normal.mean + s * step * direction).log_prob(X).sum() for s in (1, -1)
+            )
             assert abs(up - down) / (2 * step) < 1e-7  # the score is zero
 
 
@@ -99,7 +110,9 @@ def test_the_m_step_is_the_maximum_of_the_weighted_likelihood(kind):
 def test_the_prior_is_the_inverse_wishart_of_scipy_up_to_a_constant():
     prior = InverseWishart(5.0, np.array([[2.0, 0.3], [0.3, 1.0]]))
     a, b = gaussians("full", k=1, seed=5, prior=prior), gaussians("full", k=1, seed=6, prior=prior)
-    wanted = invwishart(5, prior.scale).logpdf(a.covariances[0]) - invwishart(5, prior.scale).logpdf(b.covariances[0])
+    wanted = invwishart(5, prior.scale).logpdf(a.covariances[0]) - invwishart(5, prior.scale).logpdf(
+        b.covariances[0]
+    )
     assert a.log_prior() - b.log_prior() == pytest.approx(wanted, rel=1e-12)
     with pytest.raises(ValueError, match="dof"):
         InverseWishart(0.5, np.eye(2))
@@ -137,7 +150,9 @@ def test_a_missing_value_is_integrated_over(kind):
     for i, x in enumerate(X):
         seen = ~np.isnan(x)
         for k, (m, C) in enumerate(zip(g.means, g.matrices(), strict=True)):
-            wanted = multivariate_normal(m[seen], C[np.ix_(seen, seen)]).logpdf(x[seen]) if seen.any() else 0.0
+            wanted = (
+                multivariate_normal(m[seen], C[np.ix_(seen, seen)]).logpdf(x[seen]) if seen.any() else 0.0
+            )
             assert found[k, i] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
 
 
@@ -175,7 +190,9 @@ def test_derivatives_for_symmetric_matrices_are_finite_differences():
 
     for i in range(3):
         for j in range(3):
-            assert slope(lambda M: np.linalg.slogdet(M)[1], i, j) == pytest.approx(log_det_gradient(A)[i, j], abs=1e-8)
+            assert slope(lambda M: np.linalg.slogdet(M)[1], i, j) == pytest.approx(
+                log_det_gradient(A)[i, j], abs=1e-8
+            )
             assert slope(lambda M: np.trace(M @ B), i, j) == pytest.approx(trace_gradient(B)[i, j], abs=1e-8)
     h = 1e-6 * np.eye(3)
     numeric = [((x + e) @ B @ (x + e) - (x - e) @ B @ (x - e)) / 2e-6 for e in h]

@@ -1,4 +1,6 @@
-"""Hidden Markov models: golden numbers, enumeration over all paths, hmmlearn, structure, degenerate sequences."""
+"""Hidden Markov models: golden numbers, enumeration over all paths, hmmlearn, structure,
+degenerate sequences.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def golden_mixture():
 def gaussian(N=3, d=2, seed=0):
     rng = np.random.default_rng(seed)
     return HMM(
-        rng.dirichlet(np.ones(N)), rng.dirichlet(np.ones(N), N), Gaussian(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N))
+        rng.dirichlet(np.ones(N)),
+        rng.dirichlet(np.ones(N), N),
+        Gaussian(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N)),
     )
 
 
@@ -54,14 +58,21 @@ def enumerate_paths(model, rows):
 def test_the_golden_numbers_of_a_discrete_model():
     model = golden()
     assert model.log_likelihood([O])[0] == pytest.approx(-3.316488653735201, abs=1e-14)
-    np.testing.assert_allclose(model.posterior(O)[:, 0], [0.8765159868, 0.6229327453, 0.2121278942], atol=5e-11)
-    xi = [[[0.578831312, 0.2976846748], [0.0441014333, 0.0793825799]], [[0.1744211687, 0.4485115766], [0.0377067255, 0.3393605292]]]
+    np.testing.assert_allclose(
+        model.posterior(O)[:, 0], [0.8765159868, 0.6229327453, 0.2121278942], atol=5e-11
+    )
+    xi = [
+        [[0.578831312, 0.2976846748], [0.0441014333, 0.0793825799]],
+        [[0.1744211687, 0.4485115766], [0.0377067255, 0.3393605292]],
+    ]
     np.testing.assert_allclose(model.pairs(O), xi, atol=5e-10)
     alpha = np.array([[0.3, 0.04], [0.0904, 0.0342], [0.007696, 0.028584]])
     np.testing.assert_allclose(model.filter(O), alpha / alpha.sum(1, keepdims=True), rtol=1e-13)
     found = em(model, [[O]], max_iter=1, tol=0)
     assert found.log_likelihood == pytest.approx(-2.708301364393085, abs=1e-13)
-    np.testing.assert_allclose(found.model.transition, [[0.5023529412, 0.4976470588], [0.1634361233, 0.8365638767]], atol=5e-11)
+    np.testing.assert_allclose(
+        found.model.transition, [[0.5023529412, 0.4976470588], [0.1634361233, 0.8365638767]], atol=5e-11
+    )
     wanted = [[0.5121102809, 0.3639525895, 0.1239371296], [0.0958411775, 0.2926578812, 0.6115009413]]
     np.testing.assert_allclose(found.model.emission.probabilities, wanted, atol=5e-11)
 
@@ -71,10 +82,18 @@ def test_the_golden_numbers_of_gaussian_mixture_emissions():
     found = em(golden_mixture(), [[o]], max_iter=1, tol=0)
     np.testing.assert_allclose(found.path(), [-8.491257480335811, -4.665203435437781], rtol=1e-13)
     emission = found.model.emission
-    np.testing.assert_allclose(found.model.transition, [[0.659656801, 0.340343199], [7.75507232e-4, 0.999224493]], atol=5e-10)
-    np.testing.assert_allclose(emission.weights, [[0.53612439, 0.46387561], [0.33954381, 0.66045619]], atol=5e-9)
-    np.testing.assert_allclose(emission.gaussians.means.ravel(), [-0.72511168, -0.11356917, 1.75081524, 2.16956437], atol=5e-9)
-    np.testing.assert_allclose(emission.gaussians.covariances.ravel(), [0.11637038, 0.20886271, 0.21281284, 0.06222219], atol=5e-9)
+    np.testing.assert_allclose(
+        found.model.transition, [[0.659656801, 0.340343199], [7.75507232e-4, 0.999224493]], atol=5e-10
+    )
+    np.testing.assert_allclose(
+        emission.weights, [[0.53612439, 0.46387561], [0.33954381, 0.66045619]], atol=5e-9
+    )
+    np.testing.assert_allclose(
+        emission.gaussians.means.ravel(), [-0.72511168, -0.11356917, 1.75081524, 2.16956437], atol=5e-9
+    )
+    np.testing.assert_allclose(
+        emission.gaussians.covariances.ravel(), [0.11637038, 0.20886271, 0.21281284, 0.06222219], atol=5e-9
+    )
 
 
 # -- enumeration
@@ -90,7 +109,10 @@ def test_everything_is_what_the_sum_over_all_paths_says(make):
     N, T = model.states, len(rows)
     gamma = np.array([[weight[paths[:, t] == i].sum() for i in range(N)] for t in range(T)])
     xi = np.array(
-        [[[weight[(paths[:, t] == i) & (paths[:, t + 1] == j)].sum() for j in range(N)] for i in range(N)] for t in range(T - 1)]
+        [
+            [[weight[(paths[:, t] == i) & (paths[:, t + 1] == j)].sum() for j in range(N)] for i in range(N)]
+            for t in range(T - 1)
+        ]
     )
     assert model.log_likelihood([rows])[0] == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(model.posterior(rows), gamma, atol=1e-13)
@@ -159,7 +181,8 @@ def test_many_sequences_add_up_and_duplicates_change_nothing():
     assert whole.first.sum() == pytest.approx(4) and whole.transitions.sum() == pytest.approx(40 - 4)
     once, twice = em(start, [data], max_iter=4, tol=0), em(start, [data + data], max_iter=4, tol=0)
     np.testing.assert_allclose(once.model.transition, twice.model.transition, rtol=1e-10)
-    np.testing.assert_allclose(once.model.transition.sum(1), 1.0, rtol=1e-12)  # the printed update does not do this
+    # the printed update does not do this
+    np.testing.assert_allclose(once.model.transition.sum(1), 1.0, rtol=1e-12)
     assert (np.diff(em(start, [data], max_iter=30, tol=0, slack=1e-12).path()) >= -1e-10).all()
 
 
@@ -191,7 +214,12 @@ def test_zeros_stay_zeros_and_left_right_goes_left_to_right():
     truth = HMM(initial, [[0.8, 0.2, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0, 0, 0, 1]],
                 Gaussian(Gaussians(5.0 * np.arange(4)[:, None], np.ones((4, 1, 1)))))  # fmt: skip
     data = [truth.sample(40, rng)[0] for _ in range(20)]
-    start = HMM(initial, transition, Gaussian(Gaussians(4.0 * np.arange(4)[:, None], np.full((4, 1, 1), 4.0))), pseudo_count=0.5)
+    start = HMM(
+        initial,
+        transition,
+        Gaussian(Gaussians(4.0 * np.arange(4)[:, None], np.full((4, 1, 1), 4.0))),
+        pseudo_count=0.5,
+    )
     found = em(start, [data], max_iter=50).model
     np.testing.assert_array_equal(found.transition > 0, transition > 0)
     np.testing.assert_allclose(found.transition, truth.transition, atol=0.1)
@@ -221,11 +249,21 @@ def test_ten_iterations_with_gaussians_are_those_of_hmmlearn():
     model, rng = gaussian(), np.random.default_rng(8)
     data = [model.sample(n, rng)[0] for n in (80, 45)]
     start = HMM(
-        np.full(3, 1 / 3), np.full((3, 3), 1 / 3), Gaussian(Gaussians(model.emission.gaussians.means + 0.3, [2 * np.eye(2)] * 3))
+        np.full(3, 1 / 3),
+        np.full((3, 3), 1 / 3),
+        Gaussian(Gaussians(model.emission.gaussians.means + 0.3, [2 * np.eye(2)] * 3)),
     )
     ours = em(start, [data], max_iter=10, tol=0)
     peer = GaussianHMM(
-        3, "full", n_iter=10, tol=-np.inf, init_params="", covars_prior=0.0, covars_weight=2.0, min_covar=0.0, implementation="log"
+        3,
+        "full",
+        n_iter=10,
+        tol=-np.inf,
+        init_params="",
+        covars_prior=0.0,
+        covars_weight=2.0,
+        min_covar=0.0,
+        implementation="log",
     )
     peer.startprob_, peer.transmat_ = start.initial, start.transition
     peer.means_, peer.covars_ = start.emission.gaussians.means, start.emission.gaussians.covariances
@@ -314,6 +352,8 @@ def test_online_filtering_is_the_forward_procedure():
     found = np.array([online.update(o) for o in rows])
     np.testing.assert_allclose(found, model.filter(rows), atol=1e-13)
     assert online.log_likelihood == pytest.approx(model.log_likelihood([rows])[0], rel=1e-12)
-    np.testing.assert_allclose(online.predict(3), found[-1] @ np.linalg.matrix_power(model.transition, 3), rtol=1e-12)
+    np.testing.assert_allclose(
+        online.predict(3), found[-1] @ np.linalg.matrix_power(model.transition, 3), rtol=1e-12
+    )
     before = online.predict()
     np.testing.assert_allclose(online.update(None), before, rtol=1e-14)

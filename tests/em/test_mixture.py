@@ -1,4 +1,6 @@
-"""Mixtures: golden steps, enumeration over labels, invariants of EM, missing values, agreement with scikit-learn."""
+"""Mixtures: golden steps, enumeration over labels, invariants of EM, missing values,
+agreement with scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture as Peer
 
-from mercer.em import EMError, Exponential, GaussianMixture, Gaussians, InverseWishart, Mixture, Normal, Poisson, em
+from mercer.em import (
+    EMError,
+    Exponential,
+    GaussianMixture,
+    Gaussians,
+    InverseWishart,
+    Mixture,
+    Normal,
+    Poisson,
+    em,
+)
 from mercer.em.starts import plus_plus, spread
 
 TYPES = ("full", "diagonal", "spherical", "tied")
@@ -17,7 +29,12 @@ TYPES = ("full", "diagonal", "spherical", "tied")
 
 def toy(n=60, d=2, seed=0):
     rng = np.random.default_rng(seed)
-    return np.concatenate([rng.normal(size=(n // 2, d)) * 0.7, rng.normal(size=(n - n // 2, d)) @ np.diag(np.arange(1, d + 1)) + 2])
+    return np.concatenate(
+        [
+            rng.normal(size=(n // 2, d)) * 0.7,
+            rng.normal(size=(n - n // 2, d)) @ np.diag(np.arange(1, d + 1)) + 2,
+        ]
+    )
 
 
 def test_two_steps_on_four_points_are_the_golden_ones():
@@ -25,7 +42,9 @@ def test_two_steps_on_four_points_are_the_golden_ones():
     X = np.array([[0.0], [1.0], [4.0], [5.0]])
     once = em(start, [X], max_iter=1, tol=0)
     twice = em(start, [X], max_iter=2, tol=0)
-    np.testing.assert_allclose(twice.path(), [-7.447229538815295, -5.675936420121778, -5.675754132743188], rtol=1e-13)
+    np.testing.assert_allclose(
+        twice.path(), [-7.447229538815295, -5.675936420121778, -5.675754132743188], rtol=1e-13
+    )
     np.testing.assert_allclose(once.model.means.ravel(), [0.50083848, 4.49916152], atol=5e-9)
     np.testing.assert_allclose(once.model.covariances.ravel(), 0.25335324, atol=5e-9)
     np.testing.assert_allclose(twice.model.means.ravel(), [0.5, 4.5], atol=1e-6)
@@ -43,7 +62,10 @@ def test_the_q_function_is_the_sum_over_all_labels():
         by_labels += weight * sum(joint[l, i] for i, l in enumerate(labels))
     assert by_labels == pytest.approx((R.T * joint).sum(), rel=1e-12)  # Bilmes' equation 5
     assert by_labels >= (R.T * old.log_joint(X)).sum() - 1e-12
-    total = sum(np.exp(sum(old.log_joint(X)[l, i] for i, l in enumerate(ls))) for ls in itertools.product(range(2), repeat=6))
+    total = sum(
+        np.exp(sum(old.log_joint(X)[l, i] for i, l in enumerate(ls)))
+        for ls in itertools.product(range(2), repeat=6)
+    )
     assert np.log(total) == pytest.approx(old.log_prob(X).sum(), rel=1e-12)
 
 
@@ -53,7 +75,10 @@ def test_the_gradients_of_q_and_of_the_likelihood_are_the_same():
     R, h = model.responsibilities(X).T, 1e-5
 
     def slope(f, direction):
-        up, down = (replace(model, gaussians=replace(model.gaussians, means=model.means + s * h * direction)) for s in (1, -1))
+        up, down = (
+            replace(model, gaussians=replace(model.gaussians, means=model.means + s * h * direction))
+            for s in (1, -1)
+        )
         return (f(up) - f(down)) / (2 * h)
 
     for direction in np.eye(4).reshape(4, 2, 2):
@@ -68,7 +93,9 @@ def test_moments_of_the_data_are_kept_by_every_m_step():
         model = model.maximise(model.expect(X))
         second = model.covariances + model.means[:, :, None] * model.means[:, None, :]
         np.testing.assert_allclose(model.weights @ model.means, X.mean(0), rtol=1e-11)
-        np.testing.assert_allclose(np.einsum("k,kij->ij", model.weights, second), X.T @ X / len(X), rtol=1e-11)
+        np.testing.assert_allclose(
+            np.einsum("k,kij->ij", model.weights, second), X.T @ X / len(X), rtol=1e-11
+        )
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -90,7 +117,9 @@ def test_it_does_not_matter_in_which_units_and_order_things_are():
     np.testing.assert_allclose(b.model.means, a.model.means @ B.T + c, rtol=1e-9)
     np.testing.assert_allclose(b.path(), a.path() - len(X) * np.log(abs(np.linalg.det(B))), rtol=1e-10)
     swapped = GaussianMixture(start.weights[::-1], Gaussians(start.means[::-1], start.covariances[::-1]))
-    np.testing.assert_allclose(em(swapped, [X], max_iter=10, tol=0).model.means[::-1], a.model.means, rtol=1e-9)
+    np.testing.assert_allclose(
+        em(swapped, [X], max_iter=10, tol=0).model.means[::-1], a.model.means, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -126,7 +155,9 @@ def test_missing_values_climb_and_nothing_missing_changes_nothing():
 
 
 def test_missing_values_of_one_gaussian_have_the_known_answer():
-    """With x always seen and y missing at random, the likelihood factorises: p(x), and a regression of y on x."""
+    """With x always seen and y missing at random, the likelihood factorises: p(x),
+    and a regression of y on x.
+    """
     rng = np.random.default_rng(7)
     X = rng.normal(size=(100, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
     X[rng.random(100) < 0.4, 1] = np.nan
@@ -175,10 +206,17 @@ def test_draws_have_the_moments_of_the_mixture():
 def test_any_family_can_be_mixed_and_kinds_may_differ():
     rng = np.random.default_rng(9)
     counts = np.concatenate([rng.poisson(2.0, 300), rng.poisson(11.0, 200)])
-    found = em(Mixture([0.5, 0.5], (Poisson(1.0), Poisson(20.0))), [counts[:100], counts[100:]], max_iter=300, tol=1e-12)
+    found = em(
+        Mixture([0.5, 0.5], (Poisson(1.0), Poisson(20.0))),
+        [counts[:100], counts[100:]],
+        max_iter=300,
+        tol=1e-12,
+    )
     assert found.converged
     np.testing.assert_allclose([c.mean for c in found.model.components], [2.0, 11.0], rtol=0.1)
-    assert found.model.weights @ [c.mean for c in found.model.components] == pytest.approx(counts.mean(), rel=1e-10)
+    assert found.model.weights @ [c.mean for c in found.model.components] == pytest.approx(
+        counts.mean(), rel=1e-10
+    )
     waits = np.concatenate([rng.exponential(1.0, 200), rng.normal(20, 1, 100)])[:, None]
 
     class Column(Exponential):
@@ -196,7 +234,9 @@ def test_any_family_can_be_mixed_and_kinds_may_differ():
 def test_a_mixture_of_normals_is_the_gaussian_mixture():
     X = toy()
     start = GaussianMixture.around(X, 2, np.random.default_rng(10), floor=0.0)
-    general = Mixture(start.weights, [Normal(m, C) for m, C in zip(start.means, start.covariances, strict=True)])
+    general = Mixture(
+        start.weights, [Normal(m, C) for m, C in zip(start.means, start.covariances, strict=True)]
+    )
     a, b = em(start, [X], max_iter=8, tol=0), em(general, [X], max_iter=8, tol=0)
     np.testing.assert_allclose(a.path(), b.path(), rtol=1e-12)
     np.testing.assert_allclose(b.model.responsibilities(X), a.model.responsibilities(X), atol=1e-10)
@@ -205,12 +245,16 @@ def test_a_mixture_of_normals_is_the_gaussian_mixture():
 
 def test_one_component_is_ordinary_maximum_likelihood():
     counts = np.array([1, 4, 2, 7.0])
-    assert em(Mixture([1.0], [Poisson(1.0)]), [counts], max_iter=1, tol=0).model.components[0].mean == pytest.approx(3.5)
+    assert em(Mixture([1.0], [Poisson(1.0)]), [counts], max_iter=1, tol=0).model.components[
+        0
+    ].mean == pytest.approx(3.5)
 
 
 def test_draws_of_a_mixture_come_with_their_components():
     values, which = Mixture([0.2, 0.8], [Poisson(1.0), Poisson(50.0)]).sample(2000, np.random.default_rng(0))
-    assert values[which == 1].mean() == pytest.approx(50, abs=0.6) and which.mean() == pytest.approx(0.8, abs=0.03)
+    assert values[which == 1].mean() == pytest.approx(50, abs=0.6) and which.mean() == pytest.approx(
+        0.8, abs=0.03
+    )
 
 
 def test_wrong_weights_are_refused():

@@ -36,7 +36,9 @@ def same_after_a_round_trip(model, path):
     model.save(path)
     back = mc.load(path)
     predict = "predict_proba" if hasattr(model, "predict_proba") else "predict"
-    np.testing.assert_allclose(getattr(back, predict)(XS), getattr(model, predict)(XS), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        getattr(back, predict)(XS), getattr(model, predict)(XS), rtol=1e-12, atol=1e-12
+    )
     old, new = model.posterior_, back.posterior_
     np.testing.assert_allclose(new.std(XS), old.std(XS), rtol=1e-12)
     assert type(new) is type(old) and new.notes == old.notes and back.log_marginal_likelihood_ is None
@@ -73,9 +75,10 @@ def test_damaged_averages_are_refused(tmp_path):
     tree = pack(post, arrays, "a")
     given = (post.model, post.inputs, post.y, None)
     for bad, message in (
-        ({"a.values": arrays["a.values"][:, :1]}, "columns"), ({"a.values": arrays["a.values"] * np.nan}, "not finite"),
+        ({"a.values": arrays["a.values"][:, :1]}, "columns"),
+        ({"a.values": arrays["a.values"] * np.nan}, "not finite"),
         ({"a.weights": np.zeros((2, 2))}, "sensible shape"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(SerialiseError, match=message):
             unpack(tree, arrays | bad, "a", *given)
     with pytest.raises(ValueError, match="sum to one"):

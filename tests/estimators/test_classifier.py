@@ -1,4 +1,6 @@
-"""GPClassifier: scikit-learn's rules, labels of any kind, many classes, decisions, saving, strings, frames and bad input."""
+"""GPClassifier: scikit-learn's rules, labels of any kind, many classes, decisions, saving, strings,
+frames and bad input.
+"""
 
 import pickle
 
@@ -43,10 +45,15 @@ def test_the_example_of_the_documentation_runs():
     assert p.shape == (8, 2) and m.shape == v.shape == (8,) and (v > 0).all()
     np.testing.assert_allclose(p[:, 1], ndtr(m / np.sqrt(1 + v)), rtol=1e-10)
     assert clf.log_marginal_likelihood_ < 0 and clf.fit_.status.converged and clf.score(X, CODES) > 0.8
-    assert clf.log_marginal_likelihood_ == clf.posterior_.log_evidence == clf.model_.condition(X, 2 * CODES - 1).log_evidence
+    assert (
+        clf.log_marginal_likelihood_
+        == clf.posterior_.log_evidence
+        == clf.model_.condition(X, 2 * CODES - 1).log_evidence
+    )
 
 
-# ------------------------------------------------------------------------------------------------- two classes
+# ------------------------------------------------------------------------------------------------- two
+# classes
 
 
 LABELS = {
@@ -73,7 +80,9 @@ def test_labels_of_any_kind(kind):
 
 
 @pytest.mark.parametrize(
-    "y", [pd.Series, pl.Series, lambda v: pd.Series(v, dtype="category")], ids=["pandas", "polars", "category"]
+    "y",
+    [pd.Series, pl.Series, lambda v: pd.Series(v, dtype="category")],
+    ids=["pandas", "polars", "category"],
 )
 def test_labels_in_a_series(y):
     model = held().fit(X, y(NAMES[CODES].tolist()))
@@ -89,7 +98,9 @@ def test_rules_and_links(inference):
         p = model.predict_proba(XS)
         np.testing.assert_allclose(p[:, 1], direct.probability(XS), rtol=1e-12)
         np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-9)
-        np.testing.assert_allclose(model.predict_proba(XS, how="map")[:, 1], direct.probability(XS, "map"), rtol=1e-12)
+        np.testing.assert_allclose(
+            model.predict_proba(XS, how="map")[:, 1], direct.probability(XS, "map"), rtol=1e-12
+        )
         np.testing.assert_allclose(model.latent(XS), direct.latent_moments(XS), rtol=1e-12)
         np.testing.assert_allclose(model.loo()[:, 1], direct.loo().mean, rtol=1e-12)
         np.testing.assert_allclose(model.decision_function(XS), np.log(p[:, 1] / p[:, 0]), rtol=1e-9)
@@ -99,8 +110,11 @@ def test_rules_and_links(inference):
 def test_laplace_logit_is_scikit_learns():
     model = held(inference="laplace", link="logit").fit(X, CODES)
     oracle = GaussianProcessClassifier(3.0 * sk.RBF(1.2), optimizer=None).fit(X, CODES)
-    np.testing.assert_allclose(model.log_marginal_likelihood_, oracle.log_marginal_likelihood_value_, rtol=1e-6)
-    np.testing.assert_allclose(model.predict_proba(XS), oracle.predict_proba(XS), atol=1e-3)  # theirs averages approximately
+    np.testing.assert_allclose(
+        model.log_marginal_likelihood_, oracle.log_marginal_likelihood_value_, rtol=1e-6
+    )
+    # theirs averages approximately
+    np.testing.assert_allclose(model.predict_proba(XS), oracle.predict_proba(XS), atol=1e-3)
 
 
 def test_a_learned_bias_keeps_predictions_far_away_from_one_half():
@@ -123,7 +137,8 @@ def test_the_prior_keeps_the_latent_variance_finite_for_separable_classes():
     assert alone.kernel_.variance > 100 * default.kernel_.variance
     assert 0.5 < default.kernel_.variance < 100
     prior = dict(default.model_.gp.kernel.info)["variance"].prior
-    assert prior == defaults.LATENT_PRIOR and np.exp(prior.mu - prior.sigma**2) == pytest.approx(4.0)  # its mode
+    # its mode
+    assert prior == defaults.LATENT_PRIOR and np.exp(prior.mu - prior.sigma**2) == pytest.approx(4.0)
 
 
 def test_units_of_the_columns_do_not_matter():
@@ -134,7 +149,8 @@ def test_units_of_the_columns_do_not_matter():
     assert one.relevance_[0] > one.relevance_[1]
 
 
-# ------------------------------------------------------------------------------------------------- regression on labels
+# ------------------------------------------------------------------------------------------------- regression
+# on labels
 
 
 def test_label_regression_is_regression_on_signs():
@@ -147,7 +163,9 @@ def test_label_regression_is_regression_on_signs():
     left = regression.loo()
     np.testing.assert_allclose(model.loo()[:, 1], ndtr(left.mean / np.sqrt(left.variance)), rtol=1e-4)
     noise = float(model.model_.likelihood.noise_variance)
-    np.testing.assert_allclose(model.predict_proba(XS, how="map")[:, 1], ndtr(model.latent(XS)[0] / np.sqrt(noise)), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_proba(XS, how="map")[:, 1], ndtr(model.latent(XS)[0] / np.sqrt(noise)), rtol=1e-9
+    )
 
 
 def test_label_regression_can_be_calibrated():
@@ -157,7 +175,8 @@ def test_label_regression_can_be_calibrated():
     np.testing.assert_allclose(model.loo(), scaling.predict_proba(model.posterior_.loo().mean), rtol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------- more classes
+# ------------------------------------------------------------------------------------------------- more
+# classes
 
 
 def test_softmax_shares_one_kernel_or_has_one_for_each_class():
@@ -175,7 +194,8 @@ def test_softmax_shares_one_kernel_or_has_one_for_each_class():
 
 
 def test_classes_with_kernels_of_their_own_learn_a_bias_each():
-    y = np.where(np.arange(N) < 3, 2, (np.arange(N) < 9).astype(int))  # 21 of class 0, 6 of class 1, 3 of class 2
+    # 21 of class 0, 6 of class 1, 3 of class 2
+    y = np.where(np.arange(N) < 3, 2, (np.arange(N) < 9).astype(int))
     model = GPClassifier([k.SE(mc.fixed(0.2), mc.fixed(1.0))] * 3, mean="learned").fit(X, y)
     far = model.predict_proba([[1e3, 1e3]])[0]
     assert far[0] > 0.5 > far[1] > far[2]
@@ -197,10 +217,15 @@ def test_one_vs_rest_is_binary_fits_by_hand(rest):
     p = np.stack([m.predict_proba(XS)[:, 1] for m in by_hand], 1)
     np.testing.assert_allclose(rest.predict_proba(XS), p / p.sum(1, keepdims=True), rtol=1e-12)
     np.testing.assert_allclose(rest.latent(XS), np.stack([m.latent(XS) for m in by_hand], 2), rtol=1e-12)
-    assert rest.log_marginal_likelihood_ == pytest.approx(sum(m.log_marginal_likelihood_ for m in by_hand), rel=1e-12)
+    assert rest.log_marginal_likelihood_ == pytest.approx(
+        sum(m.log_marginal_likelihood_ for m in by_hand), rel=1e-12
+    )
     left = np.stack([m.loo()[:, 1] for m in by_hand], 1)
     np.testing.assert_allclose(rest.loo(), left / left.sum(1, keepdims=True), rtol=1e-12)
-    assert rest.contests_ == [("ant", None), ("bee", None), ("cat", None)] and len(rest.posterior_) == len(rest.model_) == 3
+    assert (
+        rest.contests_ == [("ant", None), ("bee", None), ("cat", None)]
+        and len(rest.posterior_) == len(rest.model_) == 3
+    )
     assert "bee against the rest" in rest.summary()
 
 
@@ -260,7 +285,8 @@ def test_doubtful_cases_are_refused(rest):
     refused = rest.predict(X, reject=("threshold", 0.8))
     assert refused.dtype == object and 0 < (top < 0.8).sum() < N
     assert [v is None for v in refused] == (top < 0.8).tolist()
-    np.testing.assert_array_equal(rest.predict(X, reject=0.2 + 1e-12), refused)  # the same rule, told as a cost
+    # the same rule, told as a cost
+    np.testing.assert_array_equal(rest.predict(X, reject=0.2 + 1e-12), refused)
     named = rest.predict(X, reject=("threshold", 0.8), reject_label="do not know")
     assert named.dtype.kind == "U" and set(named[top < 0.8]) == {"do not know"}
     numbers = held().fit(X, CODES).predict(X, reject=("gap", 0.5), reject_label=-1)
@@ -333,15 +359,20 @@ def test_pickle_and_clone(rest):
     assert clone(rest).multi_class == "one_vs_rest" and not hasattr(clone(rest), "classes_")
 
 
-# ------------------------------------------------------------------------------------------------- strings and frames
+# ------------------------------------------------------------------------------------------------- strings
+# and frames
 
 
 def test_strings_are_classified():
-    model = GPClassifier(kernel=k.Spectrum(3)).fit(["acgtacgt", "ttgattga", "acgaacgt", "ttgtttga"], ["+", "-", "+", "-"])
+    model = GPClassifier(kernel=k.Spectrum(3)).fit(
+        ["acgtacgt", "ttgattga", "acgaacgt", "ttgtttga"], ["+", "-", "+", "-"]
+    )
     assert model.predict(["acgacgacg", "ttgttgttg"]).tolist() == ["+", "-"]
     assert model.n_features_in_ == 1 and model.relevance_ is None
     framed = GPClassifier(k.Spectrum(2)).fit(pl.DataFrame({"word": WORDS}), [len(w) > 4 for w in WORDS])
-    assert list(framed.feature_names_in_) == ["word"] and framed.predict(pl.DataFrame({"word": WORDS})).shape == (8,)
+    assert list(framed.feature_names_in_) == ["word"] and framed.predict(
+        pl.DataFrame({"word": WORDS})
+    ).shape == (8,)
 
 
 def test_promoters(data_dir):
@@ -383,7 +414,12 @@ BAD = {
     "one class": (X, ["a"] * N, {}, "one class only, 'a'"),
     "NaN": (with_nan(), CODES, {}, "first a NaN in row 4, column 1"),
     "NaN in y": (X, np.where(np.arange(N) == 3, np.nan, CODES), {}, "y contains NaN"),
-    "no label in a row": (pd.DataFrame(X, columns=["a", "b"]), [None, *NAMES[CODES][1:]], {}, "no label in row 0"),
+    "no label in a row": (
+        pd.DataFrame(X, columns=["a", "b"]),
+        [None, *NAMES[CODES][1:]],
+        {},
+        "no label in row 0",
+    ),
     "mixed labels": (
         pd.DataFrame(X, columns=["a", "b"]),
         pd.Series([1, *NAMES[CODES].tolist()[1:]]),
@@ -393,10 +429,20 @@ BAD = {
     "numbers that are not labels": (X, X[:, 0], {}, "Unknown label type: continuous"),
     "no y": (X, None, {}, "y is None"),
     "lengths": (X, CODES[:5], {}, "inconsistent numbers of samples"),
-    "lengths, frame": (pd.DataFrame(X, columns=["a", "b"]), CODES[:5], {}, "y has 5 entries but there are 30 rows"),
+    "lengths, frame": (
+        pd.DataFrame(X, columns=["a", "b"]),
+        CODES[:5],
+        {},
+        "y has 5 entries but there are 30 rows",
+    ),
     "two columns of labels": (X, np.column_stack([CODES, CODES]), {}, "y should be a 1d array"),
     "one dimension": (X[:, 0], CODES, {}, "Expected 2D array"),
-    "inference": (X, CODES, {"inference": "magic"}, "unknown inference 'magic'.*also takes 'label-regression'"),
+    "inference": (
+        X,
+        CODES,
+        {"inference": "magic"},
+        "unknown inference 'magic'.*also takes 'label-regression'",
+    ),
     "exact": (X, CODES, {"inference": "exact"}, "exact inference needs a Gaussian likelihood"),
     "link": (X, CODES, {"link": "cauchit"}, "link must be 'probit' or 'logit'"),
     "scheme": (X, CODES, {"multi_class": "all"}, "multi_class must be one of 'softmax'"),
@@ -408,7 +454,12 @@ BAD = {
     "EP of three": (X, THREE, {"inference": "ep"}, "'ep' is for two classes, and y has 3"),
     "kernels of two classes": (X, CODES, {"kernel": [k.SE(), k.SE()]}, "there is 1 latent function"),
     "kernels of three": (X, THREE, {"kernel": [k.SE(), k.SE()]}, "there are 3 latent functions"),
-    "a bias shared by all classes": (X, THREE, {"kernel": k.SE(), "mean": "learned"}, "changes nothing under softmax"),
+    "a bias shared by all classes": (
+        X,
+        THREE,
+        {"kernel": k.SE(), "mean": "learned"},
+        "changes nothing under softmax",
+    ),
     "bound of the wrong link": (X, CODES, {"inference": "local-bound"}, "link='logit'"),
     "kernel text": (X, CODES, {"kernel": "SE("}, "cannot read the kernel"),
 }

@@ -7,9 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mercer.estimators.clock import Clock
-from mercer.estimators.observed import observe, table
-from mercer.estimators.structure import multiplicative, preferred, seasons
+from mercer.estimators.series.clock import Clock
+from mercer.estimators.series.observed import observe, table
+from mercer.estimators.series.structure import multiplicative, preferred, seasons
 from mercer.inputs import InputError
 
 
@@ -33,7 +33,9 @@ def micro(texts):
     ],
 )
 def test_dates_there_and_back(index, unit, step):
-    """Unit and step are found, times are equally spaced, stamps come back, and the next ones are those of pandas."""
+    """Unit and step are found, times are equally spaced, stamps come back,
+    and the next ones are those of pandas.
+    """
     known, later = index[:-3], index[-3:]
     clock = Clock.of(known.to_numpy().astype("datetime64[us]"))
     assert (clock.unit, clock.step) == (unit, pytest.approx(step, rel=1e-12))
@@ -41,7 +43,9 @@ def test_dates_there_and_back(index, unit, step):
     np.testing.assert_allclose(np.diff(t), clock.step, rtol=1e-12)
     assert t[0] == 0.0
     np.testing.assert_array_equal(clock.stamps(t), index.to_numpy().astype("datetime64[us]"))
-    np.testing.assert_array_equal(clock.stamps(clock.next(t[-4], 3)), later.to_numpy().astype("datetime64[us]"))
+    np.testing.assert_array_equal(
+        clock.stamps(clock.next(t[-4], 3)), later.to_numpy().astype("datetime64[us]")
+    )
 
 
 def test_weekdays():
@@ -88,7 +92,8 @@ def test_numbers():
         clock.read(micro(["2020-01-01"]))
 
 
-# ------------------------------------------------------------------------------------------------- what people have
+# ------------------------------------------------------------------------------------------------- what
+# people have
 
 DATES = ["2024-01-03", "2024-01-01", "2024-01-02"]
 VALUES = [3.0, 1.0, np.nan]
@@ -132,7 +137,11 @@ def test_tables_come_back_in_the_library_of_the_series():
     zoned = pl.DataFrame({"when": [datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], "y": [1.0]})
     seen = observe(zoned)
     back = table(seen.kind, stamps, seen.zone, columns)
-    assert isinstance(back, pl.DataFrame) and back.columns == ["when", "mean"] and back["when"].dtype.time_zone == "UTC"
+    assert (
+        isinstance(back, pl.DataFrame)
+        and back.columns == ["when", "mean"]
+        and back["when"].dtype.time_zone == "UTC"
+    )
 
 
 def test_zones():
@@ -146,7 +155,10 @@ def test_zones():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["2024-01-01T00:00Z", "2024-01-02"], [1.0, 2.0]), "row 0 has a time zone .* but that in row 1 has none"),
+        (
+            (["2024-01-01T00:00Z", "2024-01-02"], [1.0, 2.0]),
+            "row 0 has a time zone .* but that in row 1 has none",
+        ),
         ((["2024-01-01", "yesterday"], [1.0, 2.0]), "row 1, 'yesterday', is not a date: write dates as"),
         ((["2024-01-01", None], [1.0, 2.0]), "time in row 1 is missing"),
         ((pd.to_datetime(["2024-01-01", None]), [1.0, 2.0]), r"row 1 is missing \(NaT\)"),
@@ -166,7 +178,8 @@ def test_bad_input(arguments, message):
         observe(*arguments)
 
 
-# ------------------------------------------------------------------------------------------------- seasons and transforms
+# ------------------------------------------------------------------------------------------------- seasons
+# and transforms
 
 
 def test_seasons():
@@ -193,7 +206,9 @@ def test_seasons():
 
 
 def test_multiplicative(rng):
-    """Swings that grow with the level ask for the logarithm; the same swings at every level do not, nor does one with zeros."""
+    """Swings that grow with the level ask for the logarithm; the same swings at every level do not,
+    nor does one with zeros.
+    """
     t = np.arange(60)
     season, trend = np.sin(2 * np.pi * t / 12), 100.0 + 5.0 * t
     noise = rng.standard_normal(60)

@@ -1,4 +1,6 @@
-"""GPMixture: one expert is a GPRegressor, several find jumps and regimes; saving of everything that EM fits."""
+"""GPMixture: one expert is a GPRegressor, several find jumps and regimes;
+saving of everything that EM fits.
+"""
 
 import json
 import zipfile
@@ -25,7 +27,9 @@ def regimes(rng, n):
     """A quick wave with little noise, then a slow line with much."""
     x = rng.uniform(0, 4, n)
     quick = x < 2
-    return x[:, None], np.where(quick, np.sin(8 * x), 0.5 * x - 2) + np.where(quick, 0.05, 0.3) * rng.normal(size=n)
+    return x[:, None], np.where(quick, np.sin(8 * x), 0.5 * x - 2) + np.where(quick, 0.05, 0.3) * rng.normal(
+        size=n
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +52,14 @@ def test_a_jump_is_predicted_better_than_by_one_process(fitted):
     assert fitted.log_density(Xt, yt).mean() > one.log_density(Xt, yt).mean() + 0.5
     low, high = fitted.predict_interval(Xt)
     assert 0.9 <= np.mean((low <= yt) & (yt <= high)) <= 1.0
-    assert (fitted.predict_gate([[-0.8], [0.8]]).argmax(1) == fitted.predict_gate([[-0.7], [0.7]]).argmax(1)).all()
-    assert fitted.responsibilities_.shape == (60, 2) and (np.diff(fitted.history_) > -1e-6).all() and fitted.converged_
+    assert (
+        fitted.predict_gate([[-0.8], [0.8]]).argmax(1) == fitted.predict_gate([[-0.7], [0.7]]).argmax(1)
+    ).all()
+    assert (
+        fitted.responsibilities_.shape == (60, 2)
+        and (np.diff(fitted.history_) > -1e-6).all()
+        and fitted.converged_
+    )
 
 
 @pytest.mark.slow
@@ -62,7 +72,9 @@ def test_two_regimes_have_noise_and_lengths_of_their_own():
     std = np.sqrt(np.sort(model.posterior_.noise))
     assert 0.03 < std[0] < 0.1 and 0.2 < std[1] < 0.45
     grid = np.linspace(-4, 4, 4001)
-    np.testing.assert_allclose(np.trapezoid(model.predict_density(Xt[:3], grid), grid, axis=1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.trapezoid(model.predict_density(Xt[:3], grid), grid, axis=1), 1.0, rtol=1e-6
+    )
     means, each = model.predict_experts(Xt[:3])
     assert means.shape == each.shape == (3, 2)
 
@@ -112,7 +124,9 @@ def there_and_back(model, folder):
 
 def test_a_mixture_of_processes_is_saved(fitted, tmp_path):
     found, X = there_and_back(fitted, tmp_path), np.linspace(-1, 1, 7)[:, None]
-    np.testing.assert_allclose(found.predict(X, return_std=True), fitted.predict(X, return_std=True), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        found.predict(X, return_std=True), fitted.predict(X, return_std=True), rtol=1e-10, atol=1e-12
+    )
     np.testing.assert_allclose(found.predict_interval(X), fitted.predict_interval(X), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(found.history_, fitted.history_)
     assert found.get_params()["n_init"] == 2
@@ -152,13 +166,18 @@ def test_a_classifier_with_a_fisher_kernel_is_saved(tmp_path):
     data = [rng.normal(i % 2, 1, (int(T), 1)) for i, T in enumerate(rng.integers(4, 9, 12))]
     labels = np.arange(12) % 2
     hmm = mc.HMM(2, max_iter=3, tol=0.0, n_init=1, random_state=0).fit(data)
-    for kernel in (k.Fisher(hmm, information="diagonal", data=data), k.Fisher(hmm, of=k.SE(3.0)) + k.Constant(0.1)):
+    for kernel in (
+        k.Fisher(hmm, information="diagonal", data=data),
+        k.Fisher(hmm, of=k.SE(3.0)) + k.Constant(0.1),
+    ):
         model = mc.GPClassifier(kernel=kernel, inference="laplace").fit(data, labels)
         found = there_and_back(model, tmp_path)
         np.testing.assert_allclose(found.predict_proba(data), model.predict_proba(data), rtol=0, atol=1e-8)
         assert isinstance(found.kernel_, type(model.kernel_))
     chain = MarkovChain.of(["aab", "bba"], alphabet="ab")
-    model = mc.GPRegressor(kernel=k.TOP(chain, chain, log_odds=True)).fit(["ab", "bb", "aab", "abb"], [0.0, 1.0, 0.5, 2.0])
+    model = mc.GPRegressor(kernel=k.TOP(chain, chain, log_odds=True)).fit(
+        ["ab", "bb", "aab", "abb"], [0.0, 1.0, 0.5, 2.0]
+    )
     found = there_and_back(model, tmp_path)
     np.testing.assert_allclose(found.predict(["aa", "ba"]), model.predict(["aa", "ba"]), rtol=0, atol=1e-8)
 
@@ -168,7 +187,9 @@ def test_a_model_of_ones_own_is_not_saved(tmp_path):
         def scores(self, sequences):
             return np.array([[float(len(s))] for s in sequences])
 
-    model = mc.GPRegressor(kernel=k.Fisher(Lengths())).fit([np.zeros(3), np.zeros(5), np.zeros(4)], [1.0, 2.0, 1.4])
+    model = mc.GPRegressor(kernel=k.Fisher(Lengths())).fit(
+        [np.zeros(3), np.zeros(5), np.zeros(4)], [1.0, 2.0, 1.4]
+    )
     with pytest.raises(ValueError, match=r"Lengths is not one of Mercer's own classes and cannot be saved"):
         mc.save(model, tmp_path / "m")
 

@@ -1,4 +1,6 @@
-"""mercer.HMM: the interface, hmmlearn's numbers, choices, topologies, degenerate data, pictures, command line."""
+"""mercer.HMM: the interface, hmmlearn's numbers, choices, topologies, degenerate data, pictures,
+command line.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from typer.testing import CliRunner
 import mercer as mc
 from mercer.em import HMM, Categorical, EMError, Gaussian, Gaussians
 
-TRUTH = HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], Gaussian(Gaussians([[0.0, 0.0], [4.0, 1.0]], [np.eye(2), 0.5 * np.eye(2)])))
+TRUTH = HMM(
+    [0.5, 0.5],
+    [[0.9, 0.1], [0.2, 0.8]],
+    Gaussian(Gaussians([[0.0, 0.0], [4.0, 1.0]], [np.eye(2), 0.5 * np.eye(2)])),
+)
 
 
 def sequences(lengths=(80, 50, 1), seed=0):
@@ -25,7 +31,12 @@ def sequences(lengths=(80, 50, 1), seed=0):
 
 def test_it_runs_as_promised():
     O1, O2 = sequences((60, 40))
-    p0, A0, m0, c0 = np.full(2, 0.5), np.full((2, 2), 0.5), np.array([[0.5, 0.0], [3.0, 1.0]]), np.array([np.eye(2)] * 2)
+    p0, A0, m0, c0 = (
+        np.full(2, 0.5),
+        np.full((2, 2), 0.5),
+        np.array([[0.5, 0.0], [3.0, 1.0]]),
+        np.array([np.eye(2)] * 2),
+    )
     init = {"initial": p0, "transition": A0, "means": m0, "covariances": c0}
     hmm = mc.HMM(n_states=2, emission="gaussian", max_iter=10, tol=0.0, n_init=1, init=init).fit([O1, O2])
     assert hmm.initial_.shape == (2,) and hmm.transition_.shape == (2, 2) and hmm.means_.shape == (2, 2)
@@ -33,7 +44,9 @@ def test_it_runs_as_promised():
     assert (np.diff(hmm.history_) > -1e-9).all()
     assert hmm.viterbi(O1).shape == (60,) and hmm.predict_proba(O1).shape == (60, 2)
     assert hmm.score([O1]) + hmm.score([O2]) == pytest.approx(hmm.history_[-1], rel=1e-12)
-    peer = GaussianHMM(2, "full", n_iter=10, tol=-np.inf, init_params="", covars_prior=0.0, covars_weight=2.0, min_covar=0.0)
+    peer = GaussianHMM(
+        2, "full", n_iter=10, tol=-np.inf, init_params="", covars_prior=0.0, covars_weight=2.0, min_covar=0.0
+    )
     peer.startprob_, peer.transmat_, peer.means_, peer.covars_ = p0, A0, m0, c0
     peer.fit(np.concatenate([O1, O2]), [60, 40])
     np.testing.assert_allclose(hmm.initial_, peer.startprob_, atol=1e-6)
@@ -78,12 +91,28 @@ def test_symbols():
 def test_mixtures_of_gaussians_in_states():
     rng = np.random.default_rng(2)
     path = TRUTH.sample(600, rng)[1]
-    X = np.where(path == 0, rng.choice([-6.0, 0.0], 600), rng.choice([6.0, 12.0], 600)) + 0.4 * rng.normal(size=600)
+    X = np.where(path == 0, rng.choice([-6.0, 0.0], 600), rng.choice([6.0, 12.0], 600)) + 0.4 * rng.normal(
+        size=600
+    )
     hmm = mc.HMM(2, "mixture", n_components=2, random_state=0, n_init=5).fit(X)
-    assert hmm.means_.shape == (2, 2, 1) and hmm.covariances_.shape == (2, 2, 1, 1) and hmm.weights_.shape == (2, 2)
+    assert (
+        hmm.means_.shape == (2, 2, 1)
+        and hmm.covariances_.shape == (2, 2, 1, 1)
+        and hmm.weights_.shape == (2, 2)
+    )
     np.testing.assert_allclose(np.sort(hmm.means_.ravel()), [-6, 0, 6, 12], atol=0.25)
-    again = mc.HMM(2, "mixture", init={"means": hmm.means_, "covariances": hmm.covariances_, "weights": hmm.weights_,
-                   "transition": hmm.transition_, "initial": hmm.initial_}, n_init=1).fit(X)  # fmt: skip
+    again = mc.HMM(
+        2,
+        "mixture",
+        init={
+            "means": hmm.means_,
+            "covariances": hmm.covariances_,
+            "weights": hmm.weights_,
+            "transition": hmm.transition_,
+            "initial": hmm.initial_,
+        },
+        n_init=1,
+    ).fit(X)
     assert again.log_likelihood_ == pytest.approx(hmm.log_likelihood_, abs=1e-3)
     tied = mc.HMM(2, "mixture", covariance_type="tied", random_state=0).fit(X)
     assert tied.covariances_.shape == (1, 1)
@@ -92,7 +121,11 @@ def test_mixtures_of_gaussians_in_states():
 def test_topologies_are_kept():
     data = sequences((60, 60))
     hmm = mc.HMM(3, topology="left-right", random_state=0, pseudo_count=0.1).fit(data)
-    assert (hmm.transition_[np.tril_indices(3, -1)] == 0).all() and hmm.transition_[0, 2] == 0 and hmm.initial_[0] == 1
+    assert (
+        (hmm.transition_[np.tril_indices(3, -1)] == 0).all()
+        and hmm.transition_[0, 2] == 0
+        and hmm.initial_[0] == 1
+    )
     ring = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
     hmm = mc.HMM(3, topology=ring, random_state=0, max_iter=500).fit(data)
     assert (hmm.transition_[ring == 0] == 0).all()
@@ -118,7 +151,9 @@ def test_one_sequence_and_several():
     assert X.shape == (30, 2) and states.shape == (30,)
     assert hmm.sample_states(data[0], 5, random_state=0).shape == (5, 80)
     stacked = mc.HMM(2, random_state=0).fit(np.stack([data[0][:50], data[1]]))
-    assert stacked.score(np.stack([data[0][:50], data[1]])) == pytest.approx(stacked.log_likelihood_, rel=1e-12)
+    assert stacked.score(np.stack([data[0][:50], data[1]])) == pytest.approx(
+        stacked.log_likelihood_, rel=1e-12
+    )
 
 
 def test_missing_values_are_steps_in_the_dark():
@@ -185,15 +220,32 @@ def test_the_command_line_writes_states_by_group(tmp_path):
     from mercer.app.cli import app
 
     data, out, picture = tmp_path / "d.csv", tmp_path / "o.csv", tmp_path / "p.png"
-    rows = [[name, *map(repr, row.tolist())] for name, part in zip("ab", sequences((60, 40)), strict=True) for row in part]
+    rows = [
+        [name, *map(repr, row.tolist())]
+        for name, part in zip("ab", sequences((60, 40)), strict=True)
+        for row in part
+    ]
     with data.open("w", newline="") as file:
         csv.writer(file).writerows([["who", "x", "y"], *rows])
-    arguments = ["hmm", str(data), "--states", "2", "--group", "who", "--out", str(out), "--plot", str(picture)]
+    arguments = [
+        "hmm",
+        str(data),
+        "--states",
+        "2",
+        "--group",
+        "who",
+        "--out",
+        str(out),
+        "--plot",
+        str(picture),
+    ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "Transitions" in result.output and "2 sequences" in result.output and picture.stat().st_size > 1000
     with out.open() as file:
         written = list(csv.DictReader(file))
-    assert len(written) == 100 and all(abs(float(r["p_0"] or 0) + float(r["p_1"] or 0) - 1) < 1e-9 for r in written)
+    assert len(written) == 100 and all(
+        abs(float(r["p_0"] or 0) + float(r["p_1"] or 0) - 1) < 1e-9 for r in written
+    )
     wrong = CliRunner().invoke(app, ["hmm", str(data), "--group", "nobody"])
     assert wrong.exit_code == 1 and "no column 'nobody'" in wrong.output

@@ -1,4 +1,6 @@
-"""mercer.GaussianMixture: scikit-learn's rules, scikit-learn's numbers, choices, degenerate data, pictures, command line."""
+"""mercer.GaussianMixture: scikit-learn's rules, scikit-learn's numbers, choices, degenerate data, pictures,
+command line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from mercer.em import InverseWishart
 
 def three_groups(n=60, seed=0):
     rng = np.random.default_rng(seed)
-    return np.concatenate([rng.normal(size=(n, 2)) * s + c for s, c in ((1, [0, 0]), (0.5, [6, 0]), (1, [0, 7]))])
+    return np.concatenate(
+        [rng.normal(size=(n, 2)) * s + c for s, c in ((1, [0, 0]), (0.5, [6, 0]), (1, [0, 7]))]
+    )
 
 
 def test_it_keeps_the_rules_of_scikit_learn():
@@ -36,16 +40,28 @@ def test_the_same_start_leads_where_scikit_learn_goes(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start.fit(X)
-        peer = Peer(3, covariance_type=kind, reg_covar=0.0, max_iter=300, tol=1e-14, weights_init=start.weights_,
-                    means_init=start.means_, precisions_init=start.precisions_).fit(X)  # fmt: skip
+        peer = Peer(
+            3,
+            covariance_type=kind,
+            reg_covar=0.0,
+            max_iter=300,
+            tol=1e-14,
+            weights_init=start.weights_,
+            means_init=start.means_,
+            precisions_init=start.precisions_,
+        ).fit(X)
     init = {"weights": start.weights_, "means": start.means_, "covariances": start.covariances_}
-    ours = mc.GaussianMixture(3, kind, init=init, n_init=1, tol=1e-14, max_iter=300, covariance_floor=0.0).fit(X)
+    ours = mc.GaussianMixture(
+        3, kind, init=init, n_init=1, tol=1e-14, max_iter=300, covariance_floor=0.0
+    ).fit(X)
     np.testing.assert_allclose(ours.weights_, peer.weights_, rtol=1e-6)
     np.testing.assert_allclose(ours.means_, peer.means_, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(ours.covariances_, peer.covariances_, rtol=1e-6, atol=1e-6)
     assert ours.score(X) == pytest.approx(peer.score(X), abs=1e-9)
     np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-6)
-    assert ours.bic(X) == pytest.approx(peer.bic(X), rel=1e-9) and ours.aic(X) == pytest.approx(peer.aic(X), rel=1e-9)
+    assert ours.bic(X) == pytest.approx(peer.bic(X), rel=1e-9) and ours.aic(X) == pytest.approx(
+        peer.aic(X), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("criterion", ["bic", "aic", "held_out"])
@@ -62,7 +78,9 @@ def test_what_it_learns_and_says():
     X = three_groups()
     model = mc.GaussianMixture(3, random_state=0).fit(X)
     assert model.converged_ and (np.diff(model.history_) >= -1e-9).all()
-    assert model.history_[-1] == pytest.approx(model.score(X) * len(X)) == pytest.approx(model.log_likelihood_)
+    assert (
+        model.history_[-1] == pytest.approx(model.score(X) * len(X)) == pytest.approx(model.log_likelihood_)
+    )
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1.0, rtol=1e-13)
     np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).argmax(1))
     draws, which = model.sample(500, random_state=1)
@@ -90,7 +108,9 @@ def test_missing_values_are_no_obstacle():
 def test_priors_and_pseudo_counts_hold_a_small_component():
     X = np.concatenate([three_groups(), [[50.0, 50.0]]])
     prior = InverseWishart(5.0, np.eye(2))
-    model = mc.GaussianMixture(4, covariance_prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, n_init=5).fit(X)
+    model = mc.GaussianMixture(
+        4, covariance_prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, n_init=5
+    ).fit(X)
     lonely = model.predict([[50.0, 50.0]])[0]
     np.testing.assert_allclose(model.covariances_[lonely], np.eye(2) / (5 + 2 + 1 + 1), rtol=1e-6)
     assert model.weights_[lonely] == pytest.approx((1 + 1) / (181 + 4), rel=1e-6)
@@ -98,12 +118,21 @@ def test_priors_and_pseudo_counts_hold_a_small_component():
 
 
 @pytest.mark.parametrize(
-    "X", [np.zeros((6, 2)), np.column_stack([np.arange(6.0), np.ones(6)]), np.repeat([[0.0, 0.0], [1.0, 1.0]], 3, axis=0)]
+    "X",
+    [
+        np.zeros((6, 2)),
+        np.column_stack([np.arange(6.0), np.ones(6)]),
+        np.repeat([[0.0, 0.0], [1.0, 1.0]], 3, axis=0),
+    ],
 )
 @pytest.mark.parametrize("kind", ["full", "diagonal", "spherical", "tied"])
 def test_degenerate_data_give_finite_parameters(X, kind):
     model = mc.GaussianMixture(2, kind, random_state=0).fit(X)
-    assert np.isfinite(model.covariances_).all() and np.isfinite(model.means_).all() and np.isfinite(model.score(X))
+    assert (
+        np.isfinite(model.covariances_).all()
+        and np.isfinite(model.means_).all()
+        and np.isfinite(model.score(X))
+    )
 
 
 def test_wrong_settings_are_refused_in_words():
@@ -116,7 +145,10 @@ def test_wrong_settings_are_refused_in_words():
         ({"init": {"mean": 1}}, r"not \['mean'\]"),
         ({"criterion": "best", "n_components": [1, 2]}, "criterion"),
         ({"covariance_prior": 1.0}, "covariance_prior must be worth more"),
-        ({"n_components": 2, "init": {"means": np.zeros((3, 2)), "covariances": [np.eye(2)] * 3}}, r"shape \(2, 2\)"),
+        (
+            {"n_components": 2, "init": {"means": np.zeros((3, 2)), "covariances": [np.eye(2)] * 3}},
+            r"shape \(2, 2\)",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             mc.GaussianMixture(**settings).fit(X)
@@ -146,8 +178,12 @@ def test_the_command_line_writes_clusters_and_a_picture(tmp_path):
     data, out, picture = tmp_path / "d.csv", tmp_path / "o.csv", tmp_path / "p.png"
     rows = three_groups(20)
     with data.open("w", newline="") as file:
-        csv.writer(file).writerows([["a", "b", "name"], *([f"{x:.6f}", f"{y:.6f}", "q"] for x, y in rows), ["", "7.0", "q"]])
-    result = CliRunner().invoke(app, ["cluster", str(data), "-k", "2-4", "--out", str(out), "--plot", str(picture)])
+        csv.writer(file).writerows(
+            [["a", "b", "name"], *([f"{x:.6f}", f"{y:.6f}", "q"] for x, y in rows), ["", "7.0", "q"]]
+        )
+    result = CliRunner().invoke(
+        app, ["cluster", str(data), "-k", "2-4", "--out", str(out), "--plot", str(picture)]
+    )
     assert result.exit_code == 0, result.output
     assert "Clusters" in result.output and "BIC" in result.output
     with out.open() as file:
@@ -156,7 +192,9 @@ def test_the_command_line_writes_clusters_and_a_picture(tmp_path):
     assert len({row["cluster"] for row in written[20:40]}) == 1
     wrong = CliRunner().invoke(app, ["cluster", str(data), "-k", "many"])
     assert wrong.exit_code == 1 and "1-8" in wrong.output
-    wrong = CliRunner().invoke(app, ["cluster", str(data), "-k", "2", "--out", str(tmp_path / "no" / "o.csv")])
+    wrong = CliRunner().invoke(
+        app, ["cluster", str(data), "-k", "2", "--out", str(tmp_path / "no" / "o.csv")]
+    )
     assert wrong.exit_code == 1 and "there is no folder" in wrong.output
     wrong = CliRunner().invoke(app, ["cluster", str(data), "-k", "2", "--columns", "a,name"])
     assert wrong.exit_code == 1 and "'name' is not numeric" in wrong.output

@@ -1,4 +1,6 @@
-"""One file: what comes back predicts the same; a damaged or hostile file is one clear error and runs nothing."""
+"""One file: what comes back predicts the same;
+a damaged or hostile file is one clear error and runs nothing.
+"""
 
 import contextlib
 import io
@@ -45,13 +47,22 @@ MODELS = {
     "frame": lambda: GPRegressor(k.SE(1.0).on("a") + k.Linear().on("b"), restarts=1).fit(FRAME, Y),
     "text": lambda: GPRegressor("fixed(0.5) * Matern(lengthscale=[1, 2], nu=1.5)", objective="loo").fit(X, Y),
     "priors": lambda: GPRegressor(
-        k.Matern(mc.param(1.0, prior=mc.hyperpriors.Gamma(2.0, 1.0), tie="l", bounds=(0.01, np.inf)), nu=mc.param(1.2))
+        k.Matern(
+            mc.param(1.0, prior=mc.hyperpriors.Gamma(2.0, 1.0), tie="l", bounds=(0.01, np.inf)),
+            nu=mc.param(1.2),
+        )
         + k.SE(mc.param(1.0, tie="l"), mc.fixed(0.1))
     ).fit(X, Y),
-    "basis": lambda: GPRegressor(k.SE(1.0), basis=means.Polynomial(1, covariance=4.0), solver=solvers.Dense("lapack")).fit(X, Y),
+    "basis": lambda: GPRegressor(
+        k.SE(1.0), basis=means.Polynomial(1, covariance=4.0), solver=solvers.Dense("lapack")
+    ).fit(X, Y),
     "noise of each row": lambda: GPRegressor(noise_variance=np.linspace(0.01, 0.2, 20)).fit(X, Y),
-    "many known variances": lambda: GPRegressor(k.SE(1.0), noise_variance=mc.fixed(np.full(40, 0.1))).fit(np.r_[X, X], np.r_[Y, Y]),
-    "learned mean": lambda: GPRegressor(k.SE(1.0), mean=means.Linear([0.0, 0.0]), noise_variance=mc.param(0.1)).fit(X, Y),
+    "many known variances": lambda: GPRegressor(k.SE(1.0), noise_variance=mc.fixed(np.full(40, 0.1))).fit(
+        np.r_[X, X], np.r_[Y, Y]
+    ),
+    "learned mean": lambda: GPRegressor(
+        k.SE(1.0), mean=means.Linear([0.0, 0.0]), noise_variance=mc.param(0.1)
+    ).fit(X, Y),
     "one row": lambda: GPRegressor().fit(X[:1], Y[:1]),
 }
 
@@ -77,7 +88,10 @@ def test_what_comes_back_predicts_the_same(name, tmp_path):
     np.testing.assert_array_equal(again.noise_variance_, model.noise_variance_)
     assert again.log_marginal_likelihood_ == pytest.approx(model.log_marginal_likelihood_, rel=1e-12)
     assert again.summary() == model.summary() and again.fit_.history == model.fit_.history
-    assert repr(again.kernel_) == repr(model.kernel_) and again.model_.gp.kernel.info == model.model_.gp.kernel.info
+    assert (
+        repr(again.kernel_) == repr(model.kernel_)
+        and again.model_.gp.kernel.info == model.model_.gp.kernel.info
+    )
     assert str(again.get_params()) == str(model.get_params())
     assert again.relevance_ is None or np.allclose(list(again.relevance_), list(model.relevance_))
     assert [p.name for p in tmp_path.iterdir()] == ["m.mercer"]
@@ -98,7 +112,11 @@ def test_the_file_is_two_plain_entries(saved):
     _, entries, content = saved
     manifest = json.loads(entries["manifest.json"])
     assert set(entries) == {"manifest.json", "arrays.safetensors"}
-    assert manifest["schema"] == 1 and manifest["class"] == "GPRegressor" and len(manifest["data"]["sha256"]) == 64
+    assert (
+        manifest["schema"] == 1
+        and manifest["class"] == "GPRegressor"
+        and len(manifest["data"]["sha256"]) == 64
+    )
     assert {"mercer", "jax", "numpy", "python"} <= set(manifest["versions"])
     assert manifest["model"]["gp"]["kernel"]["info"] == {"variance": {"free": False}}
     assert b"pickle" not in content
@@ -158,12 +176,18 @@ def test_inputs_that_are_objects_come_back(monkeypatch, tmp_path):
     with zipfile.ZipFile(tmp_path / "m") as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     with pytest.raises(ModelFileError, match="do not match their hash"):
-        load(written(tmp_path / "m", entries | {"manifest.json": entries["manifest.json"].replace(b'"ccc"', b'"ccd"')}))
+        load(
+            written(
+                tmp_path / "m",
+                entries | {"manifest.json": entries["manifest.json"].replace(b'"ccc"', b'"ccd"')},
+            )
+        )
     with pytest.raises(ModelFileError, match="not a table"):
         load(changed((None, entries), tmp_path / "m", put("data", "objects", value=[["a"], []])))
 
 
-# ------------------------------------------------------------------------------------------------- the user's functions
+# ------------------------------------------------------------------------------------------------- the user's
+# functions
 
 
 def test_functions_are_saved_by_name_and_given_on_loading(tmp_path):
@@ -187,10 +211,13 @@ def test_nameless_functions_are_named_on_saving(tmp_path):
     with pytest.raises(SerialiseError, match="without a name cannot be saved"):
         model.save(tmp_path / "m")
     model.save(tmp_path / "m", functions={"u": model.mean})
-    np.testing.assert_allclose(load(tmp_path / "m", {"u": lambda X: X[:, 0]}).predict(XS), model.predict(XS), rtol=1e-12)
+    np.testing.assert_allclose(
+        load(tmp_path / "m", {"u": lambda X: X[:, 0]}).predict(XS), model.predict(XS), rtol=1e-12
+    )
 
 
-# ------------------------------------------------------------------------------------------------- damaged and hostile files
+# ------------------------------------------------------------------------------------------------- damaged
+# and hostile files
 
 
 def written(path, entries, compression=zipfile.ZIP_STORED):
@@ -257,7 +284,8 @@ def test_bombs_are_refused_unread(saved, tmp_path):
     with pytest.raises(ModelFileError, match="is compressed"):
         load(written(tmp_path / "m", bomb, zipfile.ZIP_DEFLATED))
     content = bytearray(written(tmp_path / "m", saved[1]).read_bytes())
-    for signature, offset in ((b"PK\x01\x02", 20), (b"PK\x03\x04", 18)):  # declare 4 GB, stored and compressed
+    # declare 4 GB, stored and compressed
+    for signature, offset in ((b"PK\x01\x02", 20), (b"PK\x03\x04", 18)):
         at = content.find(signature)
         content[at + offset : at + offset + 8] = b"\xf0\xff\xff\xff" * 2
     (tmp_path / "m").write_bytes(content)
@@ -273,7 +301,10 @@ MANIFESTS = {
     "not text": (b"\xff\xfe", "not readable"),
     "a list": (b"[]", "not that of a saved model"),
     "another format": (b'{"format": "other"}', "not that of a saved model"),
-    "a later schema": (b'{"format": "mercer", "schema": 2}', "schema 2, but this version of mercer reads schema 1"),
+    "a later schema": (
+        b'{"format": "mercer", "schema": 2}',
+        "schema 2, but this version of mercer reads schema 1",
+    ),
     "no model": (b'{"format": "mercer", "schema": 1, "class": "GPRegressor"}', "no valid 'settings'"),
     "deep nesting": (b'{"format": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not readable"),
     "deep objects": (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "not readable"),
@@ -307,7 +338,10 @@ CHANGES = {
     "class that is not a kernel": (put(*KERNEL, value={"class": "means.Zero"}), "a GP needs a kernel"),
     "model that is not a model": (put("model", value={"class": "kernels.SE"}), "not a Model"),
     "negative": (put(*KERNEL, "lengthscale", value=-1.0), "must be positive"),
-    "not finite": (put(*KERNEL, "lengthscale", value={"kind": "float", "value": "inf"}), "lengthscale is not finite"),
+    "not finite": (
+        put(*KERNEL, "lengthscale", value={"kind": "float", "value": "inf"}),
+        "lengthscale is not finite",
+    ),
     "another length": (put(*KERNEL, "lengthscale", value=[1.0, 2.0, 3.0]), "3 entries but the kernel sees 2"),
     "unknown field": (put(*KERNEL, "run", value="rm"), r"no \['run'\]"),
     "sum of numbers": (put(*KERNEL, value={"class": "kernels.Sum", "terms": [1, 2]}), "cannot be built"),
@@ -317,8 +351,14 @@ CHANGES = {
     "hash": (put("data", "sha256", value="0" * 64), "do not match their hash"),
     "status": (put("fit", "status", value=3), "cannot be built"),
     "history": (put("fit", "history", value=None), "cannot be built"),
-    "missing array": (put(*KERNEL, "lengthscale", value={"kind": "array", "name": "gone"}), "'gone' is missing"),
-    "a function": (put("settings", "mean", value={"kind": "function", "name": "eval"}), r"the functions \['eval'\] are not part"),
+    "missing array": (
+        put(*KERNEL, "lengthscale", value={"kind": "array", "name": "gone"}),
+        "'gone' is missing",
+    ),
+    "a function": (
+        put("settings", "mean", value={"kind": "function", "name": "eval"}),
+        r"the functions \['eval'\] are not part",
+    ),
 }
 
 
@@ -372,8 +412,23 @@ def nodes(tree, path=()):
 @given(st.data())
 def test_any_change_loads_or_is_one_clear_error(saved, data):
     manifest = json.loads(saved[1]["manifest.json"])
-    manifest["fit"]["history"]["items"] = {key: values[:1] for key, values in manifest["fit"]["history"]["items"].items()}
-    values = [None, True, -1, 0, 1e300, "", "X", [], [1.0], {}, {"kind": "tuple", "items": []}, {"class": "kernels.Linear"}]
+    manifest["fit"]["history"]["items"] = {
+        key: values[:1] for key, values in manifest["fit"]["history"]["items"].items()
+    }
+    values = [
+        None,
+        True,
+        -1,
+        0,
+        1e300,
+        "",
+        "X",
+        [],
+        [1.0],
+        {},
+        {"kind": "tuple", "items": []},
+        {"class": "kernels.Linear"},
+    ]
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from([p for p in nodes(manifest) if p]))
         put(*path, value=data.draw(st.sampled_from(values)))(manifest)

@@ -47,7 +47,10 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_scikit_learn_is_imported_only_when_used():
-    code = "import sys, mercer; assert 'sklearn' not in sys.modules; mercer.GPRegressor; assert 'sklearn' in sys.modules"
+    code = (
+        "import sys, mercer; assert 'sklearn' not in sys.modules; mercer.GPRegressor; assert 'sklearn' "
+        "in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -73,13 +76,17 @@ def test_equal_hyperparameters_give_scikit_learns_numbers(name):
     np.testing.assert_allclose(ours.predict(XS), mean, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(ours.predict(XS, return_cov=True, latent=True)[1], cov, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(ours.predict(XS, return_std=True)[1] ** 2, np.diag(cov) + 0.05, rtol=1e-8)
-    np.testing.assert_allclose(ours.log_marginal_likelihood_, oracle.log_marginal_likelihood_value_, rtol=1e-8)
+    np.testing.assert_allclose(
+        ours.log_marginal_likelihood_, oracle.log_marginal_likelihood_value_, rtol=1e-8
+    )
 
 
 def test_learning_reaches_scikit_learns_optimum():
     wide = (1e-6, 1e6)
     theirs = sk.ConstantKernel(1.0, wide) * sk.RBF([1.0] * 3, wide) + sk.WhiteKernel(0.1, wide)
-    oracle = GaussianProcessRegressor(theirs, alpha=0.0, n_restarts_optimizer=2, random_state=0).fit(X, Y - Y.mean())
+    oracle = GaussianProcessRegressor(theirs, alpha=0.0, n_restarts_optimizer=2, random_state=0).fit(
+        X, Y - Y.mean()
+    )
     ours = GPRegressor(k.SE([1.0] * 3)).fit(X, Y)
     assert ours.log_marginal_likelihood_ > oracle.log_marginal_likelihood_value_ - 0.01
 
@@ -107,19 +114,27 @@ def test_priors_written_for_standardised_data_are_carried_to_the_units():
     np.testing.assert_allclose(kernel.lengthscale, 3**0.25, rtol=1e-12)
     np.testing.assert_allclose(units.lengthscale, 3**0.25 * X.std(0), rtol=1e-12)
     prior, carried = dict(kernel.info)["lengthscale"].prior, dict(units.info)["lengthscale"].prior
-    assert prior.priors[0].mu == pytest.approx(np.sqrt(2) + np.log(3) / 2) and prior.priors[0].sigma == pytest.approx(np.sqrt(3))
+    assert prior.priors[0].mu == pytest.approx(np.sqrt(2) + np.log(3) / 2) and prior.priors[
+        0
+    ].sigma == pytest.approx(np.sqrt(3))
     at = np.array([0.3, 1.0, 4.0])
-    np.testing.assert_allclose(carried.log_prob(at * X.std(0)) + np.log(X.std(0)), prior.log_prob(at), rtol=1e-12)
+    np.testing.assert_allclose(
+        carried.log_prob(at * X.std(0)) + np.log(X.std(0)), prior.log_prob(at), rtol=1e-12
+    )
 
 
 def test_each_is_one_prior_for_each_entry():
     each = Each((LogNormal(0.0, 1.0), LogNormal(2.0, 0.5)))
     at = np.array([1.5, 3.0])
-    np.testing.assert_allclose(each.log_prob(at), [p.log_prob(v) for p, v in zip(each.priors, at, strict=True)])
+    np.testing.assert_allclose(
+        each.log_prob(at), [p.log_prob(v) for p, v in zip(each.priors, at, strict=True)]
+    )
     step = 1e-6
     slope = (each.log_prob(at + step) - each.log_prob(at - step)) / (2 * step)
     np.testing.assert_allclose(each.score(at), slope, rtol=1e-7)
-    np.testing.assert_allclose(each.scaled([2.0, 3.0]).log_prob(at * [2, 3]) + np.log([2, 3]), each.log_prob(at))
+    np.testing.assert_allclose(
+        each.scaled([2.0, 3.0]).log_prob(at * [2, 3]) + np.log([2, 3]), each.log_prob(at)
+    )
     assert each.sample(0, (2,)).shape == (2,) and each.proper
     with pytest.raises(ValueError, match="2 priors needs a vector"):
         each.log_prob(np.ones(3))
@@ -134,7 +149,8 @@ def test_given_kernel_is_in_the_users_units():
     assert model.log_marginal_likelihood_ == direct.log_evidence
 
 
-# ------------------------------------------------------------------------------------------------- what is learned
+# ------------------------------------------------------------------------------------------------- what is
+# learned
 
 
 def test_default_fit_predicts_with_honest_uncertainty():
@@ -186,7 +202,13 @@ def test_components_sum_to_the_mean():
 
 def test_summary_says_what_was_learned(fitted):
     text = fitted.summary()
-    for said in ("kernel.lengthscale[2]", "likelihood.noise_variance", "log evidence", "converged", "relevance: 0 "):
+    for said in (
+        "kernel.lengthscale[2]",
+        "likelihood.noise_variance",
+        "log evidence",
+        "converged",
+        "relevance: 0 ",
+    ):
         assert said in text
 
 
@@ -224,7 +246,9 @@ def test_noise_variance_may_be_known_for_each_row():
     with pytest.raises(ValueError, match=r"noise_variance= for Xs, or latent=True"):
         model.predict(XS, return_std=True)
     latent = model.predict(XS, return_std=True, latent=True)[1]
-    np.testing.assert_allclose(model.predict(XS, return_std=True, noise_variance=0.5)[1] ** 2, latent**2 + 0.5, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.predict(XS, return_std=True, noise_variance=0.5)[1] ** 2, latent**2 + 0.5, rtol=1e-12
+    )
 
 
 def test_noise_variance_is_a_start_or_fixed():
@@ -319,7 +343,9 @@ def test_kernels_on_objects_read_them_as_they_are():
     np.testing.assert_allclose(model.predict(words), y, atol=0.3)
     assert model.n_features_in_ == 1 and model.relevance_ is None
     framed = GPRegressor(Lengths(), noise_variance=mc.fixed(0.01)).fit(pl.DataFrame({"word": words}), y)
-    np.testing.assert_array_equal(framed.predict(pl.DataFrame({"other": words, "word": words})), model.predict(words))
+    np.testing.assert_array_equal(
+        framed.predict(pl.DataFrame({"other": words, "word": words})), model.predict(words)
+    )
     assert list(framed.feature_names_in_) == ["word"]
     with pytest.raises(ValueError, match=r"lacks the column \['word'\]"):
         framed.predict(pl.DataFrame({"other": words}))
@@ -341,13 +367,28 @@ BAD = {
     "NaN in a frame": (pd.DataFrame(with_entry(np.nan), columns=list("abc")), Y, {}, "row 4, column 'b'"),
     "null in a frame": (pl.DataFrame({"a": [1.0, None, 3.0]}), Y[:3], {}, "row 1, column 'a'"),
     "text": (np.array([["1.0"], ["two"]]), Y[:2], {}, "could not convert string to float"),
-    "text in a frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), Y[:2], {}, "column 'b' of X is not numeric"),
+    "text in a frame": (
+        pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}),
+        Y[:2],
+        {},
+        "column 'b' of X is not numeric",
+    ),
     "text in y": (X, np.array(["x"] * 40), {}, "y is not numeric"),
-    "dates": (pl.DataFrame({"t": ["2020", "2021"]}).with_columns(pl.col("t").str.to_date("%Y")), Y[:2], {}, "holds dates"),
+    "dates": (
+        pl.DataFrame({"t": ["2020", "2021"]}).with_columns(pl.col("t").str.to_date("%Y")),
+        Y[:2],
+        {},
+        "holds dates",
+    ),
     "one dimension": (X[:, 0], Y, {}, "Expected 2D array"),
     "three dimensions": (X[None], Y[:1], {}, "3"),
     "lengths": (X, Y[:5], {}, "inconsistent numbers of samples"),
-    "lengths, frame": (pd.DataFrame(X, columns=list("abc")), Y[:5], {}, "y has 5 entries but there are 40 rows"),
+    "lengths, frame": (
+        pd.DataFrame(X, columns=list("abc")),
+        Y[:5],
+        {},
+        "y has 5 entries but there are 40 rows",
+    ),
     "no rows": (X[:0], Y[:0], {}, r"0 sample\(s\)"),
     "no rows, frame": (pd.DataFrame({"a": []}), [], {}, "no rows"),
     "no columns": (X[:, :0], Y, {}, r"0 feature\(s\)"),
@@ -355,7 +396,12 @@ BAD = {
     "no y, frame": (pd.DataFrame(X, columns=list("abc")), None, {}, "y is None"),
     "two outputs": (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
     "columns twice": (pd.DataFrame(X, columns=list("aab")), Y, {}, "'a'"),
-    "contradiction without noise": (np.r_[X, X[:1]], np.r_[Y, Y[0] + 1], {"noise_variance": 0}, "rows 0 and 40 of X are the same"),
+    "contradiction without noise": (
+        np.r_[X, X[:1]],
+        np.r_[Y, Y[0] + 1],
+        {"noise_variance": 0},
+        "rows 0 and 40 of X are the same",
+    ),
     "unit far too large": (X, 1e200 * Y, {}, "use other units"),
     "unit far too small": (1e-40 * X, Y, {}, "use other units"),
     "noise of other length": (X, Y, {"noise_variance": np.ones(3)}, r"shape \(3,\) but there are 40 rows"),
@@ -397,7 +443,8 @@ def test_one_row_gives_the_defaults():
     model = GPRegressor().fit([[1.0, 2.0]], [-4.0])
     mean, std = model.predict([[1.0, 2.0], [1e3, 2.0]], return_std=True)
     np.testing.assert_allclose(mean, -4.0)
-    np.testing.assert_allclose(std[1], 4.0 * np.sqrt(1.1), rtol=1e-9)  # prior variance y^2 and noise a tenth of it
+    # prior variance y^2 and noise a tenth of it
+    np.testing.assert_allclose(std[1], 4.0 * np.sqrt(1.1), rtol=1e-9)
     assert std[0] < std[1] and model.relevance_ is None
     assert "nothing was learned" in model.summary()
     given = GPRegressor(k.SE(1.0, variance=2.0), noise_variance=0.1).fit([[1.0]], [3.0])

@@ -1,4 +1,6 @@
-"""Regression that outliers cannot spoil: noise models by name, the report on outliers, the comparison of noise models."""
+"""Regression that outliers cannot spoil: noise models by name, the report on outliers,
+the comparison of noise models.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from sklearn.base import clone
 import mercer as mc
 from mercer import hyperpriors, likelihoods
 from mercer.estimators import GPRegressor, defaults
-from mercer.estimators.robust import Candidate, Outliers, RobustComparison, noise_in_words, noise_unit
+from mercer.estimators.regression.robust import (
+    Candidate,
+    Outliers,
+    RobustComparison,
+    noise_in_words,
+    noise_unit,
+)
 from mercer.learning import FitWarning, starts
 
 ROBUST = ("student-t", "laplace", "mixture", "uniform", "epsilon-insensitive")
@@ -79,7 +87,8 @@ def test_without_outliers_student_t_predicts_as_well_as_gaussian_noise(case):
         y = Z @ [1.0, 0.5, -1.0] + 0.5 * rng.standard_normal(240)
     train, test = slice(0, 80), slice(80, None)
     gaussian, student = (
-        -GPRegressor(likelihood=name).fit(Z[train], y[train]).log_density(Z[test], y[test]).mean() for name in (None, "student-t")
+        -GPRegressor(likelihood=name).fit(Z[train], y[train]).log_density(Z[test], y[test]).mean()
+        for name in (None, "student-t")
     )
     assert student <= gaussian + 0.02 * abs(gaussian)
 
@@ -144,7 +153,10 @@ def test_targets_that_do_not_vary_or_hardly_vary():
     "settings, message",
     [
         (dict(likelihood="student-t", noise_variance=0.1), "noise_variance goes with Gaussian noise"),
-        (dict(likelihood=likelihoods.Laplace(), noise_variance=0.1), "noise_variance goes with Gaussian noise"),
+        (
+            dict(likelihood=likelihoods.Laplace(), noise_variance=0.1),
+            "noise_variance goes with Gaussian noise",
+        ),
         (dict(likelihood="auto", noise_variance=0.1), "leave out noise_variance"),
         (dict(likelihood="auto", inference="ep"), "leave out inference"),
         (dict(likelihood="cauchy"), "likelihood must be one of"),
@@ -159,7 +171,8 @@ def test_wrong_settings_are_one_clear_error(settings, message):
         GPRegressor(**settings).fit(X, DIRTY)
 
 
-# ------------------------------------------------------------------------------------------------- predictions
+# -------------------------------------------------------------------------------------------------
+# predictions
 
 
 @pytest.mark.parametrize("name", ["student-t", "laplace", "mixture", "uniform"])
@@ -213,7 +226,9 @@ def test_outliers_are_a_report():
     assert set(section) == {"title", "paragraphs", "header", "rows"}
     assert len(section["rows"]) == 3 and len(section["rows"][0]) == len(section["header"])
     assert fitted("mixture").outliers_.kind == "probability"
-    assert "3 of 40" in fitted("student-t").summary() and "degrees of freedom" in fitted("student-t").summary()
+    assert (
+        "3 of 40" in fitted("student-t").summary() and "degrees of freedom" in fitted("student-t").summary()
+    )
 
 
 def test_clean_and_gaussian_fits_have_no_outliers():
@@ -225,7 +240,9 @@ def test_clean_and_gaussian_fits_have_no_outliers():
 
 def test_a_row_far_away_with_little_doubt_is_needed():
     ones = np.ones(4)
-    found = Outliers(np.array([0.9, 0.9, 0.7, 0.1]), "weight", ones, 0 * ones, np.array([5.0, 2.0, 9.0, -9.0]), "Student-t")
+    found = Outliers(
+        np.array([0.9, 0.9, 0.7, 0.1]), "weight", ones, 0 * ones, np.array([5.0, 2.0, 9.0, -9.0]), "Student-t"
+    )
     assert list(found.rows) == [0]
     assert str(found).startswith("1 of 4 row is")
     many = Outliers(np.ones(30), "probability", np.ones(30), np.zeros(30), np.full(30, 4.0), "mixture")
@@ -246,7 +263,8 @@ def test_rows_are_called_by_the_labels_of_the_frame(tmp_path):
 
 def test_noise_units_are_standard_deviations_of_gaussian_noise():
     assert noise_unit(likelihoods.StudentT(2.0, 1e6)) == pytest.approx(2.0, rel=1e-5)
-    assert noise_unit(likelihoods.StudentT(1.0, 1.0)) == pytest.approx(1.8373, rel=1e-4)  # tan(0.68269 pi / 2)
+    # tan(0.68269 pi / 2)
+    assert noise_unit(likelihoods.StudentT(1.0, 1.0)) == pytest.approx(1.8373, rel=1e-4)
     assert noise_unit(likelihoods.Laplace(1.0)) == pytest.approx(-np.log(2 * 0.15865525), rel=1e-6)
     assert noise_unit(likelihoods.ContaminatedUniform(1e-9, 4.0, 100.0)) == pytest.approx(2.0, rel=1e-6)
 
@@ -268,7 +286,8 @@ def test_noise_in_plain_words(likelihood, words):
     assert words in noise_in_words(likelihood)
 
 
-# ------------------------------------------------------------------------------------------------- which noise model
+# ------------------------------------------------------------------------------------------------- which
+# noise model
 
 
 def test_auto_keeps_robust_noise_where_there_are_outliers(tmp_path):
@@ -309,7 +328,9 @@ def test_ties_go_to_the_simpler_and_failures_are_said():
     def compared(*values):
         names = ("gaussian", "student-t", "laplace")
         pairs = zip(names, values, strict=True)
-        return RobustComparison(tuple(Candidate(n, "m", v, 0.0, 0, "" if v > -1e9 else "failed") for n, v in pairs))
+        return RobustComparison(
+            tuple(Candidate(n, "m", v, 0.0, 0, "" if v > -1e9 else "failed") for n, v in pairs)
+        )
 
     assert compared(-11.9, -10.0, -30.0).best == "gaussian"
     assert "better by only 1.9 nats" in compared(-11.9, -10.0, -30.0).paragraph()
@@ -323,14 +344,19 @@ def test_ties_go_to_the_simpler_and_failures_are_said():
         failed["cauchy"]
 
 
-# ------------------------------------------------------------------------------------------------- scikit-learn and files
+# -------------------------------------------------------------------------------------------------
+# scikit-learn and files
 
 
 def test_clone_keeps_the_likelihood():
     for given in (None, "student-t"):
         assert clone(GPRegressor(likelihood=given)).get_params()["likelihood"] is given
     copied = clone(GPRegressor(likelihood=likelihoods.StudentT(0.2, mc.fixed(3.0)))).likelihood
-    assert isinstance(copied, likelihoods.StudentT) and float(copied.scale) == 0.2 and not dict(copied.info)["dof"].free
+    assert (
+        isinstance(copied, likelihoods.StudentT)
+        and float(copied.scale) == 0.2
+        and not dict(copied.info)["dof"].free
+    )
 
 
 @pytest.mark.parametrize("name", ROBUST)
@@ -344,7 +370,8 @@ def test_saved_models_predict_as_before(name, tmp_path):
     np.testing.assert_array_equal(loaded.outliers_.rows, model.outliers_.rows)
 
 
-# ------------------------------------------------------------------------------------------------- defaults and starts
+# ------------------------------------------------------------------------------------------------- defaults
+# and starts
 
 
 def test_robust_scales_ignore_outliers():
@@ -358,11 +385,16 @@ def test_robust_scales_ignore_outliers():
 
 
 def test_default_noise_has_weak_priors_in_the_units_of_y():
-    a, b = defaults.default_likelihood("student-t", DIRTY), defaults.default_likelihood("student-t", 100 * DIRTY)
+    a, b = (
+        defaults.default_likelihood("student-t", DIRTY),
+        defaults.default_likelihood("student-t", 100 * DIRTY),
+    )
     priors = dict(a.info)["scale"].prior, dict(b.info)["scale"].prior
     assert float(b.scale) == pytest.approx(100 * float(a.scale))
     assert priors[0].mu + np.log(100) == pytest.approx(priors[1].mu)
-    assert dict(a.info)["dof"].bounds == (1.0, 300.0) and isinstance(dict(a.info)["dof"].prior, hyperpriors.LogNormal)
+    assert dict(a.info)["dof"].bounds == (1.0, 300.0) and isinstance(
+        dict(a.info)["dof"].prior, hyperpriors.LogNormal
+    )
     uniform = defaults.default_likelihood("uniform", DIRTY)
     assert float(uniform.width) >= np.ptp(DIRTY) and not dict(uniform.info)["width"].free
 

@@ -1,4 +1,6 @@
-"""GPTimeSeries: what it says equals the dense posterior of the same model; forecasts, parts, gaps, anomalies, updates, files."""
+"""GPTimeSeries: what it says equals the dense posterior of the same model; forecasts, parts, gaps, anomalies,
+updates, files.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -67,13 +69,20 @@ def test_forecast_is_that_of_the_dense_posterior(ts, series):
 def test_components_are_those_of_the_dense_posterior(ts):
     """Trend, year and irregular, each with its own uncertainty; the means sum to that of the series."""
     table = ts.components(3)
-    assert list(table) == ["trend", "trend_std", "year", "year_std", "irregular", "irregular_std"] and len(table) == N - 1 + 3
+    assert (
+        list(table) == ["trend", "trend_std", "year", "year_std", "irregular", "irregular_std"]
+        and len(table) == N - 1 + 3
+    )
     t = ts.clock_.read(table.index.to_numpy().astype("datetime64[us]"))
     post = dense(ts)
     for name, part in zip(ts.component_names_, post.components(t[:, None]), strict=True):
-        np.testing.assert_allclose(table[name], part.mean + (post.y.mean() if name == "trend" else 0.0), atol=1e-8)
+        np.testing.assert_allclose(
+            table[name], part.mean + (post.y.mean() if name == "trend" else 0.0), atol=1e-8
+        )
         np.testing.assert_allclose(table[f"{name}_std"], part.std, atol=1e-7)
-    np.testing.assert_allclose(table[["trend", "year", "irregular"]].sum(axis=1), post.mean(t[:, None]), atol=1e-8)
+    np.testing.assert_allclose(
+        table[["trend", "year", "irregular"]].sum(axis=1), post.mean(t[:, None]), atol=1e-8
+    )
     pd.testing.assert_frame_equal(ts.components(table.index[-3:]), table[-3:])
 
 
@@ -96,7 +105,9 @@ def test_the_stray_value_is_the_anomaly(ts, series):
 
 
 def test_update_is_conditioning_on_all(again, series):
-    """Value by value, with a gap in between, forecasts and evidence are those of the same hyperparameters and all the data."""
+    """Value by value, with a gap in between, forecasts and evidence are those of the same hyperparameters and
+    all the data.
+    """
     new = series[N : N + 4].copy()
     new.iloc[1] = np.nan
     again.forecast(1)
@@ -111,7 +122,9 @@ def test_update_is_conditioning_on_all(again, series):
     assert list(again.impute().index) == list(series.index[[7, 20, N + 1]])
     again.update(series[20:21])  # the past filled in
     assert len(again.impute()) == 2
-    np.testing.assert_allclose(again.forecast(8)["mean"], dense(again).mean(N + 4 + np.arange(8.0)[:, None]), atol=1e-8)
+    np.testing.assert_allclose(
+        again.forecast(8)["mean"], dense(again).mean(N + 4 + np.arange(8.0)[:, None]), atol=1e-8
+    )
 
 
 def test_files(ts, again):
@@ -144,7 +157,10 @@ def test_summary_says_what_was_learned(ts):
 
 def test_pictures(ts, series):
     ax = viz.forecast(ts, 16, observed_later=series[N:])
-    assert ax.get_legend_handles_labels()[1] == ["95 % of y", "forecast", "data", "observed later"] and ax.get_ylabel() == "sales"
+    assert (
+        ax.get_legend_handles_labels()[1] == ["95 % of y", "forecast", "data", "observed later"]
+        and ax.get_ylabel() == "sales"
+    )
     axes = viz.decomposition(ts, horizon=2)
     assert [a.get_title("left") for a in axes] == ["", "trend", "year", "irregular"]
     assert len(axes[1].lines[0].get_xdata()) == N - 1 + 2
@@ -157,14 +173,16 @@ def test_pictures(ts, series):
 
 
 def test_logarithm(series):
-    """A multiplicative series is modelled by its logarithm: quantiles are carried back, the mean is log-normal, the evidence is
-    that of the values.
+    """A multiplicative series is modelled by its logarithm: quantiles are carried back, the mean is
+    log-normal, the evidence is that of the values.
     """
     y = np.exp(series[:N])
     ts = estimator(transform="auto").fit(y)
     assert ts.transform_ == "log" and "logarithm" in ts.summary()
     plain = estimator().fit(series[:N])
-    np.testing.assert_allclose(ts.log_marginal_likelihood_, plain.log_marginal_likelihood_ - series[:N].sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        ts.log_marginal_likelihood_, plain.log_marginal_likelihood_ - series[:N].sum(), rtol=1e-9
+    )
     mine, logs = ts.forecast(3), plain.forecast(3)
     np.testing.assert_allclose(mine["upper"], np.exp(logs["upper"]), rtol=1e-8)
     np.testing.assert_allclose(mine["mean"], np.exp(logs["mean"] + 0.5 * logs["std"] ** 2), rtol=1e-8)
@@ -178,9 +196,13 @@ def test_logarithm(series):
 
 
 def test_trend_by_evidence():
-    """Noise around a level has no slope, and the table of evidences says so; names and kinds of polars are kept."""
+    """Noise around a level has no slope, and the table of evidences says so;
+    names and kinds of polars are kept.
+    """
     rng = np.random.default_rng(3)
-    frame = pl.DataFrame({"day": pd.date_range("2024-01-01", periods=N).to_numpy(), "y": 5.0 + rng.standard_normal(N)})
+    frame = pl.DataFrame(
+        {"day": pd.date_range("2024-01-01", periods=N).to_numpy(), "y": 5.0 + rng.standard_normal(N)}
+    )
     ts = estimator(trend="auto", seasonal=None, irregular=False).fit(frame)
     assert set(ts.trends_) == {"linear", "level"} and ts.trend_ == "level"
     ahead = ts.forecast(5)
@@ -191,7 +213,9 @@ def test_trend_by_evidence():
 
 
 def test_counts():
-    """Poisson counts: intervals are whole numbers, parts are of the log rate, and a count out of all proportion is an anomaly."""
+    """Poisson counts: intervals are whole numbers, parts are of the log rate,
+    and a count out of all proportion is an anomaly.
+    """
     rng, t = np.random.default_rng(5), np.arange(N, dtype=float)
     y = rng.poisson(np.exp(1.0 + 0.5 * np.sin(t / 8)))
     y[10] = 25
@@ -220,7 +244,9 @@ def test_heavy_tails():
 
 @pytest.mark.parametrize("y", [[3.0], [3.0, 4.0], [3.0, 3.0, 3.0, 3.0]])
 def test_too_little_to_learn_from(y):
-    """One value, two values, or equal ones: predictions are of their size, and a note says that nothing was learned."""
+    """One value, two values, or equal ones: predictions are of their size,
+    and a note says that nothing was learned.
+    """
     ts = estimator(trend="auto").fit(pd.date_range("2024-01-01", periods=len(y)), y)
     ahead = ts.forecast(2)
     assert np.isfinite(ahead.to_numpy()).all() and (np.abs(ahead["mean"] - 3.5) < 1.5).all()

@@ -7,7 +7,9 @@ import mercer as mc
 pytestmark = pytest.mark.experiment
 
 
-@pytest.mark.parametrize(("name", "share"), [("airline passengers, monthly", 0.3), ("coal-mining disasters, yearly", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "share"), [("airline passengers, monthly", 0.3), ("coal-mining disasters, yearly", 1.0)]
+)
 def test_tail_is_forecast_better_than_naively(data_dir, name, share):
     """From one origin, RMSE is below this share of the naive one, NLPD and interval score are lower."""
     from experiments import forecasts

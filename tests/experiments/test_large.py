@@ -19,18 +19,28 @@ def test_runs_are_kept_and_not_repeated(tmp_path):
 
 
 def test_the_published_table_passes_the_checks_of_its_findings():
-    """The thresholds of `findings` are such that the book's own figures satisfy every one; worse figures do not."""
+    """The thresholds of `findings` are such that the book's own figures satisfy every one;
+    worse figures do not.
+    """
     sizes = [256, 512, 1024, 2048, 4096]
-    table = sarcos_sparse.PUBLISHED | {("BCM", 4096): (0.0105, 0.0, -2.25, 0.0, 3600.0)}  # the entry that ran out of memory
+    # the entry that ran out of memory
+    table = sarcos_sparse.PUBLISHED | {("BCM", 4096): (0.0105, 0.0, -2.25, 0.0, 3600.0)}
     values = {(method, str(m)): np.array([[v[0], v[2], v[4]]]) for (method, m), v in table.items()}
-    runs = {(name, "512", seed): (0.05, -1.5, 1.0) for seed in "012" for pair in sarcos_sparse.CHOSEN.items() for name in pair}
+    runs = {
+        (name, "512", seed): (0.05, -1.5, 1.0)
+        for seed in "012"
+        for pair in sarcos_sparse.CHOSEN.items()
+        for name in pair
+    }
 
     def answers(values, runs):
         scores = {key: sarcos_sparse.Scores(v) for key, v in values.items()}
         return [row[2] for row in sarcos_sparse.findings(scores, sizes, 512, runs, 44484, 4449)]
 
     assert answers(values, runs) == ["yes"] * 9
-    chosen = {key: (0.03 + 0.001 * int(key[2]), -1.8, 1.0) if "entropy" in key[0] else v for key, v in runs.items()}
+    chosen = {
+        key: (0.03 + 0.001 * int(key[2]), -1.8, 1.0) if "entropy" in key[0] else v for key, v in runs.items()
+    }
     assert answers(values, chosen) == ["yes"] * 6 + ["**no**"] + ["yes"] * 2
     poor = values | {("SR", "2048"): np.array([[0.03, -1.0, 284.8]])}
     assert answers(poor, runs) == ["**no**"] * 4 + ["yes"] * 3 + ["**no**", "yes"]
@@ -38,22 +48,32 @@ def test_the_published_table_passes_the_checks_of_its_findings():
 
 @pytest.mark.experiment
 def test_sarcos_in_small(data_dir, tmp_path, monkeypatch):
-    """B.P1, B.P7, B.SP21 on 600 rows: SR and PP share their SMSE, all approach the exact GP, finished runs are not repeated."""
+    """B.P1, B.P7, B.SP21 on 600 rows: SR and PP share their SMSE, all approach the exact GP,
+    finished runs are not repeated.
+    """
     text = sarcos_sparse.run(tmp_path, repeats={64: 2, 128: 2}, choices=(64, 2), rows=600)
-    runs = sarcos_sparse.Runs(tmp_path / "sarcos_sparse.csv", ("method", "m", "seed"), ("smse", "msll", "seconds")).found
+    runs = sarcos_sparse.Runs(
+        tmp_path / "sarcos_sparse.csv", ("method", "m", "seed"), ("smse", "msll", "seconds")
+    ).found
     for m in ("64", "128"):
         for seed in "01":
             assert runs["SR", m, seed][0] == pytest.approx(runs["PP", m, seed][0], rel=1e-6)
             assert runs["SR", m, seed][0] < runs["SD", m, seed][0]
     assert runs["exact", "128", "0"][0] < runs["SD", "128", "0"][0]
-    assert "0.0351 ± 0.0036" not in text and "| exact | all |" in text and (tmp_path / "sarcos_sparse.png").stat().st_size > 10_000
+    assert (
+        "0.0351 ± 0.0036" not in text
+        and "| exact | all |" in text
+        and (tmp_path / "sarcos_sparse.png").stat().st_size > 10_000
+    )
     monkeypatch.setattr(sarcos_sparse.Arm, "measure", lambda *_: pytest.fail("measured again"))
     assert sarcos_sparse.run(tmp_path, repeats={64: 2, 128: 2}, choices=(64, 2), rows=600) == text
 
 
 @pytest.mark.experiment
 def test_large_data_in_small(data_dir, tmp_path):
-    """500 rows of kin40k: what sees more of the data predicts better than a fifth of them; no exact row beyond the limit."""
+    """500 rows of kin40k: what sees more of the data predicts better than a fifth of them;
+    no exact row beyond the limit.
+    """
     methods = {
         "exact": solvers.Dense(),
         "subset of data, 100": solvers.SubsetOfData(100),
@@ -65,8 +85,14 @@ def test_large_data_in_small(data_dir, tmp_path):
         tmp_path / "large_data.csv", ("set", "method"), ("rmse", "nlpd", "learning", "rest", "converged")
     ).found
     for score in (0, 1):
-        assert found["kin40k", "exact"][score] < found["kin40k", "rBCM"][score] < found["kin40k", "subset of data, 100"][score]
-    assert len(found) == 4 and "500 training rows, 8 inputs" in text and (tmp_path / "large_data.png").exists()
+        assert (
+            found["kin40k", "exact"][score]
+            < found["kin40k", "rBCM"][score]
+            < found["kin40k", "subset of data, 100"][score]
+        )
+    assert (
+        len(found) == 4 and "500 training rows, 8 inputs" in text and (tmp_path / "large_data.png").exists()
+    )
     without = large_data.run(None, ("kin40k",), {"exact": solvers.Dense()}, start=50, rows=100, exact_rows=99)
     assert "| exact |" not in without and "No exact row" in without
 
@@ -74,7 +100,8 @@ def test_large_data_in_small(data_dir, tmp_path):
 def test_exponents():
     n = np.array([500.0, 1000, 2000, 4000, 8000])
     assert cost_curves.exponent(n, 1e-9 * n**2) == "2.00"
-    assert cost_curves.exponent(n, np.where(n < 1500, 7.0, 1e-3 * n)) == "1.00"  # the smaller half does not count
+    # the smaller half does not count
+    assert cost_curves.exponent(n, np.where(n < 1500, 7.0, 1e-3 * n)) == "1.00"
     assert cost_curves.exponent(n, 2e4 + 0 * n) == "-"  # bytes: nothing to speak of
 
 
@@ -87,4 +114,6 @@ def test_every_solver_has_a_cost_curve():
 @pytest.mark.parametrize("name", ["Kronecker", "Toeplitz", "subset of data, 1000"])
 def test_costs_are_measured(name):
     curve = cost_curves.measure(name, 5.0, 1000)
-    assert [round(row[0] / 500) for row in curve] == [1, 2] and all(row[1] > 0 and row[3] > 0 for row in curve)
+    assert [round(row[0] / 500) for row in curve] == [1, 2] and all(
+        row[1] > 0 and row[3] > 0 for row in curve
+    )

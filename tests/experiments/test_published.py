@@ -9,7 +9,9 @@ from mercer import kernels as k
 
 
 def test_ebden_to_the_printed_decimals():
-    """T-EB2 to T-EB6: K, K_*, mean 0.95, variance 0.21; the mean is not 0.95 unless the targets are centred."""
+    """T-EB2 to T-EB6: K, K_*, mean 0.95, variance 0.21;
+    the mean is not 0.95 unless the targets are centred.
+    """
     data = datasets.ebden()
     X, y, Xs = data.X, data.y - data.y.mean(), np.array([[0.2]])
     fit = mc.fit(mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian(mc.fixed(0.09))), X, y)
@@ -25,7 +27,9 @@ def test_ebden_to_the_printed_decimals():
         ]
     )
     np.testing.assert_allclose(K, published, atol=0.0055)
-    np.testing.assert_allclose(k.SE(1.0, variance=1.27**2)(Xs, X)[0], [0.38, 0.79, 1.03, 1.35, 1.46, 1.58], atol=0.0055)
+    np.testing.assert_allclose(
+        k.SE(1.0, variance=1.27**2)(Xs, X)[0], [0.38, 0.79, 1.03, 1.35, 1.46, 1.58], atol=0.0055
+    )
     assert round(float(fit.posterior.mean(Xs)[0] + data.y.mean()), 2) == 0.95
     assert round(float(fit.posterior.variance(Xs)[0]), 2) == 0.21
     raw = mc.GP(k.SE(1.0, variance=1.27**2)).condition(X, data.y, noise_variance=0.09)
@@ -46,7 +50,9 @@ def test_co2_evidence_and_hyperparameters(data_dir):
 
 
 def test_robot_arm_relevance(data_dir):
-    """Noisy copies and irrelevant inputs get length-scales several times those of the two inputs that matter."""
+    """Noisy copies and irrelevant inputs get length-scales several times those of the two inputs that
+    matter.
+    """
     train, test = (datasets.load("robot_arm", part=part) for part in ("train", "test"))
     model = mc.GPRegressor(kernel=k.SE(np.ones(6)), restarts=1).fit(train.X, train.y)
     scaled = model.kernel_.lengthscale / train.X.std(0)
@@ -76,7 +82,9 @@ def test_sarcos(data_dir):
 
 
 def test_usps_threes_and_fives(data_dir):
-    """A.P6, A.P7: Laplace -99 and EP -90 with 21 errors, linear probit -105 (theta dividing), on the book's own split."""
+    """A.P6, A.P7: Laplace -99 and EP -90 with 21 errors, linear probit -105 (theta dividing),
+    on the book's own split.
+    """
     from experiments.usps_binary import Digits
 
     from mercer.inference import EP, Laplace
@@ -95,7 +103,9 @@ def test_usps_threes_and_fives(data_dir):
 
 
 def test_toy_classification_in_one_dimension():
-    """A.P4: at x = -6 Laplace is less sure than EP, its 95 % band includes negative values and EP's does not."""
+    """A.P4: at x = -6 Laplace is less sure than EP,
+    its 95 % band includes negative values and EP's does not.
+    """
     line = datasets.toy_classification_1d(0)
     model = mc.Model(mc.GP(k.SE(2.6, 49.0)), mc.likelihoods.Bernoulli())
     found = {}
@@ -110,7 +120,9 @@ def test_toy_classification_in_one_dimension():
 
 
 def test_crabs_of_the_benchmark_table(data_dir):
-    """C.CLS10 on one set and two folds: few errors by every method, and EP's information well above Laplace's."""
+    """C.CLS10 on one set and two folds: few errors by every method,
+    and EP's information well above Laplace's.
+    """
     from experiments.kuss_benchmarks import cross_validate, standardised
 
     X, y = standardised("crabs")

@@ -3,18 +3,29 @@
 import numpy as np
 import pytest
 
-from experiments import boston_robust, friedman_outliers, gross_outliers, neal_outliers, no_outliers, outlier_pictures
+from experiments import (
+    boston_robust,
+    friedman_outliers,
+    gross_outliers,
+    neal_outliers,
+    no_outliers,
+    outlier_pictures,
+)
 from mercer import datasets
 
 
 def test_friedman_generator():
-    """The function (5.64) at two points by hand; ten targets replaced, whose draws are N(15, 3^2); only five inputs matter."""
+    """The function (5.64) at two points by hand; ten targets replaced, whose draws are N(15, 3^2);
+    only five inputs matter.
+    """
     X, y, rows = friedman_outliers.training_set(0)
     assert X.shape == (100, 10) and np.unique(rows).size == 10 and X.min() >= 0 and X.max() <= 1
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
     regular = np.setdiff1d(np.arange(100), rows)
     assert np.abs(y - f)[regular].max() < 4 and np.std((y - f)[regular]) == pytest.approx(1.0, abs=0.2)
-    replaced = np.concatenate([friedman_outliers.training_set(i)[1][friedman_outliers.training_set(i)[2]] for i in range(40)])
+    replaced = np.concatenate(
+        [friedman_outliers.training_set(i)[1][friedman_outliers.training_set(i)[2]] for i in range(40)]
+    )
     assert replaced.mean() == pytest.approx(15.0, abs=0.6) and replaced.std() == pytest.approx(3.0, abs=0.4)
 
 
@@ -41,13 +52,18 @@ def test_scores_are_computed_once(tmp_path):
     again.need({"set": 1, "method": "b"}, lambda: {"rmse": 5.0})
     assert again.sets("a", "b") == [1]
     np.testing.assert_array_equal(again.column("a", "rmse", again.sets("a", "b")), [2.0])
-    assert friedman_outliers.Scores(path, compute=False).need({"set": 7, "method": "a"}, compute) == {} and len(calls) == 1
+    assert (
+        friedman_outliers.Scores(path, compute=False).need({"set": 7, "method": "a"}, compute) == {}
+        and len(calls) == 1
+    )
 
 
 def columns(shift=0.0):
     rng = np.random.default_rng(0)
     base = {"rmse": 1.0, "mae": 0.8, "nlp": 1.2}
-    better = {m: {s: v + 0.01 * rng.standard_normal(10) for s, v in base.items()} for m in friedman_outliers.METHODS}
+    better = {
+        m: {s: v + 0.01 * rng.standard_normal(10) for s, v in base.items()} for m in friedman_outliers.METHODS
+    }
     for m in ("snMLII", "snMCMC"):
         better[m] = {s: v + shift for s, v in better[m].items()}
     for m in ("OLS", "SVR"):
@@ -72,8 +88,17 @@ def test_friedman_findings_follow_the_numbers():
     for m in ("mnEP", "mnLAP", "tVar"):
         made[m]["rmse"][:2] = 3.0
     flags["share"] = [0.5] * 100
-    verdict = {row[0]: row[3] for row in friedman_outliers.findings(made, flags, {"tries": 40, "converged_at": 40})}
-    assert verdict == {"P-FR1": "false", "P-FR2": "true", "P-FR3": "true", "P-FR4": "true", "P-FR5": "false", "P-FR6": "false"}
+    verdict = {
+        row[0]: row[3] for row in friedman_outliers.findings(made, flags, {"tries": 40, "converged_at": 40})
+    }
+    assert verdict == {
+        "P-FR1": "false",
+        "P-FR2": "true",
+        "P-FR3": "true",
+        "P-FR4": "true",
+        "P-FR5": "false",
+        "P-FR6": "false",
+    }
     text = friedman_outliers.report(made, flags, ep, 10, 10_000, 300)
     assert "10 000 noise-free" in text and "| tVar |" in text
 
@@ -85,7 +110,9 @@ def test_boston_report_says_where_it_differs(tmp_path):
         wave = 0.01 * (-1) ** i
         for m, shift in (("snMLII", 0.0), ("tVar", 0.1)):
             rmse, mae, nlp = boston_robust.PUBLISHED[m]
-            scores.rows.append({"set": i, "method": m, "rmse": rmse + shift + wave, "mae": mae + wave, "nlp": nlp + wave})
+            scores.rows.append(
+                {"set": i, "method": m, "rmse": rmse + shift + wave, "mae": mae + wave, "nlp": nlp + wave}
+            )
     made = {m: {s: scores.column(m, s) for s in boston_robust.MEASURES} for m in ("snMLII", "tVar")}
     text = boston_robust.report(made, scores, 150)
     assert "- tVar, RMSE: 0.100 above the published average" in text and text.count("standard errors") == 1
@@ -96,7 +123,10 @@ def test_boston_report_says_where_it_differs(tmp_path):
 
 def test_two_observations_far_from_the_prior():
     """P-F5.4 and P-F5.11: four modes with mixture noise, one with Laplace noise."""
-    assert {name: modes for name, (_, modes) in outlier_pictures.corners().items()} == {"mixture": 4, "laplace": 1}
+    assert {name: modes for name, (_, modes) in outlier_pictures.corners().items()} == {
+        "mixture": 4,
+        "laplace": 1,
+    }
 
 
 def test_variational_fits_take_a_branch_each():
@@ -111,12 +141,16 @@ def test_variational_fits_take_a_branch_each():
 def test_modes_are_counted():
     two = outlier_pictures.density([(np.full(181, m), np.full(181, 0.01)) for m in (-1.0, 1.0)])
     assert outlier_pictures.count_modes(two[0]) == 2
-    assert two[0].sum() * (outlier_pictures.HEIGHTS[1] - outlier_pictures.HEIGHTS[0]) == pytest.approx(1.0, abs=1e-6)
+    assert two[0].sum() * (outlier_pictures.HEIGHTS[1] - outlier_pictures.HEIGHTS[0]) == pytest.approx(
+        1.0, abs=1e-6
+    )
 
 
 @pytest.mark.experiment
 def test_neal_margin(data_dir):
-    """Student-t noise predicts the other thousand cases better than normal noise by more than 0.4 nats each."""
+    """Student-t noise predicts the other thousand cases better than normal noise by more than 0.4 nats
+    each.
+    """
     data = datasets.load("neal_outliers")
     X, y = np.asarray(data.X, float), np.asarray(data.y, float)
     normal, robust = (neal_outliers.score(X, y, 0, noise) for noise in ("gaussian", "student-t"))
@@ -132,8 +166,12 @@ def test_boston_fold(data_dir):
 
 
 def test_robust_noise_costs_little_where_there_are_no_outliers(tmp_path):
-    """Student-t and mixture noise are within 2 % of the NLPD in noise units on one set; the table is made from the scores."""
-    text = no_outliers.run(tmp_path, seeds=1, functions=("wave",), noises=("gaussian", "student-t", "mixture"))
+    """Student-t and mixture noise are within 2 % of the NLPD in noise units on one set;
+    the table is made from the scores.
+    """
+    text = no_outliers.run(
+        tmp_path, seeds=1, functions=("wave",), noises=("gaussian", "student-t", "mixture")
+    )
     assert "Within 2 % on every function: student-t, mixture. Not: none." in text
     scores = friedman_outliers.Scores(tmp_path / "no_outliers.jsonl")
     plain, robust, mixed = (scores.column(m, "nlpd")[0] for m in ("gaussian", "student-t", "mixture"))
@@ -155,7 +193,13 @@ def test_the_gap_of_double_exponential_noise():
 def test_gross_outliers_are_counted(tmp_path, monkeypatch):
     """Errors, numbers that are not finite and silence are failures; a status is not."""
     answers = iter(
-        [(True, True, ()), (True, False, ("did not converge", "given instead")), (True, False, ()), (False, True, ()), None]
+        [
+            (True, True, ()),
+            (True, False, ("did not converge", "given instead")),
+            (True, False, ()),
+            (False, True, ()),
+            None,
+        ]
     )
 
     def attempt(method, seed):
@@ -167,4 +211,10 @@ def test_gross_outliers_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(gross_outliers, "attempt", attempt)
     row = gross_outliers.count("laplace, ep", 5)
     assert list(row.values()) == [3, 2, 1, 1, 3]
-    assert list(row) == ["finite", "converged", "not converged, said", "of these given by another rule", "failed"]
+    assert list(row) == [
+        "finite",
+        "converged",
+        "not converged, said",
+        "of these given by another rule",
+        "failed",
+    ]

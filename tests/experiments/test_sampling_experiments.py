@@ -1,4 +1,6 @@
-"""The experiments with sampling, small: what they compute is checked, and that they run from data to table."""
+"""The experiments with sampling, small: what they compute is checked,
+and that they run from data to table.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from mercer import kernels as k
 
 
 def test_quadrature_over_three_hyperparameters():
-    """One eigendecomposition for each length-scale gives the sum of plain evidences over the points; the grid is fine enough."""
+    """One eigendecomposition for each length-scale gives the sum of plain evidences over the points;
+    the grid is fine enough.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, 2))
     y = X[:, 0] + 0.3 * rng.normal(size=5)

@@ -1,4 +1,5 @@
-"""What every inference rule is checked on: a likelihood with data, the rules that take it, and the solvers it runs on.
+"""What every inference rule is checked on: a likelihood with data, the rules that take it, and the solvers it
+runs on.
 
 A likelihood joins by one line in `CASES`, a rule by one in `RULES`, a solver by one in `SOLVERS`.
 """
@@ -56,8 +57,8 @@ def sech(f, y, scale):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """`gps`: from a kernel to what the Model takes, where that is not one GP. `rtol`: how well derivatives of KL are expected to
-    agree with differences, which is less where averages are by quadrature across a kink.
+    """`gps`: from a kernel to what the Model takes, where that is not one GP. `rtol`: how well derivatives of
+    KL are expected to agree with differences, which is less where averages are by quadrature across a kink.
     """
 
     likelihood: lk.AbstractLikelihood
@@ -67,7 +68,9 @@ class Case:
     rtol: float = 1e-5
 
     def model(self, kernel) -> mc.Model:
-        return mc.Model(mc.GP(kernel, mc.param(0.2)) if self.gps is None else self.gps(kernel), self.likelihood)
+        return mc.Model(
+            mc.GP(kernel, mc.param(0.2)) if self.gps is None else self.gps(kernel), self.likelihood
+        )
 
 
 def per_class(kernel):
@@ -114,7 +117,11 @@ HELD = {"likelihood.exposure", "likelihood.flip"}  # given, not learned (flip = 
 
 
 def learned(model, case: str) -> list:
-    return [p for p in parameters(model) if p.name not in HELD or (p.name == "likelihood.flip" and case == "probit, wrong labels")]
+    return [
+        p
+        for p in parameters(model)
+        if p.name not in HELD or (p.name == "likelihood.flip" and case == "probit, wrong labels")
+    ]
 
 
 def differences(model, X, y, rule, solver, names, step=2e-4):
@@ -138,11 +145,15 @@ def differences(model, X, y, rule, solver, names, step=2e-4):
 
 
 def along(model, X, y, rule, solver, direction, step=1e-4):
-    """The derivative of the log evidence along a direction in all named hyperparameters at once (four points)."""
+    """The derivative of the log evidence along a direction in all named hyperparameters at once (four
+    points).
+    """
     at = {p.name: np.asarray(p.value, float) for p in parameters(model) if p.name in direction}
 
     def value(t):
-        return run(replace_leaves(model, {n: v + t * direction[n] for n, v in at.items()}), X, y, rule, solver)[2].log_evidence
+        return run(
+            replace_leaves(model, {n: v + t * direction[n] for n, v in at.items()}), X, y, rule, solver
+        )[2].log_evidence
 
     near, far = value(step) - value(-step), value(2 * step) - value(-2 * step)
     return float(8 * near - far) / (12 * step)

@@ -1,4 +1,6 @@
-"""The algorithms of the texts in plain NumPy, with explicit matrices: nothing here is shared with the package."""
+"""The algorithms of the texts in plain NumPy, with explicit matrices:
+nothing here is shared with the package.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,19 @@ def laplace_softmax(Ks, y):
         W = np.diag(p) - stacked @ stacked.T
         a = np.linalg.solve(np.eye(C * n) + W @ K, W @ f + Y - p)
         f = K @ a
-    value = -0.5 * a @ f + Y @ f - logsumexp(f.reshape(C, n), 0).sum() - 0.5 * np.linalg.slogdet(np.eye(C * n) + W @ K)[1]
+    value = (
+        -0.5 * a @ f
+        + Y @ f
+        - logsumexp(f.reshape(C, n), 0).sum()
+        - 0.5 * np.linalg.slogdet(np.eye(C * n) + W @ K)[1]
+    )
     return f.reshape(C, n), a.reshape(C, n), W, K, value
 
 
 def ep_probit(K, y, sweeps=60):
-    """Algorithm 3.5, site after site, with explicit inverses; log Z by (3.65) as it stands, and the posterior."""
+    """Algorithm 3.5, site after site, with explicit inverses; log Z by (3.65) as it stands,
+    and the posterior.
+    """
     n = len(y)
     tau, nu = np.zeros(n), np.zeros(n)
     S, m = K.copy(), np.zeros(n)
@@ -91,7 +100,11 @@ def ep_probit(K, y, sweeps=60):
     site, noise = nu / tau, 1 / tau
     A = K + np.diag(noise)
     log_Z = -0.5 * np.linalg.slogdet(A)[1] - 0.5 * site @ np.linalg.solve(A, site)
-    log_Z += np.sum(log_ndtr(y * mu / np.sqrt(1 + var)) + 0.5 * np.log(var + noise) + (mu - site) ** 2 / (2 * (var + noise)))
+    log_Z += np.sum(
+        log_ndtr(y * mu / np.sqrt(1 + var))
+        + 0.5 * np.log(var + noise)
+        + (mu - site) ** 2 / (2 * (var + noise))
+    )
     return log_Z, m, S, tau, nu, mu, var
 
 

@@ -24,7 +24,11 @@ def data(n=12, seed=0):
 
 def exchangeable(a, b, m):
     """K = a I + b 11', all labels +1: exact evidences by one-dimensional quadrature (Kuss 6.3)."""
-    return mc.Model(mc.GP(k.Constant(b) + k.SE(1e-3, a)), mc.likelihoods.Bernoulli()), np.arange(float(m))[:, None], np.ones(m)
+    return (
+        mc.Model(mc.GP(k.Constant(b) + k.SE(1e-3, a)), mc.likelihoods.Bernoulli()),
+        np.arange(float(m))[:, None],
+        np.ones(m),
+    )
 
 
 def close(estimate, exact):
@@ -56,7 +60,9 @@ def test_exchangeable_probit(a, b, m, exact):
 
         u = np.linspace(-12, 12, 20001)
         exact = float(
-            logsumexp(-0.5 * u**2 + m * log_ndtr(np.sqrt(b) * u / np.sqrt(1 + a))) + np.log(u[1] - u[0]) - 0.5 * np.log(2 * np.pi)
+            logsumexp(-0.5 * u**2 + m * log_ndtr(np.sqrt(b) * u / np.sqrt(1 + a)))
+            + np.log(u[1] - u[0])
+            - 0.5 * np.log(2 * np.pi)
         )
     model, X, y = exchangeable(a, b, m)
     found = mc.log_evidence(model, X, y, inference=AIS(steps=1000, runs=8, progress=False))
@@ -66,7 +72,9 @@ def test_exchangeable_probit(a, b, m, exact):
 
 
 def test_weights_are_unbiased_however_short_the_schedule():
-    """One datum, prior N(0, 25), probit: E[w] = 1/2 even with five temperatures; weights that use f_t instead are too large."""
+    """One datum, prior N(0, 25), probit: E[w] = 1/2 even with five temperatures;
+    weights that use f_t instead are too large.
+    """
     model = mc.Model(mc.GP(k.SE(1.0, 25.0)), mc.likelihoods.Bernoulli())
     path = fixed_path(model.likelihood, np.ones(1), whiten(model, np.zeros((1, 1))), None)
     rng = np.random.default_rng(0)
@@ -83,7 +91,10 @@ def test_error_falls_with_the_number_of_temperatures():
     X, y = data()
     model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.01))
     exact = mc.log_evidence(model, X, y)
-    short, long = (mc.log_evidence(model, X, y, inference=AIS(steps=t, runs=6, reverse=False, progress=False)) for t in (60, 3000))
+    short, long = (
+        mc.log_evidence(model, X, y, inference=AIS(steps=t, runs=6, reverse=False, progress=False))
+        for t in (60, 3000)
+    )
     assert abs(long - exact) < abs(short - exact)
     assert long.standard_error < 0.5 * short.standard_error
     assert any("more steps" in note for note in short.notes)
@@ -96,10 +107,14 @@ def test_hyperparameters_integrated_out():
     gp = mc.GP(k.SE(mc.param(1.0, prior=priors[0]), mc.fixed(1.0)))
     model = mc.Model(gp, mc.likelihoods.Gaussian(mc.param(0.1, prior=priors[1])))
     a, b = np.linspace(-2, 2, 31), np.linspace(-4, 0, 31)
-    log_p = np.array([[mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, y, noise_variance=np.exp(j)) for j in b] for i in a])
+    log_p = np.array(
+        [[mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, y, noise_variance=np.exp(j)) for j in b] for i in a]
+    )
     log_p += norm_log(a[:, None], 0.0, 0.5) + norm_log(b[None], -2.0, 0.5)
     exact = float(logsumexp(log_p) + 2 * np.log(a[1] - a[0]))
-    found = mc.log_evidence(model, X, y, inference=AIS(steps=500, runs=6, hyperparameters="integrate", progress=False))
+    found = mc.log_evidence(
+        model, X, y, inference=AIS(steps=500, runs=6, hyperparameters="integrate", progress=False)
+    )
     close(found, exact)
     assert abs(found.reverse - exact) < 0.4
 
@@ -111,7 +126,9 @@ def norm_log(x, mean, sd):
 def test_latents_and_hyperparameters_integrated_out():
     X, y = data(6)
     labels = np.where(y > 0, 1, -1)
-    model = mc.Model(mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.5)), mc.fixed(1.0))), mc.likelihoods.Bernoulli())
+    model = mc.Model(
+        mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.5)), mc.fixed(1.0))), mc.likelihoods.Bernoulli()
+    )
     a = np.linspace(-2, 2, 31)
     fixed = [mc.Model(mc.GP(k.SE(np.exp(i), 1.0)), mc.likelihoods.Bernoulli()) for i in a]
     log_p = np.array([mc.log_evidence(m, X, labels, inference="ep") for m in fixed]) + norm_log(a, 0.0, 0.5)
@@ -140,7 +157,9 @@ def test_an_estimate_is_a_float_that_knows_more():
 
 
 def test_thermodynamic_integration_of_the_same_runs():
-    """The trapezoidal rule against the exact Gaussian evidence; the left rule errs downwards, by the first order of the steps."""
+    """The trapezoidal rule against the exact Gaussian evidence; the left rule errs downwards,
+    by the first order of the steps.
+    """
     X, y = data()
     model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.1))
     exact = mc.log_evidence(model, X, y)
@@ -150,12 +169,19 @@ def test_thermodynamic_integration_of_the_same_runs():
     left = thermodynamic(found.temperatures, found.log_likelihood, "left")
     np.testing.assert_allclose(left, found.runs.mean(), rtol=1e-9)  # 4.46: the mean log weight of AIS
     np.testing.assert_allclose(best.cumulative[-1], best, rtol=1e-12)
-    assert best.terms.shape == (400,) and float(pickle.loads(pickle.dumps(best)).standard_error) == best.standard_error
+    assert (
+        best.terms.shape == (400,)
+        and float(pickle.loads(pickle.dumps(best)).standard_error) == best.standard_error
+    )
     tau = np.linspace(0, 1, 101)
     line = thermodynamic(tau, np.stack([2 * tau, 2 * tau], 1))
     np.testing.assert_allclose(line, 1.0, rtol=1e-12)
     np.testing.assert_allclose(thermodynamic(tau, 2 * tau[:, None], "left"), 0.99, rtol=1e-12)
-    for bad in ((tau[:5], np.zeros((101, 2)), "left"), (tau[1:], np.zeros((100, 2)), "left"), (tau, np.zeros((101, 2)), "right")):
+    for bad in (
+        (tau[:5], np.zeros((101, 2)), "left"),
+        (tau[1:], np.zeros((100, 2)), "left"),
+        (tau, np.zeros((101, 2)), "right"),
+    ):
         with pytest.raises(ValueError, match=r"temperatures|rule"):
             thermodynamic(*bad)
     assert np.isnan(Estimate(-1.0).thermodynamic)
@@ -185,7 +211,9 @@ def test_interrupting_keeps_finished_runs():
     assert any("0 of 8 reverse" in note for note in ahead.notes)
     with pytest.raises(KeyboardInterrupt):
         mc.log_evidence(model, X, y, inference=AIS(steps=200, runs=4, progress=Stop(0)))
-    assert not mc.log_evidence(model, X, y, inference=AIS(steps=20, runs=2, reverse=False, progress=False)).interrupted
+    assert not mc.log_evidence(
+        model, X, y, inference=AIS(steps=20, runs=2, reverse=False, progress=False)
+    ).interrupted
 
 
 def test_bad_requests():

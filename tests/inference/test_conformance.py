@@ -55,7 +55,9 @@ def test_gradient_of_the_evidence(case, rule):
     assert set(slopes) == names
     for key, slope in slopes.items():
         assert gradient[key].shape == slope.shape
-        np.testing.assert_allclose(gradient[key], slope, rtol=CASES[case].rtol if rule == "kl" else 1e-5, atol=2e-6, err_msg=key)
+        np.testing.assert_allclose(
+            gradient[key], slope, rtol=CASES[case].rtol if rule == "kl" else 1e-5, atol=2e-6, err_msg=key
+        )
 
 
 @pytest.mark.parametrize(("case", "rule", "solver"), [p for p in PAIRS if p[2] != "dense"])
@@ -66,7 +68,8 @@ def test_gradient_on_other_solvers(case, rule, solver):
     _, gradient = mc.log_evidence_and_gradient(model, X, y, inference=RULES[rule], solver=name)
     rng = np.random.default_rng(5)
     direction = {
-        p.name: rng.choice([-1.0, 1.0], np.shape(p.value)) * np.maximum(np.abs(p.value), 0.1) for p in learned(model, case)
+        p.name: rng.choice([-1.0, 1.0], np.shape(p.value)) * np.maximum(np.abs(p.value), 0.1)
+        for p in learned(model, case)
     }
     slope = along(model, X, y, RULES[rule], name, direction)
     total = sum(float(np.sum(gradient[key] * d)) for key, d in direction.items())
@@ -76,13 +79,17 @@ def test_gradient_on_other_solvers(case, rule, solver):
 
 @every
 def test_converged_and_consistent(case, rule, solver):
-    """The run says that it converged; mean = prior mean + K alpha; covariances are positive; probabilities sum to one."""
+    """The run says that it converged; mean = prior mean + K alpha; covariances are positive;
+    probabilities sum to one.
+    """
     post = posterior(case, rule, solver)
     assert post.status.converged and not [note for note in post.notes if "lower bound" not in note]
     mean, variance = post.latent_moments(XS)
     priors = post.model.priors if isinstance(post.model.priors, tuple) else (post.model.priors,)
     alpha = post.state.alpha.reshape(N, -1)
-    by_hand = np.stack([np.asarray(p.mean.value(XS)) + p.kernel(XS, X) @ alpha[:, j] for j, p in enumerate(priors)], 1)
+    by_hand = np.stack(
+        [np.asarray(p.mean.value(XS)) + p.kernel(XS, X) @ alpha[:, j] for j, p in enumerate(priors)], 1
+    )
     np.testing.assert_allclose(mean.reshape(by_hand.shape), by_hand, rtol=1e-9, atol=1e-10)
     if one_latent(case):
         assert np.all(variance > 0) and np.all(variance <= priors[0].kernel(XS).diagonal() * (1 + 1e-3) + 1.0)
@@ -109,7 +116,11 @@ def test_solvers_agree_for_a_kernel_of_finite_rank(case, rule):
 def test_order_of_rows_does_not_matter(case, rule):
     model, y = CASES[case].model(SOLVERS["dense"][1]), CASES[case].y
     order = np.random.default_rng(1).permutation(N)
-    again = replace_leaves(model, {"likelihood.exposure": EXPOSURE[order]}) if case == "poisson, exposure" else model
+    again = (
+        replace_leaves(model, {"likelihood.exposure": EXPOSURE[order]})
+        if case == "poisson, exposure"
+        else model
+    )
     a, b = posterior(case, rule, "dense"), again.condition(X[order], y[order], RULES[rule])
     assert a.log_evidence == pytest.approx(b.log_evidence, abs=1e-9)
     for p, q in zip(a.latent_moments(XS), b.latent_moments(XS), strict=True):
@@ -120,7 +131,9 @@ def test_order_of_rows_does_not_matter(case, rule):
 
 @dense
 def test_warm_starts_and_the_same_bits(case, rule):
-    """From the sites of other hyperparameters the same answer, sooner from the same; a second cold run gives the same bits."""
+    """From the sites of other hyperparameters the same answer, sooner from the same;
+    a second cold run gives the same bits.
+    """
     model, y = CASES[case].model(SOLVERS["dense"][1]), CASES[case].y
     inputs, targets = prepare(model, X, y)
     model, solve = model.bind(inputs), choose_solver(model, "dense")
@@ -139,7 +152,8 @@ def test_warm_starts_and_the_same_bits(case, rule):
     np.testing.assert_array_equal(cold.state.alpha, first.state.alpha)
 
 
-# ------------------------------------------------------------------------------------------------- Gaussian noise is exact
+# ------------------------------------------------------------------------------------------------- Gaussian
+# noise is exact
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -193,7 +207,8 @@ def test_ep_is_exact_for_one_datum(case, schedule):
     assert variance[0] == pytest.approx(v, rel=1e-5)
 
 
-# ------------------------------------------------------------------------------------------------- basis functions
+# ------------------------------------------------------------------------------------------------- basis
+# functions
 
 
 @pytest.mark.parametrize("rule", ["laplace", "ep", "kl"])
@@ -222,7 +237,8 @@ def test_gradient_with_a_basis(rule):
         np.testing.assert_allclose(gradient[key], slopes[key], rtol=1e-5, atol=2e-6)
 
 
-# ------------------------------------------------------------------------------------------------- what rules refuse
+# ------------------------------------------------------------------------------------------------- what rules
+# refuse
 
 
 def test_refusals_say_what_to_use_instead():

@@ -29,13 +29,17 @@ def model(weight=0.15, variance=0.05, ratio=60.0):
 
 
 def direct(m, X, y):
-    """Log joint probability, mean and covariance of f at XS for every set of outliers, one dense inverse each."""
+    """Log joint probability, mean and covariance of f at XS for every set of outliers,
+    one dense inverse each.
+    """
     w, s, ratio = (float(x) for x in (m.likelihood.weight, m.likelihood.variance, m.likelihood.ratio))
     K, cross = m.gp.kernel(X), m.gp.kernel(X, XS)
     out = []
     for c in itertools.product((0, 1), repeat=len(y)):
         Q = K + np.diag(s * np.where(c, ratio, 1.0))
-        log_p = multivariate_normal(np.full(len(y), 0.1), Q).logpdf(y) + sum(np.log(w if i else 1 - w) for i in c)
+        log_p = multivariate_normal(np.full(len(y), 0.1), Q).logpdf(y) + sum(
+            np.log(w if i else 1 - w) for i in c
+        )
         G = np.linalg.solve(Q, cross)
         out.append((log_p, 0.1 + G.T @ (y - 0.1), 1.2 - np.einsum("ij,ij->j", G, cross), c))
     return tuple(np.array(x) for x in zip(*out, strict=True))
@@ -67,7 +71,8 @@ def test_predictions_are_those_of_the_mixture():
         cdf = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(ys))])
         np.testing.assert_allclose(cdf[-1], 1.0, atol=1e-6)
         q = post.quantile(x[None], [0.025, 0.5, 0.9])[0]
-        np.testing.assert_allclose(np.interp(q, ys, cdf), [0.025, 0.5, 0.9], atol=2e-5)  # interpolation: 0.01^2 / 8
+        # interpolation: 0.01^2 / 8
+        np.testing.assert_allclose(np.interp(q, ys, cdf), [0.025, 0.5, 0.9], atol=2e-5)
     np.testing.assert_array_equal(post.quantile(XS, 0.5), post.quantile(XS, [0.5])[:, 0])
 
 

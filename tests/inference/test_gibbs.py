@@ -1,4 +1,6 @@
-"""Gibbs sampling for robust noise, against enumeration, quadrature on a grid, fine grids of hyperparameters and MCMC on f."""
+"""Gibbs sampling for robust noise, against enumeration, quadrature on a grid,
+fine grids of hyperparameters and MCMC on f.
+"""
 
 import dataclasses
 
@@ -28,21 +30,28 @@ IDS = ["mixture", "student-t", "laplace"]
 def error(post):
     """Standard error of the mean of f at each datum."""
     f = post.draws["f"]
-    return f.std((0, 1)) / np.sqrt(np.minimum(post.diagnostics.ess_bulk[-f.shape[2] :], f.shape[0] * f.shape[1]))
+    return f.std((0, 1)) / np.sqrt(
+        np.minimum(post.diagnostics.ess_bulk[-f.shape[2] :], f.shape[0] * f.shape[1])
+    )
 
 
-# ------------------------------------------------------------------------------------------------- at fixed hyperparameters
+# ------------------------------------------------------------------------------------------------- at fixed
+# hyperparameters
 
 
 @pytest.fixture(scope="module")
 def mixtures():
     X, y = data()
-    return {flag: model().condition(X, y, dataclasses.replace(QUICK, over_relaxed=flag)) for flag in (True, False)}
+    return {
+        flag: model().condition(X, y, dataclasses.replace(QUICK, over_relaxed=flag)) for flag in (True, False)
+    }
 
 
 @pytest.mark.parametrize("over_relaxed", [True, False])
 def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relaxed):
-    """VER4: 4000 draws; probabilities within 4.5 standard errors of independent draws worth a quarter of them."""
+    """VER4: 4000 draws; probabilities within 4.5 standard errors of independent draws worth a quarter of
+    them.
+    """
     X, y = data()
     post, exact = mixtures[over_relaxed], model().condition(X, y, Enumeration())
     assert post.status.converged
@@ -56,7 +65,9 @@ def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relax
     Xs = np.linspace(-3, 3, 7)[:, None]
     np.testing.assert_allclose(post.mean(Xs), exact.mean(Xs), atol=0.04)
     np.testing.assert_allclose(post.std(Xs), exact.std(Xs), rtol=0.02)
-    np.testing.assert_allclose(post.log_density(Xs, np.zeros(7)), exact.log_density(Xs, np.zeros(7)), atol=0.06)
+    np.testing.assert_allclose(
+        post.log_density(Xs, np.zeros(7)), exact.log_density(Xs, np.zeros(7)), atol=0.06
+    )
     np.testing.assert_allclose(post.quantile(Xs, [0.05, 0.5]), exact.quantile(Xs, [0.05, 0.5]), atol=0.08)
 
 
@@ -70,7 +81,9 @@ def test_the_raster_of_draws(mixtures):
 
 
 def test_over_relaxed_indicators_forget_faster():
-    """(5.17): 6000 sweeps alone have the probabilities of the enumeration, and the least certain indicator a smaller lag."""
+    """(5.17): 6000 sweeps alone have the probabilities of the enumeration,
+    and the least certain indicator a smaller lag.
+    """
     X, y = data()
     exact = model().condition(X, y, Enumeration()).outlier_probability
     K, delta, mask = jnp.pad(model().gp.kernel(X), (0, 6)), jnp.pad(y - 0.1, (0, 6)), jnp.arange(16) < 10
@@ -82,7 +95,9 @@ def test_over_relaxed_indicators_forget_faster():
             return c, c
 
         keys = jax.random.split(jax.random.key(0), 6000)
-        kept = np.asarray(jax.jit(lambda keys, sweep=sweep: jax.lax.scan(sweep, jnp.zeros(16), keys)[1])(keys))[:, :10]
+        kept = np.asarray(
+            jax.jit(lambda keys, sweep=sweep: jax.lax.scan(sweep, jnp.zeros(16), keys)[1])(keys)
+        )[:, :10]
         np.testing.assert_allclose(kept.mean(0), exact, atol=0.01)
         lag[flag] = autocorrelation(kept[:, int(np.argmin(np.abs(exact - 0.5)))])[1]
     assert lag[True] < lag[False] - 0.05
@@ -98,7 +113,9 @@ def test_over_relaxed_indicators_forget_faster():
 )
 def test_three_data_against_a_grid(likelihood, means, variances):
     """VER5: exact means and variances by quadrature over (f1, f2, f3)."""
-    post = mc.Model(mc.GP(k.SE(1.0, 1.0)), likelihood).condition(X3, Y3, dataclasses.replace(QUICK, draws=2000))
+    post = mc.Model(mc.GP(k.SE(1.0, 1.0)), likelihood).condition(
+        X3, Y3, dataclasses.replace(QUICK, draws=2000)
+    )
     assert np.all(np.abs(post.draws["f"].mean((0, 1)) - means) < 4.5 * error(post))
     assert error(post).max() < 0.02
     np.testing.assert_allclose(post.draws["f"].var((0, 1)), variances, rtol=0.1)
@@ -121,7 +138,8 @@ def test_both_samplers_agree(likelihood):
     np.testing.assert_allclose(ours.draws["f"].std((0, 1)), other.draws["f"].std((0, 1)), rtol=0.2)
 
 
-# ------------------------------------------------------------------------------------------------- conditionals
+# -------------------------------------------------------------------------------------------------
+# conditionals
 
 
 def test_scales_come_from_their_conditionals():
@@ -131,14 +149,18 @@ def test_scales_come_from_their_conditionals():
     exact = stats.invgamma(2.0, scale=0.5 * (3.0 * 0.16 + 0.49))
     assert stats.kstest(np.exp(t), exact.cdf).statistic < 1.95 / np.sqrt(r.size)
     for residual in (0.7, 1e-9, 40.0):
-        v = np.exp(np.asarray(LaplaceScales().draw(jax.random.key(1), lk.Laplace(0.4), np.full(20_000, residual))))
+        v = np.exp(
+            np.asarray(LaplaceScales().draw(jax.random.key(1), lk.Laplace(0.4), np.full(20_000, residual)))
+        )
         inverse = stats.geninvgauss(0.5, residual / 0.4, scale=residual * 0.4)  # of the variance
         assert stats.kstest(v, inverse.cdf).statistic < 1.95 / np.sqrt(r.size), residual
 
 
 @pytest.mark.parametrize("likelihood", NOISES, ids=IDS)
 def test_the_density_of_a_state(likelihood):
-    """(5.12), (5.47): Gaussian evidence with the noise variances of the state, and their density, both by scipy."""
+    """(5.12), (5.47): Gaussian evidence with the noise variances of the state, and their density,
+    both by scipy.
+    """
     X, y = data(6)
     gp = mc.GP(k.SE(1.0, 1.2), mean=0.1)
     m, scales = mc.Model(gp, likelihood), scales_of(likelihood)
@@ -159,20 +181,27 @@ def test_the_density_of_a_state(likelihood):
 
 
 @pytest.mark.parametrize(
-    "likelihood", [*NOISES, lk.StudentT(2.0, 1.0), lk.StudentT(0.1, 80.0)], ids=[*IDS, "cauchy", "almost normal"]
+    "likelihood",
+    [*NOISES, lk.StudentT(2.0, 1.0), lk.StudentT(0.1, 80.0)],
+    ids=[*IDS, "cauchy", "almost normal"],
 )
 def test_noise_as_a_finite_mixture(likelihood):
     v, w = scales_of(likelihood).components(likelihood)
     e = np.linspace(-3.0, 3.0, 25)
     np.testing.assert_allclose(w.sum(), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(w @ stats.norm(0, np.sqrt(v)[:, None]).cdf(e), likelihood.noise_cdf(e), atol=2e-5)
+    np.testing.assert_allclose(
+        w @ stats.norm(0, np.sqrt(v)[:, None]).cdf(e), likelihood.noise_cdf(e), atol=2e-5
+    )
 
 
-# ------------------------------------------------------------------------------------------------- hyperparameters
+# -------------------------------------------------------------------------------------------------
+# hyperparameters
 
 
 def test_degrees_of_freedom_and_scale_against_a_grid():
-    """One datum repeated far apart: f has almost no variance, so that (scale, dof) are those of independent t draws, on a grid."""
+    """One datum repeated far apart: f has almost no variance, so that (scale,
+    dof) are those of independent t draws, on a grid.
+    """
     rng = np.random.default_rng(4)
     y = 0.5 * rng.standard_t(3.0, 40)
     likelihood = lk.StudentT(mc.param(0.5, prior=hp.LogNormal(-1.0, 1.0)), 4.0)
@@ -182,7 +211,9 @@ def test_degrees_of_freedom_and_scale_against_a_grid():
     assert any("Gamma(shape=2.0, rate=0.1)" in note for note in post.notes)
     log_s, log_nu = np.meshgrid(np.linspace(-3.5, 1.5, 241), np.linspace(-2.5, 6.0, 301), indexing="ij")
     s, nu = np.exp(log_s), np.exp(log_nu)
-    log_p = sum(stats.t(nu, scale=s).logpdf(v) for v in y) - 0.5 * (log_s + 1.0) ** 2 + 2.0 * log_nu - 0.1 * nu
+    log_p = (
+        sum(stats.t(nu, scale=s).logpdf(v) for v in y) - 0.5 * (log_s + 1.0) ** 2 + 2.0 * log_nu - 0.1 * nu
+    )
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     for name, grid in (("likelihood.scale", log_s), ("likelihood.dof", log_nu)):
@@ -197,11 +228,16 @@ def test_degrees_of_freedom_and_scale_against_a_grid():
 
 @pytest.mark.slow
 def test_mixture_weight_has_its_beta_posterior():
-    """With indicators that the data settle, weight given Beta(2, 3) is Beta(2 + 3, 3 + 17); without a prior Beta(1, 1) is used."""
+    """With indicators that the data settle, weight given Beta(2, 3) is Beta(2 + 3, 3 + 17);
+    without a prior Beta(1, 1) is used.
+    """
     y = np.where(np.arange(20) % 7 == 0, 50.0, 0.01 * np.arange(20))
     for prior, a, b in ((hp.Beta(2.0, 3.0), 5.0, 20.0), (None, 4.0, 18.0)):
         weight = mc.param(0.2, prior=prior)
-        m = mc.Model(mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1.0))), lk.GaussianMixtureNoise(weight, mc.fixed(0.1), mc.fixed(1e8)))
+        m = mc.Model(
+            mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1.0))),
+            lk.GaussianMixtureNoise(weight, mc.fixed(0.1), mc.fixed(1e8)),
+        )
         inputs, targets = mc.gp.prepare(m, 3.0 * np.arange(20.0)[:, None], y)
         post = QUICK.learn(m.bind(inputs), inputs, targets, None)
         np.testing.assert_array_equal(post.indicators.mean((0, 1)) > 0.5, y > 40)
@@ -213,7 +249,9 @@ def test_mixture_weight_has_its_beta_posterior():
         assert any("Beta(a=1.0" in note for note in post.notes) == (prior is None)
 
 
-@pytest.mark.parametrize("likelihood", [pytest.param(x, marks=pytest.mark.slow) for x in NOISES[:2]] + NOISES[2:], ids=IDS)
+@pytest.mark.parametrize(
+    "likelihood", [pytest.param(x, marks=pytest.mark.slow) for x in NOISES[:2]] + NOISES[2:], ids=IDS
+)
 def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     """Kernel and noise together: medians of the logarithms agree with those of chains on (f, theta)."""
     X, y = data(12, seed=5)
@@ -221,7 +259,9 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     gp = mc.GP(k.SE(mc.param(1.0, prior=prior), mc.param(1.0, prior=prior)))
     if isinstance(likelihood, lk.GaussianMixtureNoise):
         noise = lk.GaussianMixtureNoise(
-            mc.param(0.15, prior=hp.Beta(1.0, 5.0)), mc.param(0.05, prior=hp.LogNormal(-3.0, 0.7)), mc.fixed(60.0)
+            mc.param(0.15, prior=hp.Beta(1.0, 5.0)),
+            mc.param(0.05, prior=hp.LogNormal(-3.0, 0.7)),
+            mc.fixed(60.0),
         )
     elif isinstance(likelihood, lk.StudentT):
         noise = lk.StudentT(mc.param(0.3, prior=hp.LogNormal(-1.5, 0.7)), mc.fixed(3.0))
@@ -247,11 +287,21 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
 @pytest.mark.slow
 def test_fit_gives_draws_of_the_hyperparameters():
     X, y = data(20, seed=6)
-    found = mc.fit(mc.Model(mc.GP(k.SE()), lk.GaussianMixtureNoise()), X, y, inference=dataclasses.replace(QUICK, tune=400))
-    post = found.posterior
-    assert {"kernel.lengthscale", "kernel.variance", "likelihood.weight", "likelihood.variance", "likelihood.ratio", "f"} <= set(
-        post.draws
+    found = mc.fit(
+        mc.Model(mc.GP(k.SE()), lk.GaussianMixtureNoise()),
+        X,
+        y,
+        inference=dataclasses.replace(QUICK, tune=400),
     )
+    post = found.posterior
+    assert {
+        "kernel.lengthscale",
+        "kernel.variance",
+        "likelihood.weight",
+        "likelihood.variance",
+        "likelihood.ratio",
+        "f",
+    } <= set(post.draws)
     assert post.used == 200
     assert post.outlier_probability[[2, -3]].min() > 0.8
     assert "likelihood.ratio: median" in found.summary()
@@ -286,7 +336,9 @@ def test_interrupted_chains_are_kept():
 
 
 def test_chains_in_different_modes_are_reported():
-    """Two clusters of repeated observations contradict each other: either may be the outliers, and few chains change their mind."""
+    """Two clusters of repeated observations contradict each other: either may be the outliers,
+    and few chains change their mind.
+    """
     X = np.repeat([[0.0], [0.01]], 8, 0)
     y = np.repeat([-3.0, 3.0], 8) + 0.01 * np.tile(np.arange(8), 2)
     m = mc.Model(mc.GP(k.SE(1.0, 10.0)), lk.GaussianMixtureNoise(0.5, 0.01, 1e4))
@@ -298,7 +350,9 @@ def test_chains_in_different_modes_are_reported():
 def test_seeds_and_refusals():
     X, y = data(6)
     short = dataclasses.replace(QUICK, draws=50)
-    one, same, other = (model().condition(X, y, dataclasses.replace(short, seed=s)).draws["f"] for s in (0, 0, 1))
+    one, same, other = (
+        model().condition(X, y, dataclasses.replace(short, seed=s)).draws["f"] for s in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
     with pytest.raises(SolverError, match="not Poisson: use MCMC"):

@@ -34,10 +34,14 @@ def test_the_site_of_figure_3_4():
     """y = +1, cavity N(1, 9)."""
     post, m, v = one_datum(lk.Bernoulli(), 1, 1.0, 9.0, "ep")
     assert (np.exp(post.log_evidence), m, v) == pytest.approx((0.624085, 2.730589, 4.447531), abs=1e-6)
-    W, c, g = (float(a[0, 0]) for a in (post.state.sites.precision, post.state.sites.centre, post.state.sites.slope))
+    W, c, g = (
+        float(a[0, 0]) for a in (post.state.sites.precision, post.state.sites.centre, post.state.sites.slope)
+    )
     centre, spread = c + g / W, 1 / W
     assert (spread, centre) == pytest.approx((8.792543, 4.421287), abs=1e-5)
-    log_scale = post.log_evidence + 0.5 * np.log(2 * np.pi * (9 + spread)) + 0.5 * (1 - centre) ** 2 / (9 + spread)
+    log_scale = (
+        post.log_evidence + 0.5 * np.log(2 * np.pi * (9 + spread)) + 0.5 * (1 - centre) ** 2 / (9 + spread)
+    )
     assert np.exp(log_scale) == pytest.approx(9.168700, abs=1e-5)
 
 
@@ -66,7 +70,11 @@ EXCHANGEABLE = [  # a, b, n, exact log evidence, EP, Laplace, EP mean / variance
 def exchangeable(a, b, n):
     """K = a I + b 11', as a model with all labels +1; log p(y) by quadrature in one variable."""
     u = np.linspace(-12, 12, 20001)
-    exact = np.log(np.sum(np.exp(-0.5 * u**2 + n * log_ndtr(np.sqrt(b) * u / np.sqrt(1 + a)))) * (u[1] - u[0]) / np.sqrt(2 * np.pi))
+    exact = np.log(
+        np.sum(np.exp(-0.5 * u**2 + n * log_ndtr(np.sqrt(b) * u / np.sqrt(1 + a))))
+        * (u[1] - u[0])
+        / np.sqrt(2 * np.pi)
+    )
     return mc.GP(k.SE(1e-3, a) + k.Constant(b)), np.arange(n, dtype=float)[:, None], np.ones(n), exact
 
 
@@ -76,7 +84,10 @@ def test_exchangeable_probit(row):
     a, b, n, exact, ep, laplace, ep_mean, ep_variance, laplace_mean, laplace_variance = row
     gp, inputs, y, by_quadrature = exchangeable(a, b, n)
     assert by_quadrature == pytest.approx(exact, abs=2e-6)
-    for rule, value, m, v in (("ep", ep, ep_mean, ep_variance), ("laplace", laplace, laplace_mean, laplace_variance)):
+    for rule, value, m, v in (
+        ("ep", ep, ep_mean, ep_variance),
+        ("laplace", laplace, laplace_mean, laplace_variance),
+    ):
         post = mc.Model(gp, lk.Bernoulli()).condition(inputs, y, rule)
         assert post.status.converged
         assert post.log_evidence == pytest.approx(value, abs=2e-5)
@@ -86,8 +97,8 @@ def test_exchangeable_probit(row):
 
 
 def test_a_truncated_gaussian_is_the_limit_of_large_latents():
-    """With K = s^2 C and s large, the probit is a step: the evidence is the probability of the positive orthant, and the posterior
-    a truncated Gaussian, whose mean Laplace puts far too low."""
+    """With K = s^2 C and s large, the probit is a step: the evidence is the probability of the positive
+    orthant, and the posterior a truncated Gaussian, whose mean Laplace puts far too low."""
     s2, n = 1e6, 20
     gp, inputs, y, _ = exchangeable(s2, 4 * s2, n)
     u = np.linspace(-10, 10, 20001)
@@ -120,15 +131,20 @@ def test_a_prior_on_the_variance_stops_its_growth():
     y = np.where(X[:, 0] > 0, 1.0, -1.0)  # separable: the evidence alone asks for a large variance
     free = mc.fit(mc.Model(mc.GP(k.SE(mc.fixed(1.5), 1.0)), lk.Bernoulli()), X, y, inference="ep")
     prior = hyperpriors.LogNormal(0.0, 1.0)
-    held = mc.fit(mc.Model(mc.GP(k.SE(mc.fixed(1.5), mc.param(1.0, prior=prior))), lk.Bernoulli()), X, y, inference="ep")
+    held = mc.fit(
+        mc.Model(mc.GP(k.SE(mc.fixed(1.5), mc.param(1.0, prior=prior))), lk.Bernoulli()), X, y, inference="ep"
+    )
     assert held.model.gp.kernel.variance < 0.2 * free.model.gp.kernel.variance
 
 
-# ------------------------------------------------------------------------------------------------- what the texts say
+# ------------------------------------------------------------------------------------------------- what the
+# texts say
 
 
 def test_well_explained_points_hardly_count():
-    """C11: far on the right side alpha, W -> 0; without them the posterior stays. alpha has the label's sign."""
+    """C11: far on the right side alpha, W -> 0; without them the posterior stays.
+    alpha has the label's sign.
+    """
     far = np.array([[0.1, 0.1], [0.0, -0.1]])
     gp = mc.GP(k.SE(1.5, 400.0))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -203,11 +219,17 @@ def test_laplace_and_ep_agree_where_the_signal_is_weak():
         assert np.all(m_ep[strong] * m_laplace[strong] > 0)
         ratio = np.linalg.norm(m_laplace) / np.linalg.norm(m_ep)
         assert (ratio > 0.98) if agree else (ratio < 0.6)
-        assert abs(ep.log_evidence - laplace.log_evidence) < 1e-3 if agree else ep.log_evidence > laplace.log_evidence + 0.5
+        assert (
+            abs(ep.log_evidence - laplace.log_evidence) < 1e-3
+            if agree
+            else ep.log_evidence > laplace.log_evidence + 0.5
+        )
 
 
 def test_bounds_on_a_surface():
-    """CLS9, INF10: over a grid of length-scales and variances, KL is below EP's evidence, and above the bound at EP's posterior."""
+    """CLS9, INF10: over a grid of length-scales and variances, KL is below EP's evidence,
+    and above the bound at EP's posterior.
+    """
     for ell in (0.4, 1.5):
         for variance in (0.5, 20.0):
             model = mc.Model(mc.GP(k.SE(ell, variance)), lk.Bernoulli("logit"))
@@ -226,14 +248,23 @@ def bound_at(post, variance, ell):
     f = m[:, None] + np.sqrt(np.diag(A))[:, None] * z
     expected = np.sum(-np.logaddexp(0.0, -LABELS[:, None] * f) * w) / np.sqrt(2 * np.pi)
     ratio = np.linalg.inv(np.eye(N) + W @ K)  # A K^-1, transposed
-    return expected - 0.5 * m @ post.state.alpha - 0.5 * np.trace(ratio) + 0.5 * np.linalg.slogdet(ratio)[1] + 0.5 * N
+    return (
+        expected
+        - 0.5 * m @ post.state.alpha
+        - 0.5 * np.trace(ratio)
+        + 0.5 * np.linalg.slogdet(ratio)[1]
+        + 0.5 * N
+    )
 
 
-# ------------------------------------------------------------------------------------------------- mixture noise by enumeration
+# ------------------------------------------------------------------------------------------------- mixture
+# noise by enumeration
 
 
 def enumerate_mixture(K, y, weight, variance, ratio):
-    """Sum over all 2^n assignments of outliers: log evidence, posterior mean of f, probability of each being an outlier."""
+    """Sum over all 2^n assignments of outliers: log evidence, posterior mean of f,
+    probability of each being an outlier.
+    """
     n = len(y)
     logs, means, which = [], [], []
     for code in range(2**n):
@@ -272,7 +303,9 @@ def test_mixture_noise_against_all_assignments():
     from mercer.inference.cavity import cavity
 
     c = cavity(ep.state)
-    np.testing.assert_allclose(likelihood.outlier_probability(y, c.mean[:, 0], c.variance[:, 0]), outlier, atol=0.1)
+    np.testing.assert_allclose(
+        likelihood.outlier_probability(y, c.mean[:, 0], c.variance[:, 0]), outlier, atol=0.1
+    )
     assert np.min(ep.state.sites.precision) < 0  # as a doubtful datum makes it
 
 

@@ -1,4 +1,6 @@
-"""Draws against exact posteriors, quadrature and fine grids; what a posterior made of draws says; what it refuses."""
+"""Draws against exact posteriors, quadrature and fine grids; what a posterior made of draws says;
+what it refuses.
+"""
 
 import dataclasses
 import subprocess
@@ -33,7 +35,8 @@ def error(post):
     return f.std((0, 1)) / np.sqrt(np.minimum(post.diagnostics.ess_bulk, f.shape[0] * f.shape[1]))
 
 
-# ------------------------------------------------------------------------------------------------- latent values
+# ------------------------------------------------------------------------------------------------- latent
+# values
 
 
 @pytest.mark.parametrize("sampler", ["nuts"])
@@ -53,7 +56,9 @@ def test_gaussian_noise_gives_the_exact_posterior(sampler):
     np.testing.assert_allclose(post.mean(Xs), mean, atol=0.06)
     np.testing.assert_allclose(post.std(Xs), std, rtol=0.06)
     np.testing.assert_allclose(post.quantile(Xs, [0.05, 0.95]), exact.quantile(Xs, [0.05, 0.95]), atol=0.12)
-    np.testing.assert_allclose(post.log_density(Xs, np.zeros(9)), exact.log_density(Xs, np.zeros(9)), atol=0.15)
+    np.testing.assert_allclose(
+        post.log_density(Xs, np.zeros(9)), exact.log_density(Xs, np.zeros(9)), atol=0.15
+    )
 
 
 @pytest.mark.parametrize("whitened", ["posterior", "prior"])
@@ -76,7 +81,11 @@ def test_poisson_against_quadrature_in_two_dimensions():
     a, b = np.meshgrid(g, g, indexing="ij")
     K = k.SE(1.0, 2.0)(X)
     e = np.stack([a - 0.5, b - 0.5], -1)
-    log_p = -0.5 * np.einsum("...i,ij,...j", e, np.linalg.inv(K), e) + poisson(np.exp(a)).logpmf(0) + poisson(np.exp(b)).logpmf(6)
+    log_p = (
+        -0.5 * np.einsum("...i,ij,...j", e, np.linalg.inv(K), e)
+        + poisson(np.exp(a)).logpmf(0)
+        + poisson(np.exp(b)).logpmf(6)
+    )
     w = np.exp(log_p - log_p.max())
     w /= w.sum()
     exact = np.array([(w * a).sum(), (w * b).sum()])
@@ -108,12 +117,17 @@ def test_classes_several_latents_and_basis_functions():
     with_basis = mc.Model(mc.GP(k.SE(), basis=basis), mc.likelihoods.Bernoulli())
     signs = np.sign(y)
     ep = with_basis.condition(X, signs, "ep")  # its error is below 0.01 here
-    np.testing.assert_allclose(with_basis.condition(X, signs, QUICK).probability(X), ep.probability(X), atol=0.04)
+    np.testing.assert_allclose(
+        with_basis.condition(X, signs, QUICK).probability(X), ep.probability(X), atol=0.04
+    )
     with pytest.raises(ValueError, match="proper prior"):
-        mc.Model(mc.GP(k.SE(), basis=mc.means.Polynomial(1)), mc.likelihoods.Gaussian(0.1)).condition(X, y, QUICK)
+        mc.Model(mc.GP(k.SE(), basis=mc.means.Polynomial(1)), mc.likelihoods.Gaussian(0.1)).condition(
+            X, y, QUICK
+        )
 
 
-# ------------------------------------------------------------------------------------------------- predictions from draws
+# -------------------------------------------------------------------------------------------------
+# predictions from draws
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +146,9 @@ def test_copies_of_one_draw_are_one_gaussian(classified):
     K, cross = model.gp.kernel(X), model.gp.kernel(X, Xs)
     mean, variance = one.latent_moments(Xs)
     np.testing.assert_allclose(mean, cross.T @ np.linalg.solve(K, f), rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(variance, 4.0 - np.sum(cross * np.linalg.solve(K, cross), 0), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        variance, 4.0 - np.sum(cross * np.linalg.solve(K, cross), 0), rtol=1e-6, atol=1e-8
+    )
     np.testing.assert_allclose(one.probability(Xs), ndtr(mean / np.sqrt(1 + variance)), rtol=1e-9)
     np.testing.assert_allclose(one.probability(Xs), single.probability(Xs), rtol=1e-12)
 
@@ -183,16 +199,22 @@ def test_quantiles_are_those_of_the_mixture():
     np.testing.assert_allclose(cdf, np.tile([0.1, 0.5, 0.9], (2, 1)), atol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------- hyperparameters
+# -------------------------------------------------------------------------------------------------
+# hyperparameters
 
 
 def regression():
     X, y = data(15, seed=2)
     noise = mc.param(0.1, prior=hp.LogNormal(-2.0, 0.7))
-    model = mc.Model(mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.6)), mc.fixed(1.0))), mc.likelihoods.Gaussian(noise))
+    model = mc.Model(
+        mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.6)), mc.fixed(1.0))),
+        mc.likelihoods.Gaussian(noise),
+    )
     a, b = np.linspace(-2.5, 2.0, 46), np.linspace(-5.0, 0.5, 46)
     prior = -0.5 * (a[:, None] / 0.6) ** 2 - 0.5 * ((b[None] + 2.0) / 0.7) ** 2
-    evidence = np.array([[mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, y, noise_variance=np.exp(j)) for j in b] for i in a])
+    evidence = np.array(
+        [[mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, y, noise_variance=np.exp(j)) for j in b] for i in a]
+    )
     w = np.exp(evidence + prior - (evidence + prior).max())
     w /= w.sum()
     moments = [
@@ -241,7 +263,9 @@ def test_hyperparameters_against_a_fine_grid(grid):
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["ancillary", "interleaved"])
 def test_joint_sampling_against_the_same_grid(grid, interleaved):
-    """Latents and hyperparameters together, for Gaussian noise: the marginal of theta is known from the grid."""
+    """Latents and hyperparameters together, for Gaussian noise:
+    the marginal of theta is known from the grid.
+    """
     model, X, y, moments = grid
     hyper = Hyperparameters(model)
     sites = mc.solvers.Sites(y[:, None], np.full((15, 1), 10.0))
@@ -250,17 +274,22 @@ def test_joint_sampling_against_the_same_grid(grid, interleaved):
     step = Interleaved(step, hyper.spec, 1) if interleaved else step
     start = np.zeros((4, target.size))
     start[:, -2:] = hyper.vector + 0.3 * np.random.default_rng(0).standard_normal((4, 2))
-    chains = sample(target.log_density, start, sampler=step, draws=600, tune=400, data=target.data, seed=1, progress=False)
+    chains = sample(
+        target.log_density, start, sampler=step, draws=600, tune=400, data=target.data, seed=1, progress=False
+    )
     agrees(chains.draws[..., -2:], moments)
 
 
 def test_fit_of_a_classifier_samples_both(classified):
     _, X, y, _ = classified
-    model = mc.Model(mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.5)), mc.fixed(4.0))), mc.likelihoods.Bernoulli())
+    model = mc.Model(
+        mc.GP(k.SE(mc.param(1.0, prior=hp.LogNormal(0.0, 0.5)), mc.fixed(4.0))), mc.likelihoods.Bernoulli()
+    )
     fit = mc.fit(model, X, y, inference=dataclasses.replace(QUICK, draws=400, tune=300))
     x = np.linspace(-1.8, 1.8, 37)
     fixed = [mc.Model(mc.GP(k.SE(np.exp(i), 4.0)), mc.likelihoods.Bernoulli()) for i in x]
-    log_p = np.array([mc.log_evidence(m, X, y, inference="ep") for m in fixed]) - 0.5 * (x / 0.5) ** 2  # EP is within 0.05 here
+    # EP is within 0.05 here
+    log_p = np.array([mc.log_evidence(m, X, y, inference="ep") for m in fixed]) - 0.5 * (x / 0.5) ** 2
     w = np.exp(log_p - log_p.max())
     w /= w.sum()
     draws = np.log(fit.posterior.draws["kernel.lengthscale"])
@@ -271,7 +300,9 @@ def test_fit_of_a_classifier_samples_both(classified):
 
 
 def test_simulation_based_calibration():
-    """Hyperparameter and latents drawn from the prior, data from them: the rank of the truth among draws must be uniform."""
+    """Hyperparameter and latents drawn from the prior, data from them:
+    the rank of the truth among draws must be uniform.
+    """
     X = np.linspace(-2, 2, 8)[:, None]
     prior = hp.LogNormal(0.0, 0.5)
     model = mc.Model(mc.GP(k.SE(mc.param(1.0, prior=prior), mc.fixed(1.0))), mc.likelihoods.Poisson())
@@ -286,9 +317,17 @@ def test_simulation_based_calibration():
         start = np.zeros((2, target.size))
         start[:, -1] = rng.normal(0.0, 0.5, 2)
         chains = sample(
-            target.log_density, start, sampler=HMC(10, longest=1.6), draws=25, tune=125, thin=4, chains=2, data=target.data,
-            seed=seed, progress=False,
-        )  # fmt: skip
+            target.log_density,
+            start,
+            sampler=HMC(10, longest=1.6),
+            draws=25,
+            tune=125,
+            thin=4,
+            chains=2,
+            data=target.data,
+            seed=seed,
+            progress=False,
+        )
         ranks.append([np.mean(chains.draws[..., -1] < np.log(l)), np.mean(chains.draws[..., 0] < f[0])])
     ranks = np.array(ranks)
     # of 60 uniform ranks, the Kolmogorov distance exceeds 0.25 once in a thousand
@@ -298,14 +337,19 @@ def test_simulation_based_calibration():
     np.testing.assert_allclose(ranks.mean(0), 0.5, atol=0.13)  # 3.5 standard errors of 0.29 / sqrt(60)
 
 
-# ------------------------------------------------------------------------------------------------- what can go wrong
+# ------------------------------------------------------------------------------------------------- what can
+# go wrong
 
 
 def test_bad_requests_are_refused():
     for bad, message in (
-        ({"chains": 0}, "at least one chain"), ({"draws": 2}, "too few"), ({"sampler": "gibbs"}, "unknown sampler"),
-        ({"thin": 0}, "thin"), ({"whiten": "no"}, "whiten"), ({"updates": "no"}, "updates"),
-    ):  # fmt: skip
+        ({"chains": 0}, "at least one chain"),
+        ({"draws": 2}, "too few"),
+        ({"sampler": "gibbs"}, "unknown sampler"),
+        ({"thin": 0}, "thin"),
+        ({"whiten": "no"}, "whiten"),
+        ({"updates": "no"}, "updates"),
+    ):
         with pytest.raises(ValueError, match=message):
             MCMC(**bad)
 
@@ -313,12 +357,16 @@ def test_bad_requests_are_refused():
 def test_few_draws_are_not_called_converged():
     X, y = data(10)
     model = mc.Model(mc.GP(k.SE(1.0, 9.0)), mc.likelihoods.Bernoulli())
-    post = model.condition(X, np.sign(y), MCMC(draws=10, tune=0, chains=2, sampler="metropolis", progress=False))
+    post = model.condition(
+        X, np.sign(y), MCMC(draws=10, tune=0, chains=2, sampler="metropolis", progress=False)
+    )
     assert not post.status.converged
     assert any("draw" in note for note in post.notes)
     with pytest.warns(mc.learning.FitWarning, match="not be trusted"):
         free = mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian())
-        fit = mc.fit(free, X, y, inference=MCMC(draws=10, tune=0, chains=2, sampler="metropolis", progress=False))
+        fit = mc.fit(
+            free, X, y, inference=MCMC(draws=10, tune=0, chains=2, sampler="metropolis", progress=False)
+        )
     assert any("LogNormal(log start, 3)" in note for note in fit.posterior.notes)
     with pytest.raises(ValueError, match="needs noise"):
         mc.fit(mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian(0.0)), X, y, inference=QUICK)
@@ -342,11 +390,16 @@ def test_interrupting_keeps_the_draws():
 
 
 def test_importing_mercer_does_not_import_blackjax():
-    code = "import sys, mercer; mercer.inference.MCMC(), mercer.sampling, mercer.fit; sys.exit('blackjax' in sys.modules)"
+    code = (
+        "import sys, mercer; mercer.inference.MCMC(), mercer.sampling, mercer.fit; sys.exit('blackjax' "
+        "in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_log_ndtr_reference():
     """The quadrature behind the numbers of the exchangeable problem."""
     u, w = np.polynomial.hermite_e.hermegauss(100)
-    assert np.log(w @ np.exp(10 * log_ndtr(2.0 * u / np.sqrt(2.0))) / np.sqrt(2 * np.pi)) == pytest.approx(-1.849497, abs=2e-4)
+    assert np.log(w @ np.exp(10 * log_ndtr(2.0 * u / np.sqrt(2.0))) / np.sqrt(2 * np.pi)) == pytest.approx(
+        -1.849497, abs=2e-4
+    )

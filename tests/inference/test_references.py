@@ -1,4 +1,6 @@
-"""The rules against the algorithms of the texts written out in plain NumPy, against scikit-learn, and against integration."""
+"""The rules against the algorithms of the texts written out in plain NumPy, against scikit-learn,
+and against integration.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ KS = se(X, XS, ELL, VARIANCE)
 GP = mc.GP(k.SE(ELL, VARIANCE))
 
 
-# ------------------------------------------------------------------------------------------------- Laplace, two classes
+# ------------------------------------------------------------------------------------------------- Laplace,
+# two classes
 
 
 @pytest.mark.parametrize("link", ["probit", "logit"])
@@ -26,7 +29,8 @@ def test_laplace_is_algorithms_3_1_3_2_and_5_1(link):
     f, a, W, L, value = laplace_binary(K, LABELS, link)
     assert post.log_evidence == pytest.approx(value, abs=1e-10)
     np.testing.assert_allclose(post.mean(X, latent=True), f, atol=1e-9)
-    np.testing.assert_allclose(post.state.alpha, binary(link, f, LABELS)[1], atol=1e-9)  # f = K grad log p (3.17)
+    # f = K grad log p (3.17)
+    np.testing.assert_allclose(post.state.alpha, binary(link, f, LABELS)[1], atol=1e-9)
     mean, variance = post.latent_moments(XS)
     v = np.linalg.solve(L, np.sqrt(W)[:, None] * KS)
     np.testing.assert_allclose(mean, KS.T @ a, atol=1e-9)
@@ -34,8 +38,12 @@ def test_laplace_is_algorithms_3_1_3_2_and_5_1(link):
     assert np.all(variance <= VARIANCE)
     _, gradient = mc.log_evidence_and_gradient(model, X, LABELS, inference=RULES["laplace"])
     d2 = np.sum((X[:, None] - X[None]) ** 2, -1)
-    assert gradient["kernel.variance"] == pytest.approx(laplace_gradient(K, K / VARIANCE, LABELS, link), rel=1e-8)
-    assert gradient["kernel.lengthscale"] == pytest.approx(laplace_gradient(K, K * d2 / ELL**3, LABELS, link), rel=1e-8)
+    assert gradient["kernel.variance"] == pytest.approx(
+        laplace_gradient(K, K / VARIANCE, LABELS, link), rel=1e-8
+    )
+    assert gradient["kernel.lengthscale"] == pytest.approx(
+        laplace_gradient(K, K * d2 / ELL**3, LABELS, link), rel=1e-8
+    )
 
 
 def test_the_mode_is_stationary_and_the_highest():
@@ -51,23 +59,32 @@ def test_the_mode_is_stationary_and_the_highest():
 
 
 def test_linear_models_by_laplace_are_regressions_on_weights():
-    """MAP weights with prior N(0, s I) by Newton in weight space, and the Laplace evidence there (C5), with both solvers."""
+    """MAP weights with prior N(0, s I) by Newton in weight space, and the Laplace evidence there (C5),
+    with both solvers.
+    """
     s, H = 0.7, X
     w = np.zeros(2)
     for _ in range(50):
         _, g, h, _ = binary("logit", H @ w, LABELS)
         precision = np.eye(2) / s - H.T @ (h[:, None] * H)
         w = w + np.linalg.solve(precision, H.T @ g - w / s)
-    value = binary("logit", H @ w, LABELS)[0].sum() - 0.5 * w @ w / s - 0.5 * np.linalg.slogdet(s * precision)[1]
+    value = (
+        binary("logit", H @ w, LABELS)[0].sum() - 0.5 * w @ w / s - 0.5 * np.linalg.slogdet(s * precision)[1]
+    )
     for solver in ("dense", "weight_space"):
-        post = mc.Model(mc.GP(k.Linear(s)), lk.Bernoulli("logit")).condition(X, LABELS, RULES["laplace"], solver)
+        post = mc.Model(mc.GP(k.Linear(s)), lk.Bernoulli("logit")).condition(
+            X, LABELS, RULES["laplace"], solver
+        )
         mean, variance = post.latent_moments(XS)
         assert post.log_evidence == pytest.approx(value, abs=1e-9)
         np.testing.assert_allclose(mean, XS @ w, atol=1e-8)
-        np.testing.assert_allclose(variance, np.einsum("ij,jk,ik->i", XS, np.linalg.inv(precision), XS), atol=1e-8)
+        np.testing.assert_allclose(
+            variance, np.einsum("ij,jk,ik->i", XS, np.linalg.inv(precision), XS), atol=1e-8
+        )
 
 
-# ------------------------------------------------------------------------------------------------- Laplace, several classes
+# ------------------------------------------------------------------------------------------------- Laplace,
+# several classes
 
 
 @pytest.mark.parametrize("lengths", [(0.9, 0.9, 0.9), (0.6, 1.0, 1.7)])
@@ -88,7 +105,9 @@ def test_softmax_is_dense_newton(lengths):
         for c in range(3):
             q[c * N : (c + 1) * N, c] = Q[c][:, j]
         np.testing.assert_allclose(covariance[j], VARIANCE * np.eye(3) - q.T @ inner @ q, atol=1e-9)
-    _, gradient = mc.log_evidence_and_gradient(mc.Model(gps, lk.Softmax(3)), X, CLASSES, inference=RULES["laplace"])
+    _, gradient = mc.log_evidence_and_gradient(
+        mc.Model(gps, lk.Softmax(3)), X, CLASSES, inference=RULES["laplace"]
+    )
     h = 1e-4
     ends = [laplace_softmax([Kc * (1 + s * h / VARIANCE) for Kc in Ks], CLASSES)[-1] for s in (1, -1)]
     total = sum(v for name, v in gradient.items() if name.endswith("variance"))
@@ -155,13 +174,17 @@ def test_at_the_fixed_point_marginals_have_the_tilted_moments(likelihood):
     mean, variance = post.latent_moments(X)
     for i in range(0, N, 3):
         f = c.mean[i, 0] + np.sqrt(c.variance[i, 0]) * np.linspace(-12, 12, 20001)
-        q = np.exp(np.asarray(likelihood.log_prob(f, np.full(f.shape, y[i]))) - 0.5 * (f - c.mean[i, 0]) ** 2 / c.variance[i, 0])
+        q = np.exp(
+            np.asarray(likelihood.log_prob(f, np.full(f.shape, y[i])))
+            - 0.5 * (f - c.mean[i, 0]) ** 2 / c.variance[i, 0]
+        )
         m = np.average(f, weights=q)
         assert mean[i] == pytest.approx(m, abs=1e-7)
         assert variance[i] == pytest.approx(np.average((f - m) ** 2, weights=q), rel=1e-6)
 
 
-# ------------------------------------------------------------------------------------------------- scikit-learn
+# -------------------------------------------------------------------------------------------------
+# scikit-learn
 
 
 def test_scikit_learn_has_the_same_laplace_classifier():
@@ -169,18 +192,24 @@ def test_scikit_learn_has_the_same_laplace_classifier():
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
     theirs = GaussianProcessClassifier(ConstantKernel(VARIANCE) * RBF(ELL), optimizer=None).fit(X, LABELS)
-    value, slope = theirs.log_marginal_likelihood(theirs.kernel_.theta, eval_gradient=True, clone_kernel=False)
+    value, slope = theirs.log_marginal_likelihood(
+        theirs.kernel_.theta, eval_gradient=True, clone_kernel=False
+    )
     model = mc.Model(GP, lk.Bernoulli("logit"))
     ours, gradient = mc.log_evidence_and_gradient(model, X, LABELS, inference=RULES["laplace"])
     assert ours == pytest.approx(value, abs=1e-6)
-    np.testing.assert_allclose(slope, [VARIANCE * gradient["kernel.variance"], ELL * gradient["kernel.lengthscale"]], atol=1e-5)
+    np.testing.assert_allclose(
+        slope, [VARIANCE * gradient["kernel.variance"], ELL * gradient["kernel.lengthscale"]], atol=1e-5
+    )
     post = model.condition(X, LABELS, RULES["laplace"])
     base = theirs.base_estimator_
     np.testing.assert_allclose(post.state.alpha, base.y_train_ - base.pi_, atol=1e-6)
-    np.testing.assert_allclose(post.probability(XS), theirs.predict_proba(XS)[:, 1], atol=2e-3)  # its integral is approximate
+    # its integral is approximate
+    np.testing.assert_allclose(post.probability(XS), theirs.predict_proba(XS)[:, 1], atol=2e-3)
 
 
-# ------------------------------------------------------------------------------------------------- integration, n = 3
+# -------------------------------------------------------------------------------------------------
+# integration, n = 3
 
 X3 = np.array([[-1.0], [0.0], [1.2]])
 K3 = se(X3, X3, 1.0, 2.0)
@@ -193,7 +222,8 @@ BRUTE = {
     "mixture": (lk.GaussianMixtureNoise(0.2, 0.2, 20.0), [0.3, 2.5, -0.2]),
     "custom": (lk.Custom(sech, "sech", {"scale": 0.4}, concave=True), [0.3, 2.5, -0.2]),
 }
-# largest error of the log evidence, of a posterior mean in standard deviations, and of the logarithm of a variance: a little above
+# largest error of the log evidence, of a posterior mean in standard deviations, and of the logarithm of a
+# variance: a little above
 # what was measured when this was written, so that a rule that gets worse is noticed
 BOUNDS = {
     "probit": {"laplace": (0.06, 0.25, 0.1), "ep": (7e-4, 6e-4, 0.006), "kl": (0.017, 0.004, 0.05)},
@@ -201,7 +231,8 @@ BOUNDS = {
     "poisson": {"laplace": (0.03, 0.40, 0.13), "ep": (1e-3, 8e-4, 0.006), "kl": (0.06, 0.004, 0.14)},
     "ordinal": {"laplace": (0.03, 0.08, 0.08), "ep": (3e-4, 3e-4, 0.002), "kl": (0.005, 0.002, 0.02)},
     "student-t": {"laplace": (0.5, 0.5, 0.8), "ep": (0.002, 0.003, 0.01), "kl": (0.11, 0.05, 0.3)},
-    # Laplace takes the higher of two modes (log densities -3.33 and -4.41), which is far narrower than the whole posterior
+    # Laplace takes the higher of two modes (log densities -3.33 and -4.41), which is far narrower than the
+    # whole posterior
     "mixture": {"laplace": (1.2, 1.1, 1.75), "ep": (0.013, 0.03, 0.1), "kl": (0.35, 0.2, 0.7)},
     "custom": {"laplace": (0.5, 0.5, 0.8), "ep": (8e-4, 0.001, 0.004), "kl": (0.09, 0.04, 0.2)},
 }
@@ -210,7 +241,9 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BRUTE)
 def test_errors_against_integration(name):
     likelihood, y = BRUTE[name]
-    exact, means, variances = integrate(lambda i, f: np.asarray(likelihood.log_prob(f, np.full(f.shape, y[i]))), K3)
+    exact, means, variances = integrate(
+        lambda i, f: np.asarray(likelihood.log_prob(f, np.full(f.shape, y[i]))), K3
+    )
     error = {}
     for rule, (by_evidence, by_mean, by_variance) in BOUNDS[name].items():
         post = mc.Model(mc.GP(k.SE(1.0, 2.0)), likelihood).condition(X3, y, RULES[rule])

@@ -17,7 +17,8 @@ GROSS = OUTLYING + np.where(np.arange(N) == 2, -30.0, 0.0) + np.where(np.arange(
 
 @pytest.mark.parametrize("likelihood", [lk.StudentT, lk.GaussianMixtureNoise], ids=["student-t", "mixture"])
 def test_gross_outliers_over_a_grid_of_hyperparameters(likelihood):
-    """INF8: no exceptions; everything is finite, and what does not converge says so. Laplace always converges. Some sites are < 0.
+    """INF8: no exceptions; everything is finite, and what does not converge says so. Laplace always
+    converges. Some sites are < 0.
 
     Where the noise is far too narrow for the data (scale 0.05) EP mostly has no fixed point.
     """
@@ -25,7 +26,11 @@ def test_gross_outliers_over_a_grid_of_hyperparameters(likelihood):
     for ell in (0.3, 3.0):
         for variance in (0.1, 30.0):
             for scale in (0.05, 0.5):
-                noise = lk.StudentT(scale, 3.0) if likelihood is lk.StudentT else lk.GaussianMixtureNoise(0.1, scale**2, 200.0)
+                noise = (
+                    lk.StudentT(scale, 3.0)
+                    if likelihood is lk.StudentT
+                    else lk.GaussianMixtureNoise(0.1, scale**2, 200.0)
+                )
                 model = mc.Model(mc.GP(k.SE(ell, variance)), noise)
                 for rule in (EP(), Laplace()):
                     bound, y, result = run(model, X, GROSS, rule)
@@ -75,7 +80,9 @@ def test_laplace_keeps_the_highest_mode():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_laplace_finds_the_mode_of_the_most_probable_set_of_outliers(seed):
-    """INF4: with a few extreme outliers no start, at the mean given any set of outliers, leads higher; and outliers are told."""
+    """INF4: with a few extreme outliers no start, at the mean given any set of outliers, leads higher;
+    and outliers are told.
+    """
     from itertools import product
 
     from mercer.gp import choose_solver, prepare
@@ -116,7 +123,9 @@ def converged_and_finite(method, seed) -> bool:
 
 
 def test_outliers_up_to_a_million_standard_deviations():
-    """Forty data sets, each by one of the methods in turn: finite numbers, and a status that says what failed."""
+    """Forty data sets, each by one of the methods in turn: finite numbers,
+    and a status that says what failed.
+    """
     methods = list(gross_outliers.METHODS)[:10]
     done = [converged_and_finite(methods[seed % 10], seed) for seed in range(40)]
     assert sum(done) >= 37
@@ -134,7 +143,9 @@ def test_two_hundred_sets_by_every_method(method):
 def test_an_outlier_is_let_go():
     """The robust mean near a gross outlier stays with the other data; that of Gaussian noise does not."""
     gaussian = mc.Model(mc.GP(k.SE(1.5, 1.4)), lk.Gaussian(0.1)).condition(X, GROSS)
-    clean = mc.Model(mc.GP(k.SE(1.5, 1.4)), lk.Gaussian(0.1)).condition(np.delete(X, [2, 6, 9], 0), np.delete(GROSS, [2, 6, 9]))
+    clean = mc.Model(mc.GP(k.SE(1.5, 1.4)), lk.Gaussian(0.1)).condition(
+        np.delete(X, [2, 6, 9], 0), np.delete(GROSS, [2, 6, 9])
+    )
     for likelihood in (lk.StudentT(0.3, 3.0), lk.GaussianMixtureNoise(0.1, 0.1, 500.0)):
         for rule in ("ep", "laplace"):
             post = mc.Model(mc.GP(k.SE(1.5, 1.4)), likelihood).condition(X, GROSS, rule)
@@ -159,9 +170,13 @@ def test_extreme_hyperparameters(rule, variance, ell):
 
 
 def test_independent_labels_have_a_closed_form():
-    """A tiny length-scale: data are independent but for the repeated row, so EP's evidence is n log 1/2 where rows differ."""
+    """A tiny length-scale: data are independent but for the repeated row,
+    so EP's evidence is n log 1/2 where rows differ.
+    """
     different = np.delete(X, 5, 0)
-    post = mc.Model(mc.GP(k.SE(1e-4, 7.0)), lk.Bernoulli()).condition(different, np.delete(LABELS, 5), RULES["ep"])
+    post = mc.Model(mc.GP(k.SE(1e-4, 7.0)), lk.Bernoulli()).condition(
+        different, np.delete(LABELS, 5), RULES["ep"]
+    )
     assert post.log_evidence == pytest.approx((N - 1) * np.log(0.5), abs=1e-9)
 
 
@@ -208,29 +223,38 @@ def test_a_failed_run_is_not_remembered():
     assert not {"ep", "kl"} & set(workspace.memory)
 
 
-# ------------------------------------------------------------------------------------------------- other likelihoods
+# ------------------------------------------------------------------------------------------------- other
+# likelihoods
 
 
 def test_wrong_labels_are_suspected():
-    """CLS14: with flip the wrong label hardly bends the function; flip -> 0 is the plain probit, by every rule."""
+    """CLS14: with flip the wrong label hardly bends the function; flip -> 0 is the plain probit,
+    by every rule.
+    """
     inputs = np.linspace(-2, 2, N)[:, None]
     y = np.where(inputs[:, 0] > 0, 1.0, -1.0)
     y[10] = -1.0
     gp = mc.GP(k.SE(1.5, 20.0))
     for rule in ("ep", "laplace", "kl"):
-        plain, robust = (mc.Model(gp, lk.Bernoulli(flip=flip)).condition(inputs, y, rule) for flip in (0.0, 0.05))
+        plain, robust = (
+            mc.Model(gp, lk.Bernoulli(flip=flip)).condition(inputs, y, rule) for flip in (0.0, 0.05)
+        )
         assert robust.mean(inputs[[10]], latent=True) > plain.mean(inputs[[10]], latent=True) + 0.1
         tiny = mc.Model(gp, lk.Bernoulli(flip=1e-10)).condition(inputs, y, rule)
         assert tiny.log_evidence == pytest.approx(plain.log_evidence, abs=1e-5)
 
 
 def test_exposure_shifts_the_log_rate():
-    """Poisson counts seen c times as long are those of a mean that is log c higher, by every rule and both schedules."""
+    """Poisson counts seen c times as long are those of a mean that is log c higher,
+    by every rule and both schedules.
+    """
     for rule in ("laplace", "ep", "ep-sequential", "kl"):
         exposed = mc.Model(mc.GP(FULL, 0.3), lk.Poisson(np.full(N, 2.5))).condition(X, COUNTS, RULES[rule])
         shifted = mc.Model(mc.GP(FULL, 0.3 + np.log(2.5)), lk.Poisson()).condition(X, COUNTS, RULES[rule])
         assert exposed.log_evidence == pytest.approx(shifted.log_evidence, abs=1e-8)
-        np.testing.assert_allclose(exposed.mean(XS, latent=True), shifted.mean(XS, latent=True) - np.log(2.5), atol=1e-7)
+        np.testing.assert_allclose(
+            exposed.mean(XS, latent=True), shifted.mean(XS, latent=True) - np.log(2.5), atol=1e-7
+        )
     wide = mc.Model(mc.GP(FULL), lk.Poisson(EXPOSURE)).condition(X, COUNTS, "laplace")
     with pytest.raises(ValueError, match="per datum"):
         wide.variance(XS)
@@ -250,12 +274,17 @@ def test_a_likelihood_of_the_users_own():
         np.testing.assert_allclose(post.latent_moments(XS)[1], exact.latent_moments(XS)[1], atol=1e-6)
     start = CASES["custom"].model(FULL)
     fitted = mc.fit(start, X, OUTLYING, inference="ep").model
-    assert mc.log_evidence(fitted, X, OUTLYING, inference="ep") > mc.log_evidence(start, X, OUTLYING, inference="ep") + 0.1
+    assert (
+        mc.log_evidence(fitted, X, OUTLYING, inference="ep")
+        > mc.log_evidence(start, X, OUTLYING, inference="ep") + 0.1
+    )
 
 
 @pytest.mark.parametrize("case", ["dense", "basis", "markov"])
 def test_the_objective_of_a_fit_by_laplace_has_its_gradient(case):
-    """With negative curvature taken as none, and where a solver keeps it: by central differences of cold runs."""
+    """With negative curvature taken as none, and where a solver keeps it:
+    by central differences of cold runs.
+    """
     from mercer import means
     from mercer.gp import choose_solver, prepare
     from mercer.learning.objectives import by_name
@@ -266,7 +295,9 @@ def test_the_objective_of_a_fit_by_laplace_has_its_gradient(case):
     y = np.sin(2 * t[:, 0]) + 0.1 * rng.standard_normal(40)
     y[::7] += rng.normal(0, 3, 6)
     kernel = k.Matern(0.7, nu=1.5) if case == "markov" else k.SE(0.7)
-    model = mc.Model(mc.GP(kernel, basis=means.Polynomial(1) if case == "basis" else None), lk.StudentT(0.15, 2.0))
+    model = mc.Model(
+        mc.GP(kernel, basis=means.Polynomial(1) if case == "basis" else None), lk.StudentT(0.15, 2.0)
+    )
     solver, data = choose_solver(model, "markov" if case == "markov" else None), [prepare(model, t, y)]
     rule = Laplace(tol=1e-12).rough(tight=True)
     assert rule.positive

@@ -16,12 +16,18 @@ from .conformance import OUTLYING, REAL, N, X, run
 THREE, Y = np.array([[-1.0], [0.0], [1.2]]), np.array([0.3, 2.5, -0.2])
 ALPHA, BETA = 1.5, 0.2
 STUDENT = lk.StudentT(np.sqrt(BETA / ALPHA), 2 * ALPHA)
-NOISES = {"student-t": lk.StudentT(0.3, 3.0), "laplace": lk.Laplace(0.3), "mixture": lk.GaussianMixtureNoise(0.2, 0.2, 20.0)}
+NOISES = {
+    "student-t": lk.StudentT(0.3, 3.0),
+    "laplace": lk.Laplace(0.3),
+    "mixture": lk.GaussianMixtureNoise(0.2, 0.2, 20.0),
+}
 every = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 
 
 def three(likelihood, rule=None):
-    return mc.Model(mc.GP(k.SE(1.0, 1.0)), likelihood).condition(THREE, Y, ScaleMixture() if rule is None else rule)
+    return mc.Model(mc.GP(k.SE(1.0, 1.0)), likelihood).condition(
+        THREE, Y, ScaleMixture() if rule is None else rule
+    )
 
 
 def test_three_points():
@@ -35,7 +41,9 @@ def test_three_points():
 
 
 def test_five_terms():
-    """C.ROB8: the bound is (5.39) + (5.40) + (5.41) + (5.42) + (5.43), and the weights solve (5.34)-(5.36)."""
+    """C.ROB8: the bound is (5.39) + (5.40) + (5.41) + (5.42) + (5.43),
+    and the weights solve (5.34)-(5.36).
+    """
     post = three(STUDENT, ScaleMixture(tol=1e-12))
     K = reference.se(THREE, THREE, 1.0, 1.0)
     w = post.state.sites.precision[:, 0]
@@ -46,9 +54,20 @@ def test_five_terms():
     np.testing.assert_allclose(b, BETA + 0.5 * ((Y - m) ** 2 + np.diag(A)), rtol=1e-9)
     log_2pi, n = np.log(2 * np.pi), 3
     terms = [
-        -0.5 * n * log_2pi - 0.5 * np.sum(np.log(b) - digamma(a)) - 0.5 * np.sum(w * (Y - m) ** 2) - 0.5 * np.sum(w * np.diag(A)),
-        np.sum(-a * BETA / b + ALPHA * np.log(BETA) - gammaln(ALPHA) + (1 + ALPHA) * (digamma(a) - np.log(b))),
-        -0.5 * (n * log_2pi + np.linalg.slogdet(K)[1] + m @ np.linalg.solve(K, m) + np.trace(np.linalg.solve(K, A))),
+        -0.5 * n * log_2pi
+        - 0.5 * np.sum(np.log(b) - digamma(a))
+        - 0.5 * np.sum(w * (Y - m) ** 2)
+        - 0.5 * np.sum(w * np.diag(A)),
+        np.sum(
+            -a * BETA / b + ALPHA * np.log(BETA) - gammaln(ALPHA) + (1 + ALPHA) * (digamma(a) - np.log(b))
+        ),
+        -0.5
+        * (
+            n * log_2pi
+            + np.linalg.slogdet(K)[1]
+            + m @ np.linalg.solve(K, m)
+            + np.trace(np.linalg.solve(K, A))
+        ),
         0.5 * (n * log_2pi + np.linalg.slogdet(A)[1] + n),
         np.sum(a + np.log(b) + gammaln(a) - (1 + a) * digamma(a)),
     ]
@@ -98,7 +117,9 @@ def test_many_degrees_of_freedom_are_gaussian_noise():
 def test_rare_outliers_are_gaussian_noise():
     """C.ROB2: weight -> 0."""
     exact = mc.Model(mc.GP(k.SE(1.0, 1.4)), lk.Gaussian(0.25)).condition(X, REAL)
-    post = mc.Model(mc.GP(k.SE(1.0, 1.4)), lk.GaussianMixtureNoise(1e-12, 0.25, 10.0)).condition(X, REAL, ScaleMixture())
+    post = mc.Model(mc.GP(k.SE(1.0, 1.4)), lk.GaussianMixtureNoise(1e-12, 0.25, 10.0)).condition(
+        X, REAL, ScaleMixture()
+    )
     assert post.log_evidence == pytest.approx(exact.log_evidence, abs=1e-6)
 
 
@@ -124,7 +145,9 @@ def test_warm_weights_save_factorisations():
     model = model.bind(inputs)
     solver = choose_solver(model, "dense")
     workspace = solver.workspace(model.priors, inputs.values)
-    cold, warm = (ScaleMixture().run(model, inputs.values, y, solver, workspace).status.iterations for _ in range(2))
+    cold, warm = (
+        ScaleMixture().run(model, inputs.values, y, solver, workspace).status.iterations for _ in range(2)
+    )
     assert warm == 1 < cold
     short = ScaleMixture(max_iter=1)
     result = short.run(model, inputs.values, y, solver)
@@ -134,15 +157,28 @@ def test_warm_weights_save_factorisations():
 def test_several_maxima_are_said():
     """A tight pair of data that disagree: either may be the outlier."""
     inputs, y = np.array([[0.0], [0.01], [3.0]]), np.array([-5.0, 5.2, 0.0])
-    result = run(mc.Model(mc.GP(k.SE(1.0, 30.0)), lk.GaussianMixtureNoise(0.2, 0.01, 1e4)), inputs, y, ScaleMixture())[2]
+    result = run(
+        mc.Model(mc.GP(k.SE(1.0, 30.0)), lk.GaussianMixtureNoise(0.2, 0.01, 1e4)), inputs, y, ScaleMixture()
+    )[2]
     assert result.status.converged and any("several maxima" in note for note in result.notes)
 
 
 def test_names_and_refusals():
-    assert type(by_name(None, lk.StudentT())) is type(by_name("variational", lk.GaussianMixtureNoise())) is ScaleMixture
+    assert (
+        type(by_name(None, lk.StudentT()))
+        is type(by_name("variational", lk.GaussianMixtureNoise()))
+        is ScaleMixture
+    )
     assert type(by_name("scale-mixture")) is ScaleMixture
-    assert type(by_name("variational", lk.Poisson())) is type(by_name("variational")) is type(by_name("kl", lk.StudentT())) is KL
-    assert type(by_name(None, lk.GaussianMixtureNoise())) is type(by_name(None, lk.ContaminatedUniform())) is EP
+    assert (
+        type(by_name("variational", lk.Poisson()))
+        is type(by_name("variational"))
+        is type(by_name("kl", lk.StudentT()))
+        is KL
+    )
+    assert (
+        type(by_name(None, lk.GaussianMixtureNoise())) is type(by_name(None, lk.ContaminatedUniform())) is EP
+    )
     for likelihood in (lk.Poisson(), lk.ContaminatedUniform(), lk.EpsilonInsensitive()):
         with pytest.raises(SolverError, match="scale mixture of normals"):
             mc.Model(mc.GP(k.SE()), likelihood).condition(X, np.abs(np.round(REAL)), ScaleMixture())

@@ -16,7 +16,9 @@ NEW = hp.LogNormal(0.5, 0.4)
 
 
 def model(prior):
-    return mc.Model(mc.GP(k.SE(mc.param(1.0, prior=prior), mc.fixed(1.0))), mc.likelihoods.Gaussian(mc.fixed(0.1)))
+    return mc.Model(
+        mc.GP(k.SE(mc.param(1.0, prior=prior), mc.fixed(1.0))), mc.likelihoods.Gaussian(mc.fixed(0.1))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,14 @@ def post():
 def test_medians_under_the_new_prior(post):
     found = post.under({"kernel.lengthscale": NEW})
     a = np.linspace(-2.5, 2.5, 401)
-    log_p = np.array([float(mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, Y, noise_variance=0.1)) for i in a])
+    log_p = np.array(
+        [float(mc.log_evidence(mc.GP(k.SE(np.exp(i), 1.0)), X, Y, noise_variance=0.1)) for i in a]
+    )
     for column, (mean, sd) in ((found.before, (0.0, 0.6)), (found.after, (0.5, 0.4))):
         w = np.exp(log_p - log_p.max() - 0.5 * ((a - mean) / sd) ** 2)
         exact = np.interp([0.05, 0.5, 0.95], np.cumsum(w) / w.sum(), a)
-        np.testing.assert_allclose(np.log(column[0]), exact, atol=0.08)  # about four standard errors of 800 effective draws
+        # about four standard errors of 800 effective draws
+        np.testing.assert_allclose(np.log(column[0]), exact, atol=0.08)
     assert found.trusted and 0.1 < found.share < 1.0
     assert found.after[0, 1] > found.before[0, 1] and found.shift()[0] > 0
     assert "kernel.lengthscale" in str(found) and "% of the draws" in str(found)
@@ -54,14 +59,22 @@ def test_what_cannot_be_answered_is_said(post):
         post.under({"kernel.variance": NEW})
     fixed = mc.Model(mc.GP(k.SE(1.0, 1.0)), mc.likelihoods.Gaussian(0.1))
     with pytest.raises(ValueError, match="fixed hyperparameters"):
-        fixed.condition(X, Y, MCMC(draws=20, tune=0, chains=2, sampler="hmc", progress=False)).under({"kernel.lengthscale": NEW})
+        fixed.condition(X, Y, MCMC(draws=20, tune=0, chains=2, sampler="hmc", progress=False)).under(
+            {"kernel.lengthscale": NEW}
+        )
 
 
 def test_divergent_chains_are_said_and_not_trusted():
     """A step far beyond the stable one: every trajectory is lost, and the status says so."""
     rule = MCMC(draws=30, tune=0, chains=2, sampler=HMC(8), step_size=60.0, progress=False)
-    stuck = mc.Model(mc.GP(k.SE(1.0, 100.0)), mc.likelihoods.Poisson()).condition(X, np.abs(np.round(3 * Y)), rule)
-    assert stuck.diagnostics.divergences > 0 and not stuck.status.converged and "divergences" in stuck.status.message
+    stuck = mc.Model(mc.GP(k.SE(1.0, 100.0)), mc.likelihoods.Poisson()).condition(
+        X, np.abs(np.round(3 * Y)), rule
+    )
+    assert (
+        stuck.diagnostics.divergences > 0
+        and not stuck.status.converged
+        and "divergences" in stuck.status.message
+    )
     assert any("divergent" in note for note in stuck.notes)
     for bad in (0, 1):
         with pytest.raises(ValueError, match="too few"):

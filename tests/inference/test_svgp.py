@@ -45,7 +45,7 @@ def test_conditioning_is_that_of_vfe():
 
 
 def test_interruption_keeps_the_last_model(monkeypatch):
-    from mercer.learning import optimise
+    from mercer.learning import climb as optimise
 
     note = optimise.Recorder.note
 
@@ -56,7 +56,9 @@ def test_interruption_keeps_the_last_model(monkeypatch):
 
     monkeypatch.setattr(optimise.Recorder, "note", interrupt)
     with pytest.warns(FitWarning, match="interrupted"):
-        found = mc.fit(mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1)), X, Y, inference=SVGP(m=10, batch=100, epochs=5))
+        found = mc.fit(
+            mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1)), X, Y, inference=SVGP(m=10, batch=100, epochs=5)
+        )
     assert found.status.interrupted and not found.status.converged
     assert np.isfinite(found.posterior.log_evidence)
 

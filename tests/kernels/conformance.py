@@ -1,8 +1,8 @@
 """What every kernel is put through. A new kernel joins by one line in `CASES`.
 
-`CASES` holds (name, kernel, columns): columns is their number, or a function (rng, n) -> inputs for a kernel that wants
-particular ones (positive times, strings). `composites()` draws random kernels built with + * scale power and .on, together with
-what they should equal.
+`CASES` holds (name, kernel, columns): columns is their number, or a function (rng, n) -> inputs for a kernel
+that wants particular ones (positive times, strings). `composites()` draws random kernels built with + * scale
+power and .on, together with what they should equal.
 """
 
 import functools
@@ -56,14 +56,20 @@ def labels(rng, n):
 
 
 def dna(rng, n):
-    return np.array(["".join(rng.choice(list("acgt"), rng.integers(0, 10))) for _ in range(n)], dtype=object)[:, None]
+    return np.array(["".join(rng.choice(list("acgt"), rng.integers(0, 10))) for _ in range(n)], dtype=object)[
+        :, None
+    ]
 
 
 def trees(rng, n):
     out = np.empty((n, 1), object)
     for i in range(n):
         words = rng.choice(["ant", "bee"], 3).tolist()
-        out[i, 0] = ("S", ("N", words[0]), ("V", words[1], ("N", words[2])) if rng.random() < 0.5 else ("V", words[1]))
+        out[i, 0] = (
+            "S",
+            ("N", words[0]),
+            ("V", words[1], ("N", words[2])) if rng.random() < 0.5 else ("V", words[1]),
+        )
     return out
 
 
@@ -95,7 +101,11 @@ CASES = [
     ("sinc", k.Sinc(0.4, 1.2), 3),
     ("cosine", k.Cosine(0.4, 1.2), 1),
     ("spectral-mixture", k.SpectralMixture([0.7, 1.3], [0.0, 0.6], [0.2, 0.1]), 1),
-    ("spectral-mixture-columns", k.SpectralMixture([0.7, 1.3], [[0.0, 0.3], [0.6, -0.2]], [[0.2, 0.1], [0.1, 0.4]]), 2),
+    (
+        "spectral-mixture-columns",
+        k.SpectralMixture([0.7, 1.3], [[0.0, 0.3], [0.6, -0.2]], [[0.2, 0.1], [0.1, 0.4]]),
+        2,
+    ),
     ("scale-mixture", k.ScaleMixture([0.3, 1.0, 4.0], [0.2, 1.0, 0.5]), 2),
     ("periodic-of-matern", k.PeriodicOf(k.Matern(0.8, 1.3, nu=1.5), 1.7), 2),
     ("periodic-of-linear", k.PeriodicOf(k.Linear(0.8), 1.7), 1),
@@ -116,7 +126,11 @@ CASES = [
     ("features-factor", k.Features(squares, factor=[[1.0, 0, 0], [0.2, 0.9, 0], [0.1, -0.3, 0.5]]), 1),
     ("varying-coefficients", k.varying_coefficients(squares, [0.5, 1.0, 0.2], k.SE(0.8)), 1),
     ("neural-network", k.NeuralNetwork(2.0, [1.5, 0.7], 1.3), 2),
-    ("neural-network-factor", k.NeuralNetwork(variance=1.3, factor=[[1.4, 0, 0], [0.3, 1.2, 0], [0.1, -0.5, 0.8]]), 2),
+    (
+        "neural-network-factor",
+        k.NeuralNetwork(variance=1.3, factor=[[1.4, 0, 0], [0.3, 1.2, 0], [0.1, -0.5, 0.8]]),
+        2,
+    ),
     ("arc-cosine-0", k.ArcCosine(2.0, 1.5, 1.3, order=0), 2),
     ("arc-cosine-1", k.ArcCosine(2.0, [1.5, 0.7], 1.3), 2),
     ("arc-cosine-2", k.ArcCosine(factor=[[1.4, 0], [0.3, 1.2]], order=2), 1),
@@ -153,7 +167,11 @@ CASES = [
     ("real-power", k.RationalQuadratic(0.7, 1.3, alpha=0.8) ** 0.4, 2),
     ("categorical", k.Categorical(correlation=0.3, variance=1.4), labels),
     ("categorical-levels", k.Categorical(["ant", "bee"], 0.3, 1.4), labels),
-    ("categorical-covariance", k.CategoricalCovariance(["ant", "cat", "dog"], [[1.0], [0.5], [-0.3]], [0.1, 0.2, 0.3]), labels),
+    (
+        "categorical-covariance",
+        k.CategoricalCovariance(["ant", "cat", "dog"], [[1.0], [0.5], [-0.3]], [0.1, 0.2, 0.3]),
+        labels,
+    ),
     ("mixed-table", k.SE(0.7).on(0) * k.Categorical().on(1) + 0.3, mixed),
     ("sum", k.SE(0.7, 1.3) + k.Linear(0.5) + 0.4, 2),
     ("product", k.SE(0.7, 1.3) * k.Linear(0.5), 2),
@@ -164,7 +182,10 @@ CASES = [
     ("square-of-additive", (k.Linear(0.5).on(0) + k.Constant(0.3)) ** 2 * k.Linear().on(1), 2),
     (
         "co2",
-        k.SE(6.0, 2.0) + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3) + k.RationalQuadratic(1.2, 0.6, alpha=0.78) + k.SE(0.3, 0.2),
+        k.SE(6.0, 2.0)
+        + 2.4 * k.SE(4.0) * k.Periodic(fixed(1.0), 1.3)
+        + k.RationalQuadratic(1.2, 0.6, alpha=0.78)
+        + k.SE(0.3, 0.2),
         1,
     ),
     ("substring", k.Substring(0.4, variance=0.7), dna),
@@ -177,7 +198,11 @@ CASES = [
     ("mismatch", k.Mismatch(2, 1, alphabet="acgt"), dna),
     ("subtree", k.Subtree(0.4), trees),
     ("object-kernel", k.ObjectKernel(shared, variance=0.8), dna),
-    ("strings-and-numbers", k.GapWeighted(2, 0.6).on(1) * k.SE(0.7).on(0) + 0.5 * k.Substring(0.3).on(1), mixed),
+    (
+        "strings-and-numbers",
+        k.GapWeighted(2, 0.6).on(1) * k.SE(0.7).on(0) + 0.5 * k.Substring(0.3).on(1),
+        mixed,
+    ),
 ]
 
 
@@ -187,7 +212,8 @@ def inputs(columns, n: int, seed: int = 0):
     return columns(rng, n) if callable(columns) else rng.normal(size=(n, columns))
 
 
-# ------------------------------------------------------------------------------------------------- random composites
+# ------------------------------------------------------------------------------------------------- random
+# composites
 
 LEAVES = (
     k.SE(0.8, 1.2),
@@ -200,7 +226,9 @@ LEAVES = (
 
 
 def composites(d: int = 2):
-    """Strategy of (kernel, covariance): a random composite, and a function X -> its covariance matrix made of the leaves' own."""
+    """Strategy of (kernel, covariance): a random composite,
+    and a function X -> its covariance matrix made of the leaves' own.
+    """
     leaf = st.sampled_from(LEAVES).map(lambda kernel: (kernel, kernel))
     return st.recursive(leaf, lambda inner: st.one_of(*_steps(inner, d)), max_leaves=4)
 
@@ -224,7 +252,9 @@ def _combine(op, parts):
 
 
 def _on(kernel, value, column):
-    """Only kernels that read every column can be moved to another one; a nested choice reads the only column left."""
+    """Only kernels that read every column can be moved to another one;
+    a nested choice reads the only column left.
+    """
     try:
         kernel.bind(1)
     except ValueError:

@@ -1,4 +1,6 @@
-"""Kernels from kernels: rescaling, warping, normalisation, blurring, columns, groups, powers, posteriors; kernels of features."""
+"""Kernels from kernels: rescaling, warping, normalisation, blurring, columns, groups, powers, posteriors;
+kernels of features.
+"""
 
 import itertools
 import math
@@ -22,7 +24,8 @@ def free(kernel):
     return [p.name for p in parameters(kernel) if p.free]
 
 
-# ------------------------------------------------------------------------------------------------- functions of the input
+# ------------------------------------------------------------------------------------------------- functions
+# of the input
 
 
 def test_rescale():
@@ -35,17 +38,28 @@ def test_rescale():
     learned = k.SE(0.7).rescale(k.LogLinear([0.3, 0.0, -0.2], 0.5))
     e = lambda X: np.exp(0.5 + 0.3 * X[:, 0] - 0.2 * X[:, 2])  # noqa: E731
     np.testing.assert_allclose(learned(X1, X2), e(X1)[:, None] * k.SE(0.7)(X1, X2) * e(X2)[None], **exact)
-    assert free(learned) == ["kernel.lengthscale", "kernel.variance", "function.weights", "function.intercept"]
+    assert free(learned) == [
+        "kernel.lengthscale",
+        "kernel.variance",
+        "function.weights",
+        "function.intercept",
+    ]
 
 
 def test_warp():
-    """A.K17, D.KC9, C.COV2: k(u(x), u(x')), more columns or fewer; MacKay's periodic kernel from the circle; a matrix."""
+    """A.K17, D.KC9, C.COV2: k(u(x), u(x')), more columns or fewer; MacKay's periodic kernel from the circle;
+    a matrix.
+    """
     circle = lambda X: np.hstack([np.cos(X), np.sin(X)])  # noqa: E731
     np.testing.assert_allclose(k.SE(0.9).warp(circle)(x1, x2), k.Periodic(2 * np.pi, 0.9)(x1, x2), **exact)
     radius = lambda X: np.sqrt((X**2).sum(1))  # noqa: E731
-    np.testing.assert_allclose(k.SE(0.9).warp(radius)(X1, X2), k.SE(0.9)(radius(X1)[:, None], radius(X2)[:, None]), **exact)
+    np.testing.assert_allclose(
+        k.SE(0.9).warp(radius)(X1, X2), k.SE(0.9)(radius(X1)[:, None], radius(X2)[:, None]), **exact
+    )
     M = RNG.normal(size=(2, 3))
-    np.testing.assert_allclose(k.Matern([0.9, 2.0]).warp(M)(X1, X2), k.Matern([0.9, 2.0])(X1 @ M.T, X2 @ M.T), rtol=1e-11)
+    np.testing.assert_allclose(
+        k.Matern([0.9, 2.0]).warp(M)(X1, X2), k.Matern([0.9, 2.0])(X1 @ M.T, X2 @ M.T), rtol=1e-11
+    )
     named = k.SE(0.9).warp(radius).on("a", "b")
     table, other = ({c: X[:, j] for j, c in enumerate("abc")} for X in (X1, X2))
     np.testing.assert_allclose(named(table, other), k.SE(0.9).warp(radius)(X1[:, :2], X2[:, :2]), **exact)
@@ -53,12 +67,18 @@ def test_warp():
 
 
 def test_warp_in_a_model():
-    """Data smooth in log x: a warp predicts as the plain kernel does on warped inputs, and learns the same."""
+    """Data smooth in log x: a warp predicts as the plain kernel does on warped inputs,
+    and learns the same.
+    """
     x = np.exp(RNG.uniform(0, 4, (30, 1)))
     y = np.sin(2 * np.log(x[:, 0])) + 0.05 * RNG.normal(size=30)
-    warped, plain = (mc.fit(mc.Model(mc.GP(q)), z, y) for q, z in ((k.SE().warp(np.log), x), (k.SE(), np.log(x))))
+    warped, plain = (
+        mc.fit(mc.Model(mc.GP(q)), z, y) for q, z in ((k.SE().warp(np.log), x), (k.SE(), np.log(x)))
+    )
     np.testing.assert_allclose(warped.posterior.log_evidence, plain.posterior.log_evidence, rtol=1e-6)
-    np.testing.assert_allclose(warped.posterior.mean(x[:5]), plain.posterior.mean(np.log(x[:5])), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        warped.posterior.mean(x[:5]), plain.posterior.mean(np.log(x[:5])), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_normalised():
@@ -85,7 +105,9 @@ def blurred_by_grid(kernel, x, y, width):
 
 
 def test_blurred_se():
-    """A.A5, D.KC5: l^2 + 2 w^2 and the lost amplitude, against the double integral and against the quadrature itself."""
+    """A.A5, D.KC5: l^2 + 2 w^2 and the lost amplitude,
+    against the double integral and against the quadrature itself.
+    """
     kernel, width = k.SE(0.7, 1.3), 0.4
     points = np.array([0.0, 0.3, -1.1])
     expected = blurred_by_grid(kernel, points, points, width)
@@ -95,12 +117,16 @@ def test_blurred_se():
     by_nodes = k.Blurred(k.SE(0.7) * k.Constant(1.3), width, nodes=30)
     np.testing.assert_allclose(by_nodes(points[:, None]), expected, rtol=1e-9)
     ard = k.Blurred(k.SE([0.7, 1.1]), [0.4, 0.2])(X1[:, :2], X2[:, :2])
-    columns = [k.Blurred(k.SE(l), w)(X1[:, [j]], X2[:, [j]]) for j, (l, w) in enumerate([(0.7, 0.4), (1.1, 0.2)])]
+    columns = [
+        k.Blurred(k.SE(l), w)(X1[:, [j]], X2[:, [j]]) for j, (l, w) in enumerate([(0.7, 0.4), (1.1, 0.2)])
+    ]
     np.testing.assert_allclose(ard, columns[0] * columns[1], **exact)
 
 
 def test_blurred_by_quadrature():
-    """A.A5: other kernels, stationary or not, against the double integral; two columns; covariances for any number of nodes."""
+    """A.A5: other kernels, stationary or not, against the double integral; two columns;
+    covariances for any number of nodes.
+    """
     points = np.array([0.1, 0.4, 1.3])
     for kernel, tolerance in ((k.RationalQuadratic(0.7, alpha=0.8), 1e-6), (k.Linear(0.7) * k.SE(0.9), 1e-6)):
         K = k.Blurred(kernel, 0.3, nodes=20)(points[:, None])
@@ -117,7 +143,9 @@ def test_blurred_by_quadrature():
 
 
 def test_direct_sum_and_tensor_product():
-    """A.A6, A.A7, D.KC6, D.KC7: kernels on columns of their own; SE-ARD is the tensor product of one-dimensional SEs."""
+    """A.A6, A.A7, D.KC6, D.KC7: kernels on columns of their own;
+    SE-ARD is the tensor product of one-dimensional SEs.
+    """
     a, b = k.Matern(0.7, 1.3), k.Linear([0.5, 2.0])
     K = k.direct_sum(a, 1, b, [0, 2])(X1, X2)
     np.testing.assert_allclose(K, a(X1[:, [1]], X2[:, [1]]) + b(X1[:, [0, 2]], X2[:, [0, 2]]), **exact)
@@ -126,14 +154,19 @@ def test_direct_sum_and_tensor_product():
     l = [0.6, 1.1, 2.0]
     product = k.tensor_product(k.SE(l[0], 1.3), 0, k.SE(l[1]), 1, k.SE(l[2]), 2)
     np.testing.assert_allclose(product(X1, X2), k.SE(l, 1.3)(X1, X2), **exact)
-    assert k.direct_sum(k.SE(), "age", k.Periodic(), ["hour"]).formula() == "SE(age, l=1) + Periodic(hour, period=1, l=1)"
+    assert (
+        k.direct_sum(k.SE(), "age", k.Periodic(), ["hour"]).formula()
+        == "SE(age, l=1) + Periodic(hour, period=1, l=1)"
+    )
     for bad in ((), (k.SE(),), (k.SE(), 0, 1, 1)):
         with pytest.raises(ParameterError, match="each followed by its columns"):
             k.direct_sum(*bad)
 
 
 def test_additive():
-    """A.A8, D.KC8: every order by enumeration of the subsets; all orders with constants are the product of 1 + k_i."""
+    """A.A8, D.KC8: every order by enumeration of the subsets;
+    all orders with constants are the product of 1 + k_i.
+    """
     bases = [k.SE(0.7), k.Matern(1.1, nu=1.5), k.Linear(0.5)]
     z = [b(X1[:, [j]], X2[:, [j]]) for j, b in enumerate(bases)]
     e = [sum(math.prod(c) for c in itertools.combinations(z, q)) for q in range(1, 4)]
@@ -169,7 +202,9 @@ def rotations(m):
 
 
 def test_invariance():
-    """Sums over the group; the covariance and draws from the prior do not change under it; averaging twice is averaging once."""
+    """Sums over the group; the covariance and draws from the prior do not change under it;
+    averaging twice is averaging once.
+    """
     X, Y = X1[:, :2], X2[:, :2]
     group = rotations(4)
     kernel = k.Invariant(k.SE([0.7, 1.4], 1.3), group)
@@ -181,8 +216,12 @@ def test_invariance():
     np.testing.assert_allclose(k.Invariant(kernel, group)(X, Y), kernel(X, Y), rtol=1e-11)
     swap = k.Invariant(k.SE([0.7, 1.4]), [lambda X: X, lambda X: X[:, ::-1]])
     np.testing.assert_allclose(swap(X[:, ::-1], Y), swap(X, Y), **exact)
-    post = mc.GP(k.Invariant(k.SE(), [[[1.0]], [[-1.0]]])).condition([[0.5], [1.2]], [1.0, -0.3], noise_variance=1e-4)
-    np.testing.assert_allclose(post.mean([[-0.5], [-1.2], [2.0]]), post.mean([[0.5], [1.2], [-2.0]]), rtol=1e-9)
+    post = mc.GP(k.Invariant(k.SE(), [[[1.0]], [[-1.0]]])).condition(
+        [[0.5], [1.2]], [1.0, -0.3], noise_variance=1e-4
+    )
+    np.testing.assert_allclose(
+        post.mean([[-0.5], [-1.2], [2.0]]), post.mean([[0.5], [1.2], [-2.0]]), rtol=1e-9
+    )
 
 
 def test_invariance_of_finite_rank():
@@ -198,15 +237,24 @@ def test_invariance_of_finite_rank():
 
 
 def test_real_powers():
-    """A.A9: the SE rescales its length-scale, RQ its alpha; products, scales and columns of such kernels; others are refused."""
+    """A.A9: the SE rescales its length-scale, RQ its alpha; products, scales and columns of such kernels;
+    others are refused.
+    """
     np.testing.assert_allclose((k.SE(0.7) ** 0.3)(X1, X2), k.SE(0.7 / math.sqrt(0.3))(X1, X2), **exact)
     rq = k.RationalQuadratic(0.7, alpha=0.8) ** 2.5
     np.testing.assert_allclose(rq(X1, X2), k.RationalQuadratic(0.7, alpha=0.8)(X1, X2) ** 2.5, **exact)
     np.testing.assert_allclose((k.Matern(0.7, nu=0.5) ** 0.5)(X1, X2), k.Matern(1.4, nu=0.5)(X1, X2), **exact)
     mixed = (2.0 * k.SE(0.7).on(0) * k.Matern(0.9, nu=1.5).on(1, 2)) ** 0.5
-    np.testing.assert_allclose(mixed(X1), np.sqrt(2 * k.SE(0.7)(X1[:, :1]) * k.Matern(0.9, nu=1.5)(X1[:, 1:])), **exact)
+    np.testing.assert_allclose(
+        mixed(X1), np.sqrt(2 * k.SE(0.7)(X1[:, :1]) * k.Matern(0.9, nu=1.5)(X1[:, 1:])), **exact
+    )
     X = RNG.normal(size=(150, 2))
-    for kernel in (k.Matern(0.7, nu=1.5), k.Matern(0.7, nu=2.5), k.Periodic(1.3, 0.7), k.GammaExponential(0.7, gamma=1.5)):
+    for kernel in (
+        k.Matern(0.7, nu=1.5),
+        k.Matern(0.7, nu=2.5),
+        k.Periodic(1.3, 0.7),
+        k.GammaExponential(0.7, gamma=1.5),
+    ):
         assert k.check_psd(kernel**0.2, X), kernel
     assert (k.SE() ** 2.0).exponent == 2 and isinstance((k.SE() ** 2.0).exponent, int)
     for refused in (k.Linear(), k.SE() + k.SE(), k.SE() * k.Polynomial(), k.NeuralNetwork()):
@@ -228,7 +276,8 @@ def test_a_real_power_far_apart():
     assert np.isfinite(slope)
 
 
-# ------------------------------------------------------------------------------------------------- posterior as a prior
+# ------------------------------------------------------------------------------------------------- posterior
+# as a prior
 
 
 def test_posterior_kernel():
@@ -245,7 +294,9 @@ def test_posterior_kernel():
     second = mc.GP(kernel, mean=first.mean).condition(X[8:], y[8:], noise_variance=noise[8:])
     joint = gp.condition(X, y, noise_variance=noise)
     np.testing.assert_allclose(second.mean(x1), joint.mean(x1), rtol=1e-8)
-    np.testing.assert_allclose(second.covariance(x1, latent=True), joint.covariance(x1, latent=True), atol=1e-10)
+    np.testing.assert_allclose(
+        second.covariance(x1, latent=True), joint.covariance(x1, latent=True), atol=1e-10
+    )
     np.testing.assert_allclose(first.log_evidence + second.log_evidence, joint.log_evidence, rtol=1e-9)
     assert free(kernel) == []
 
@@ -257,11 +308,14 @@ def test_tied_down():
     assert 0.05 < kernel([[0.5]])[0, 0] < 1.0
 
 
-# ------------------------------------------------------------------------------------------------- kernels of features
+# ------------------------------------------------------------------------------------------------- kernels of
+# features
 
 
 def test_linear_with_weight_covariance():
-    """A.K2, D.K13, A.R1: s0^2 + x' S x', and Bayesian linear regression written out in the weights, in both solvers."""
+    """A.K2, D.K13, A.R1: s0^2 + x' S x', and Bayesian linear regression written out in the weights,
+    in both solvers.
+    """
     kernel = k.LinearCovariance(k.lower_factor(SIGMA), 0.6)
     np.testing.assert_allclose(kernel(X1, X2), 0.6 + X1 @ SIGMA @ X2.T, **exact)
     y, noise = RNG.normal(size=9), 0.3
@@ -288,7 +342,9 @@ def test_polynomial_with_weight_covariance():
 
 
 def test_features():
-    """A.K25, A.R2, C.COV12: phi' S phi'; primal and dual agree; the rank of the matrix is the number of features."""
+    """A.K25, A.R2, C.COV12: phi' S phi'; primal and dual agree;
+    the rank of the matrix is the number of features.
+    """
     phi = lambda X: np.hstack([np.ones((len(X), 1)), X, np.sin(X)])  # noqa: E731
     W = np.diag([1.0, 0.5, 0.2]) + 0.1
     kernel = k.Features(phi, factor=k.lower_factor(W))
@@ -296,7 +352,9 @@ def test_features():
     np.testing.assert_allclose(k.Features(phi, 0.7)(x1, x2), 0.7 * phi(x1) @ phi(x2).T, **exact)
     x, y = RNG.normal(size=(30, 1)), RNG.normal(size=30)
     assert np.linalg.matrix_rank(kernel(x)) == kernel.rank(1) == 3
-    dual, primal = (mc.GP(kernel).condition(x, y, noise_variance=0.2, solver=s) for s in ("dense", "weight_space"))
+    dual, primal = (
+        mc.GP(kernel).condition(x, y, noise_variance=0.2, solver=s) for s in ("dense", "weight_space")
+    )
     A = phi(x).T @ phi(x) / 0.2 + np.linalg.inv(W)
     np.testing.assert_allclose(primal.mean(x2), phi(x2) @ np.linalg.solve(A, phi(x).T @ y / 0.2), rtol=1e-9)
     np.testing.assert_allclose(dual.mean(x2), primal.mean(x2), rtol=1e-8)
@@ -307,7 +365,9 @@ def test_features():
 
 
 def test_many_gaussian_bumps_tend_to_the_se():
-    """A.K25, D.KC14: (4.10)-(4.13): dense bumps of width l give sqrt(pi) l times the SE with length-scale sqrt(2) l."""
+    """A.K25, D.KC14: (4.10)-(4.13): dense bumps of width l give sqrt(pi) l times the SE with length-scale
+    sqrt(2) l.
+    """
     l, spacing = 0.5, 0.05
     centres = np.arange(-8, 8, spacing)
     bumps = lambda X: jnp.exp(-0.5 * (X - centres) ** 2 / l**2)  # noqa: E731
@@ -315,11 +375,14 @@ def test_many_gaussian_bumps_tend_to_the_se():
     np.testing.assert_allclose(K, math.sqrt(math.pi) * l * k.SE(math.sqrt(2) * l)(x1, x2), atol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------- what is no kernel
+# ------------------------------------------------------------------------------------------------- what is no
+# kernel
 
 
 def test_white_noise_is_refused():
-    """A.K24, D.K2, D.K22: noise is of an observation, not of a place: the likelihood has it, and test copies do not share it."""
+    """A.K24, D.K2, D.K22: noise is of an observation, not of a place: the likelihood has it,
+    and test copies do not share it.
+    """
     with pytest.raises(ParameterError, match="Give the noise to the likelihood"):
         k.White(0.1)
     with pytest.raises(ParameterError, match="Give the noise to the likelihood"):
@@ -334,7 +397,12 @@ def test_tanh_is_refused():
     with pytest.raises(ParameterError, match="not positive semi-definite for any a and b"):
         k.Sigmoid(1.0, 2.0)
     found = k.check_psd(lambda A, B: np.tanh(1.0 + 0.5 * A @ B.T), X1)
-    assert not found and found.symmetric and found.smallest < -1e-3 and "not positive semi-definite" in str(found)
+    assert (
+        not found
+        and found.symmetric
+        and found.smallest < -1e-3
+        and "not positive semi-definite" in str(found)
+    )
 
 
 def test_check_psd():
@@ -358,7 +426,10 @@ def test_check_psd():
     ("make", "message"),
     [
         (lambda: k.SE().rescale(lambda X: X)(X1), r"Rescale\.function must give one number for each input"),
-        (lambda: k.SE([1.0, 2.0]).warp(lambda X: X)(X1), r"SE\.lengthscale has 2 entries but the kernel sees 3"),
+        (
+            lambda: k.SE([1.0, 2.0]).warp(lambda X: X)(X1),
+            r"SE\.lengthscale has 2 entries but the kernel sees 3",
+        ),
         (lambda: k.SE().warp(3.0), r"expected a function"),
         (lambda: k.SE().warp(lambda X: X @ np.ones((2, 2)))(X1), r"does not take inputs with 3 columns"),
         (lambda: k.SE().warp(np.eye(2))(X1), r"LinearMap\.matrix has 2 columns but the kernel sees 3"),
@@ -368,26 +439,64 @@ def test_check_psd():
         (lambda: k.Blurred(k.SE(), [0.1, 0.2])(X1), r"Blurred\.width has 2 entries but the kernel sees 3"),
         (lambda: k.Additive([]), r"Additive\.kernels must be kernels"),
         (lambda: k.Additive([k.SE()], order=2), r"Additive\.order must be a whole number from 1 to 1, got 2"),
-        (lambda: k.Additive([k.SE()] * 3, 2, [1.0] * 3), r"Additive\.variance must be one number, or one for each of the 2 orders"),
+        (
+            lambda: k.Additive([k.SE()] * 3, 2, [1.0] * 3),
+            r"Additive\.variance must be one number, or one for each of the 2 orders",
+        ),
         (lambda: k.Additive([k.SE()] * 2)(X1), r"Additive has 2 kernels but there are 3 columns"),
         (lambda: k.Invariant(k.SE(), []), r"Invariant\.actions must hold at least the identity"),
-        (lambda: k.Invariant(k.SE(), rotations(4)[:3]), r"Invariant\.actions is not a group: the product of matrices"),
+        (
+            lambda: k.Invariant(k.SE(), rotations(4)[:3]),
+            r"Invariant\.actions is not a group: the product of matrices",
+        ),
         (lambda: k.Invariant(k.SE(), [np.zeros((2, 2))]), r"matrix 0 is not invertible"),
-        (lambda: k.Invariant(k.SE(), [lambda X: X[:, :1]])(X1), r"Invariant\.actions must keep the number of columns"),
+        (
+            lambda: k.Invariant(k.SE(), [lambda X: X[:, :1]])(X1),
+            r"Invariant\.actions must keep the number of columns",
+        ),
         (lambda: k.PosteriorKernel(3.0), r"PosteriorKernel takes a posterior or a kernel, got float"),
         (lambda: k.PosteriorKernel(k.SE(), [1.0]), r"PosteriorKernel\.inputs must be points"),
-        (lambda: k.PosteriorKernel(k.SE(), [[1.0]], [0.1, 0.2]), r"PosteriorKernel\.noise_variance must be one number"),
-        (lambda: k.PosteriorKernel(k.SE(), [[1.0]])(X1), r"PosteriorKernel\.inputs has 1 columns but the kernel sees 3"),
-        (lambda: k.LinearCovariance(np.eye(2))(X1), r"LinearCovariance\.factor is \(2, 2\) but there are 3 weights"),
-        (lambda: k.LinearCovariance([[1.0, 0.5], [0.5, 1.0]]), r"LinearCovariance\.factor must be lower triangular"),
-        (lambda: k.LinearCovariance([[1.0, 0.0], [0.5, -1.0]]), r"LinearCovariance\.factor must be lower triangular"),
-        (lambda: k.LinearCovariance([1.0]), r"LinearCovariance\.factor must be a square matrix"),
-        (lambda: k.Polynomial(factor=np.eye(2))(X1), r"Polynomial\.factor is \(2, 2\) but there are 3 weights"),
-        (lambda: k.Features(lambda X: X, [1.0, 2.0])(X1), r"Features\.variance has shape \(2,\) but there are 3 features"),
-        (lambda: k.Features(lambda X: X, factor=np.eye(2))(X1), r"Features\.factor is \(2, 2\) but there are 3 weights"),
-        (lambda: k.Features(lambda X: X, [1.0, 2.0], factor=np.eye(2)), r"Features\.variance must be one number"),
         (
-            lambda: mc.fit(mc.Model(mc.GP(k.LinearCovariance(mc.param(np.eye(1), bounds=(0.1, 2))))), x1, x1[:, 0]),
+            lambda: k.PosteriorKernel(k.SE(), [[1.0]], [0.1, 0.2]),
+            r"PosteriorKernel\.noise_variance must be one number",
+        ),
+        (
+            lambda: k.PosteriorKernel(k.SE(), [[1.0]])(X1),
+            r"PosteriorKernel\.inputs has 1 columns but the kernel sees 3",
+        ),
+        (
+            lambda: k.LinearCovariance(np.eye(2))(X1),
+            r"LinearCovariance\.factor is \(2, 2\) but there are 3 weights",
+        ),
+        (
+            lambda: k.LinearCovariance([[1.0, 0.5], [0.5, 1.0]]),
+            r"LinearCovariance\.factor must be lower triangular",
+        ),
+        (
+            lambda: k.LinearCovariance([[1.0, 0.0], [0.5, -1.0]]),
+            r"LinearCovariance\.factor must be lower triangular",
+        ),
+        (lambda: k.LinearCovariance([1.0]), r"LinearCovariance\.factor must be a square matrix"),
+        (
+            lambda: k.Polynomial(factor=np.eye(2))(X1),
+            r"Polynomial\.factor is \(2, 2\) but there are 3 weights",
+        ),
+        (
+            lambda: k.Features(lambda X: X, [1.0, 2.0])(X1),
+            r"Features\.variance has shape \(2,\) but there are 3 features",
+        ),
+        (
+            lambda: k.Features(lambda X: X, factor=np.eye(2))(X1),
+            r"Features\.factor is \(2, 2\) but there are 3 weights",
+        ),
+        (
+            lambda: k.Features(lambda X: X, [1.0, 2.0], factor=np.eye(2)),
+            r"Features\.variance must be one number",
+        ),
+        (
+            lambda: mc.fit(
+                mc.Model(mc.GP(k.LinearCovariance(mc.param(np.eye(1), bounds=(0.1, 2))))), x1, x1[:, 0]
+            ),
             r"takes no bounds",
         ),
     ],

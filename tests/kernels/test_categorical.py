@@ -62,7 +62,9 @@ def test_covariance_between_levels():
 
 
 def test_text_and_codes():
-    """A column of numbers is read as codes, 1 and 1.0 and True alike; text "1" is another label; any hashable value will do."""
+    """A column of numbers is read as codes, 1 and 1.0 and True alike; text "1" is another label;
+    any hashable value will do.
+    """
     codes = np.array([[0.0], [1.0], [1.0], [2.0]])
     np.testing.assert_array_equal(k.Categorical(correlation=0.3)(codes), np.where(codes == codes.T, 1.0, 0.3))
     kernel = k.CategoricalCovariance([2, 0, 1], LOADINGS, 0.1)
@@ -70,14 +72,22 @@ def test_text_and_codes():
     np.testing.assert_array_equal(kernel(codes), S[np.ix_([1, 2, 2, 0], [1, 2, 2, 0])])
     mixed = column([1, 1.0, np.float32(1), True, "1", np.str_("1"), ("a", 2), ("a", 2)])
     groups = [0, 0, 0, 0, 1, 1, 2, 2]
-    np.testing.assert_array_equal(k.Categorical(correlation=fixed(0.0))(mixed), np.equal.outer(groups, groups).astype(float))
+    np.testing.assert_array_equal(
+        k.Categorical(correlation=fixed(0.0))(mixed), np.equal.outer(groups, groups).astype(float)
+    )
 
 
 @pytest.fixture
 def animals():
     rng = np.random.default_rng(0)
     n = 90
-    frame = pd.DataFrame({"species": rng.choice(["cat", "dog", "eel"], n), "age": rng.uniform(0, 6, n), "idle": rng.normal(size=n)})
+    frame = pd.DataFrame(
+        {
+            "species": rng.choice(["cat", "dog", "eel"], n),
+            "age": rng.uniform(0, 6, n),
+            "idle": rng.normal(size=n),
+        }
+    )
     scale = frame.species.map({"cat": 1.0, "dog": 0.9, "eel": -0.6}).to_numpy()
     y = scale * np.sin(frame.age.to_numpy()) + 0.1 * rng.normal(size=n)
     return frame, y
@@ -113,7 +123,9 @@ def test_mixed_table_through_fit(animals):
     frame, y = animals
     common = mc.fit(mc.Model(mc.GP(KERNEL)), frame, y)
     loadings = np.array([[1.0], [0.5], [0.1]])
-    full = k.CategoricalCovariance(["cat", "dog", "eel"], loadings, 0.1).on("species") * k.SE(variance=fixed(1.0)).on("age")
+    full = k.CategoricalCovariance(["cat", "dog", "eel"], loadings, 0.1).on("species") * k.SE(
+        variance=fixed(1.0)
+    ).on("age")
     found = mc.fit(mc.Model(mc.GP(full)), frame, y)
     assert found.posterior.log_evidence > common.posterior.log_evidence + 3
     S = np.asarray(found.model.gp.kernel.factors[0].kernel.covariance())
@@ -122,7 +134,9 @@ def test_mixed_table_through_fit(animals):
 
 
 def test_mixed_table_through_the_regressor(animals, tmp_path):
-    """scikit-learn's numeric checks are left out for kernels that read objects; save and load; the formula as the kernel."""
+    """scikit-learn's numeric checks are left out for kernels that read objects; save and load;
+    the formula as the kernel.
+    """
     frame, y = animals
     model = mc.GPRegressor(kernel=KERNEL + 0.1).fit(frame, y)
     mean, std = model.predict(frame, return_std=True)
@@ -132,7 +146,9 @@ def test_mixed_table_through_the_regressor(animals, tmp_path):
     assert std[0] > 3 * std[1], "nothing is known of a yak"
     model.save(tmp_path / "animals.mercer")
     np.testing.assert_array_equal(mc.load(tmp_path / "animals.mercer").predict(new), model.predict(new))
-    text = mc.GPRegressor(kernel="SE(age, l=1) * Categorical(species, levels=['cat', 'dog', 'eel']) + 0.1").fit(frame, y)
+    text = mc.GPRegressor(
+        kernel="SE(age, l=1) * Categorical(species, levels=['cat', 'dog', 'eel']) + 0.1"
+    ).fit(frame, y)
     np.testing.assert_allclose(text.predict(new), model.predict(new), rtol=1e-6, atol=1e-8)
     assert "Categorical(species, levels=['cat', 'dog', 'eel']" in model.summary()
 
@@ -140,7 +156,9 @@ def test_mixed_table_through_the_regressor(animals, tmp_path):
 def test_additive_of_mixed_columns(animals):
     """ANOVA with a categorical column among the others."""
     frame, _ = animals
-    kernel = k.Additive([k.Categorical(correlation=0.2), k.SE(0.7), k.Linear()], order=2).on("species", "age", "idle")
+    kernel = k.Additive([k.Categorical(correlation=0.2), k.SE(0.7), k.Linear()], order=2).on(
+        "species", "age", "idle"
+    )
     names = frame.species.tolist()
     z = [np.where(same(names, names), 1.0, 0.2), k.SE(0.7)(frame[["age"]]), k.Linear()(frame[["idle"]])]
     expected = sum(z) + z[0] * z[1] + z[0] * z[2] + z[1] * z[2]
@@ -148,7 +166,9 @@ def test_additive_of_mixed_columns(animals):
 
 
 def test_learning_starts_from_the_data(animals):
-    """Data-driven starts of a mixed kernel: the length-scale from its own column, on the objects as they are."""
+    """Data-driven starts of a mixed kernel: the length-scale from its own column,
+    on the objects as they are.
+    """
     frame, _ = animals
     start = KERNEL.bind(3, tuple(frame.columns)).suggest(frame.to_numpy(object), 2.0)
     values = {p.name: float(p.value) for p in parameters(start)}
@@ -159,16 +179,28 @@ def test_learning_starts_from_the_data(animals):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: k.Categorical(correlation=1.2), ParameterError, r"Categorical\.correlation must be between 0 and 1"),
+        (
+            lambda: k.Categorical(correlation=1.2),
+            ParameterError,
+            r"Categorical\.correlation must be between 0 and 1",
+        ),
         (lambda: k.Categorical(["a", "b", "a"]), ParameterError, r"Categorical\.levels has a label twice"),
         (lambda: k.Categorical([1, 1.0]), ParameterError, r"Categorical\.levels has a label twice"),
-        (lambda: k.Categorical("cat"), ParameterError, r"Categorical\.levels must be a list of labels, got the text 'cat'"),
+        (
+            lambda: k.Categorical("cat"),
+            ParameterError,
+            r"Categorical\.levels must be a list of labels, got the text 'cat'",
+        ),
         (
             lambda: k.CategoricalCovariance([], np.zeros((0, 1))),
             ParameterError,
             r"CategoricalCovariance\.levels must name the levels",
         ),
-        (lambda: k.CategoricalCovariance(["a", "b"], [[1.0]]), ParameterError, r"CategoricalCovariance\.loadings must be \(2, k\)"),
+        (
+            lambda: k.CategoricalCovariance(["a", "b"], [[1.0]]),
+            ParameterError,
+            r"CategoricalCovariance\.loadings must be \(2, k\)",
+        ),
         (
             lambda: k.CategoricalCovariance(["a"], [[1.0]], [0.1, 0.2]),
             ParameterError,
@@ -179,12 +211,24 @@ def test_learning_starts_from_the_data(animals):
             ParameterError,
             r"CategoricalCovariance\.variances must be positive",
         ),
-        (lambda: k.Categorical()(np.zeros((3, 2))), ParameterError, r"Categorical reads one column of categories; there are 2"),
-        (lambda: k.Categorical()(column(["a", None])), InputError, r"a category is missing in row 1 \(None\)"),
+        (
+            lambda: k.Categorical()(np.zeros((3, 2))),
+            ParameterError,
+            r"Categorical reads one column of categories; there are 2",
+        ),
+        (
+            lambda: k.Categorical()(column(["a", None])),
+            InputError,
+            r"a category is missing in row 1 \(None\)",
+        ),
         (lambda: k.Categorical()(column(["a", float("nan")])), InputError, r"a category is missing in row 1"),
         (lambda: k.SE()(column(["a", "b"])), InputError, r"not numeric"),
         (lambda: (k.SE() + k.Categorical())(column(["a", "b"])), InputError, r"not numeric \(found 'a'\)"),
-        (lambda: k.PosteriorKernel(k.Categorical(), [[1.0]]), ParameterError, r"PosteriorKernel\.kernel must read numbers"),
+        (
+            lambda: k.PosteriorKernel(k.Categorical(), [[1.0]]),
+            ParameterError,
+            r"PosteriorKernel\.kernel must read numbers",
+        ),
         (lambda: k.Blurred(k.Categorical()), ParameterError, r"Blurred\.kernel must read numbers"),
     ],
 )

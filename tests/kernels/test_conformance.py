@@ -20,7 +20,9 @@ from .conformance import CASES, FUNCTIONS, composites, inputs
 
 BORDERS = (7, 65, 257)  # inside a tile of 64, inside one of 128, across two of 256
 
-each = pytest.mark.parametrize(("kernel", "columns"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+each = pytest.mark.parametrize(
+    ("kernel", "columns"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 
 
 def encoded(kernel, X):
@@ -40,7 +42,9 @@ def rows(A, which):
 
 @each
 def test_covariance(kernel, columns):
-    """Symmetric, positive semi-definite, float64; `diag` is the diagonal; the same on every side of a tile border."""
+    """Symmetric, positive semi-definite, float64; `diag` is the diagonal;
+    the same on every side of a tile border.
+    """
     X = inputs(columns, max(BORDERS))
     K = kernel(X)
     assert K.dtype == np.float64 and K.shape == (len(X), len(X)) and np.isfinite(K).all()
@@ -78,9 +82,11 @@ def test_block_of_points(kernel, columns):
 
 @each
 def test_gradient_of_hyperparameters(kernel, columns):
-    """The derivative of every hyperparameter against central differences, with coincident and distinct inputs.
+    """The derivative of every hyperparameter against central differences, with coincident and distinct
+    inputs.
 
-    The value that comes with it is the covariance too: compiled with a derivative, an expression may be evaluated differently.
+    The value that comes with it is the covariance too: compiled with a derivative, an expression may be
+    evaluated differently.
     """
     X = inputs(columns, 9)
     bound, A = encoded(kernel, X)
@@ -104,14 +110,19 @@ def test_gradient_of_hyperparameters(kernel, columns):
         for index in np.ndindex(value.shape):
             step = np.zeros(value.shape)
             step[index] = 1e-5 * max(abs(value[index]), 0.1)
-            moved = [np.sum(bar * tiles.matrix(replace_leaves(bound, {p.name: value + s}), left, right)) for s in (step, -step)]
+            moved = [
+                np.sum(bar * tiles.matrix(replace_leaves(bound, {p.name: value + s}), left, right))
+                for s in (step, -step)
+            ]
             expected[index] = (moved[0] - moved[1]) / (2 * step[index])
         np.testing.assert_allclose(found[p.name], expected, rtol=2e-7, atol=2e-8, err_msg=p.name)
 
 
 @each
 def test_gradient_of_inputs(kernel, columns):
-    """The derivative of `point` in its first input: central differences where inputs differ, finite where they coincide."""
+    """The derivative of `point` in its first input: central differences where inputs differ,
+    finite where they coincide.
+    """
     X = inputs(columns, 8)
     if not numeric(X):
         pytest.skip("inputs are not numbers")
@@ -151,7 +162,9 @@ def test_features(kernel, columns):
 
 @each
 def test_formula(kernel, columns):
-    """The algebraic name reads back to the same kernel, bit for bit with 17 digits; repr is the short form."""
+    """The algebraic name reads back to the same kernel, bit for bit with 17 digits;
+    repr is the short form.
+    """
     assert repr(kernel) == kernel.formula()
     again = k.parse(kernel.formula(17), FUNCTIONS)
     X = inputs(columns, 12)
@@ -188,7 +201,9 @@ def test_starting_values(kernel, columns):
 
 @given(drawn=composites())
 def test_random_composites(drawn):
-    """C.COV2: sums, products, scales, powers and choices of columns equal the same algebra on the leaves' matrices."""
+    """C.COV2: sums, products, scales, powers and choices of columns equal the same algebra on the leaves'
+    matrices.
+    """
     kernel, value = drawn
     X = inputs(2, 20)
     K, expected = kernel(X), value(X)

@@ -1,4 +1,6 @@
-"""Fisher and TOP kernels: scores against differences of the likelihood, information, invariance, and use in GPs."""
+"""Fisher and TOP kernels: scores against differences of the likelihood, information, invariance,
+and use in GPs.
+"""
 
 import dataclasses
 
@@ -86,7 +88,12 @@ def moved_gaussians(g, group, index, h):
         E[index[0]] = h * np.eye(d)
     L = np.linalg.cholesky(g.matrices()) @ (np.eye(d) + E)
     S = L @ np.swapaxes(L, 1, 2)
-    covariances = {"full": S, "tied": S[0], "diagonal": np.diagonal(S, axis1=1, axis2=2), "spherical": S[:, 0, 0]}
+    covariances = {
+        "full": S,
+        "tied": S[0],
+        "diagonal": np.diagonal(S, axis1=1, axis2=2),
+        "spherical": S[:, 0, 0],
+    }
     return dataclasses.replace(g, covariances=covariances[g.covariance_type])
 
 
@@ -97,9 +104,14 @@ def moved(model, group, index, h):
     if group == "emission":
         return dataclasses.replace(model, emission=Categorical(moved_table(emission.probabilities, index, h)))
     if group == "weights":
-        return dataclasses.replace(model, emission=dataclasses.replace(emission, weights=moved_table(emission.weights, index, h)))
+        return dataclasses.replace(
+            model, emission=dataclasses.replace(emission, weights=moved_table(emission.weights, index, h))
+        )
     return dataclasses.replace(
-        model, emission=dataclasses.replace(emission, gaussians=moved_gaussians(emission.gaussians, group, index, h))
+        model,
+        emission=dataclasses.replace(
+            emission, gaussians=moved_gaussians(emission.gaussians, group, index, h)
+        ),
     )
 
 
@@ -128,7 +140,9 @@ MODELS = {
 def test_scores_are_derivatives_of_the_log_likelihood(name):
     model, missing = MODELS[name]
     data = (
-        [[0], [0, 2, 1, 1], [2, -1, 2, 0, 1, 1, 0]] if name == "symbols" else sequences(np.random.default_rng(0), missing=missing)
+        [[0], [0, 2, 1, 1], [2, -1, 2, 0, 1, 1, 0]]
+        if name == "symbols"
+        else sequences(np.random.default_rng(0), missing=missing)
     )
     h, columns = 1e-5, []
     for group, shape in shapes(model).items():
@@ -152,11 +166,15 @@ def test_scores_do_not_depend_on_company():
     """Padding, order and batches change nothing."""
     data = sequences(np.random.default_rng(2), (3, 40, 1, 17, 2))
     together = vectors().scores(data)
-    np.testing.assert_allclose(together, np.vstack([vectors().scores([s]) for s in data]), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        together, np.vstack([vectors().scores([s]) for s in data]), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_expected_counts_give_the_scores_of_a_chain():
-    """By Fisher's identity: expected transitions less what is expected of them (the forward-backward score)."""
+    """By Fisher's identity: expected transitions less what is expected of them (the forward-backward
+    score).
+    """
     data = [[0, 1, 2, 2, 0, 1]]
     found = SYMBOLS.expect(data)
     by_hand = found.transitions - found.transitions.sum(1, keepdims=True) * SYMBOLS.transition
@@ -187,7 +205,9 @@ def test_markov_chain_scores_are_those_of_the_text(order):
     np.testing.assert_allclose(
         by_text, (counts / chain.transition - counts.sum(2, keepdims=True)).reshape(2, -1), rtol=0, atol=1e-13
     )
-    np.testing.assert_allclose(chain.scores(data, "transition"), by_text * chain.transition.ravel(), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        chain.scores(data, "transition"), by_text * chain.transition.ravel(), rtol=0, atol=1e-13
+    )
 
 
 def test_a_chain_is_a_hidden_markov_model_that_hides_nothing():
@@ -205,7 +225,9 @@ def test_a_mixture_is_a_hidden_markov_model_of_one_step():
     mixture, rows = GaussianMixture(INITIAL, gaussians()), np.random.default_rng(3).normal(size=(5, 2))
     one = vectors().scores(rows[:, None], ("initial", "means", "covariances"))
     np.testing.assert_allclose(mixture.scores(rows), one, rtol=0, atol=1e-13)
-    general = Mixture(INITIAL, [Normal(m, c) for m, c in zip(MEANS, COVARIANCES["full"], strict=True)]).scores(rows)
+    general = Mixture(
+        INITIAL, [Normal(m, c) for m, c in zip(MEANS, COVARIANCES["full"], strict=True)]
+    ).scores(rows)
     order = [0, 1, 2, 3, 6, 7, 8, 4, 5, 9, 10, 11]  # weights; mean and covariance of each component in turn
     np.testing.assert_allclose(general, mixture.scores(rows)[:, order], rtol=0, atol=1e-13)
 
@@ -214,7 +236,9 @@ def test_scores_of_other_families():
     x, h = np.array([0.0, 1.0, 4.0]), 1e-6
     for family in (Poisson, Exponential):
         model = Mixture([0.3, 0.7], [family(1.5), family(4.0)])
-        up, down = (Mixture([0.3, 0.7], [family(1.5 * np.exp(s * h)), family(4.0)]).log_prob(x) for s in (1, -1))
+        up, down = (
+            Mixture([0.3, 0.7], [family(1.5 * np.exp(s * h)), family(4.0)]).log_prob(x) for s in (1, -1)
+        )
         np.testing.assert_allclose(model.scores(x)[:, 2], (up - down) / (2 * h), rtol=0, atol=1e-8)
 
     class Plain(Poisson):
@@ -224,7 +248,8 @@ def test_scores_of_other_families():
         Mixture([1.0], [Plain(1.0)]).scores(x)
 
 
-# ------------------------------------------------------------------------------------------------- information
+# -------------------------------------------------------------------------------------------------
+# information
 
 
 @pytest.mark.slow
@@ -252,7 +277,9 @@ def test_a_sum_over_all_sequences():
     assert p.sum() == pytest.approx(1.0, abs=1e-14)
     np.testing.assert_allclose(p @ phi, 0.0, atol=1e-14)
     np.testing.assert_allclose(SYMBOLS.information(3), phi.T @ (p[:, None] * phi), rtol=0, atol=1e-14)
-    with pytest.raises(ValueError, match=r"exact information of a hidden Markov model.*'empirical' with data="):
+    with pytest.raises(
+        ValueError, match=r"exact information of a hidden Markov model.*'empirical' with data="
+    ):
         SYMBOLS.information(40)
     with pytest.raises(ValueError, match=r"exact information of a hidden Markov model"):
         vectors().information(2)
@@ -284,7 +311,9 @@ def test_gaussian_fisher_kernel_is_linear():
 
 
 def test_exact_information_makes_coordinates_irrelevant():
-    """φ'M⁻¹φ is the same by logits, by the text's probabilities and in any other coordinates, redundant ones too."""
+    """φ'M⁻¹φ is the same by logits, by the text's probabilities and in any other coordinates,
+    redundant ones too.
+    """
     chain = MarkovChain.of([[0, 1, 2, 1, 0], [2, 2, 0]], 3)
     data, rng = [[0, 1, 1, 2], [2, 1, 0, 0], [1, 1, 1, 1]], np.random.default_rng(6)
     turn = rng.normal(size=(12, 15))
@@ -301,7 +330,9 @@ def test_exact_information_makes_coordinates_irrelevant():
 
     here = k.Fisher(chain, information="exact", length=4)(data)
     for jacobian in (np.diag(1 / np.concatenate([chain.initial, chain.transition.ravel()])), turn):
-        np.testing.assert_allclose(k.Fisher(Other(jacobian), information="exact", length=4)(data), here, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            k.Fisher(Other(jacobian), information="exact", length=4)(data), here, rtol=1e-9, atol=1e-9
+        )
     plain = k.Fisher(Other(turn))(data)
     assert np.abs(plain - here).max() > 0.1
 
@@ -322,14 +353,17 @@ def test_empirical_information_comes_from_the_data():
         k.Fisher(model, information="empirical")
 
 
-# ------------------------------------------------------------------------------------------------- the kernels
+# ------------------------------------------------------------------------------------------------- the
+# kernels
 
 
 def test_any_kernel_compares_the_scores():
     data = sequences(np.random.default_rng(8), (5, 2, 7, 3))
     phi = vectors().scores(data)
     squared = ((phi[:, None] - phi[None]) ** 2).sum(2)
-    np.testing.assert_allclose(k.Fisher(vectors(), of=k.SE(2.0, 1.5))(data), 1.5 * np.exp(-squared / 8), rtol=1e-9)
+    np.testing.assert_allclose(
+        k.Fisher(vectors(), of=k.SE(2.0, 1.5))(data), 1.5 * np.exp(-squared / 8), rtol=1e-9
+    )
     gram = k.Fisher(vectors())(data)
     np.testing.assert_allclose(gram, phi @ phi.T, rtol=1e-12)
     assert np.linalg.eigvalsh(gram)[0] > -1e-10 * np.linalg.eigvalsh(gram)[-1]
@@ -365,7 +399,10 @@ def test_top_features_are_derivatives_of_the_log_odds():
 
 def test_top_on_rows_of_a_table():
     X = np.random.default_rng(9).normal(size=(4, 2))
-    plus, minus = GaussianMixture(INITIAL, gaussians()), GaussianMixture([1.0], Gaussians(np.zeros((1, 2)), [np.eye(2)]))
+    plus, minus = (
+        GaussianMixture(INITIAL, gaussians()),
+        GaussianMixture([1.0], Gaussians(np.zeros((1, 2)), [np.eye(2)])),
+    )
     phi = np.hstack([(plus.log_prob(X) - minus.log_prob(X))[:, None], plus.scores(X), -minus.scores(X)])
     np.testing.assert_allclose(k.TOP(plus, minus, log_odds=True)(X), phi @ phi.T, rtol=1e-11)
 
@@ -378,7 +415,9 @@ def test_what_a_kernel_refuses():
         k.Fisher(chain)(["acg", ""])
     with pytest.raises(InputError, match=r"row 0 is text: say which symbols the model knows"):
         k.Fisher(SYMBOLS)(["acg"])
-    with pytest.raises(ValueError, match=r"sequence 1 has the symbol 3, but the model knows the symbols 0 to 2"):
+    with pytest.raises(
+        ValueError, match=r"sequence 1 has the symbol 3, but the model knows the symbols 0 to 2"
+    ):
         k.Fisher(SYMBOLS)([[0, 1], [0, 3, 1]])
     with pytest.raises(ValueError, match=r"sequence 0 misses a symbol at place 1"):
         chain.scores([[0, -1, 2]])
@@ -421,7 +460,9 @@ def two_kinds(rng, n):
     """Sequences of symbols that stay or change: labels 0 and 1."""
     chains = [MarkovChain([0.5, 0.5], [[1 - p, p], [p, 1 - p]]) for p in (0.2, 0.8)]
     labels = np.arange(n) % 2
-    return [chains[c].sample(int(T), rng) for c, T in zip(labels, rng.integers(8, 20, n), strict=True)], labels
+    return [
+        chains[c].sample(int(T), rng) for c, T in zip(labels, rng.integers(8, 20, n), strict=True)
+    ], labels
 
 
 def test_classification_and_regression_of_sequences():
@@ -439,11 +480,15 @@ def test_classification_and_regression_of_sequences():
     assert np.corrcoef(reg.predict(test), [np.mean(np.diff(s) != 0) for s in test])[0, 1] > 0.9
     posterior = mc.GP(k.Fisher(chain)).condition(train, switches, noise_variance=0.1)
     K = k.Fisher(chain)(train)
-    np.testing.assert_allclose(posterior.mean(train), K @ np.linalg.solve(K + 0.1 * np.eye(30), switches), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        posterior.mean(train), K @ np.linalg.solve(K + 0.1 * np.eye(30), switches), rtol=1e-9, atol=1e-10
+    )
 
 
 def test_new_models_do_not_compile_new_code():
-    """The compiled parts of a GP never read the model, so that a leave-one-out with a new model each time is quick."""
+    """The compiled parts of a GP never read the model,
+    so that a leave-one-out with a new model each time is quick.
+    """
     from mercer.linalg import tiles
 
     rng = np.random.default_rng(12)

@@ -26,7 +26,8 @@ def augmented(X):
     return np.hstack([np.ones((len(X), 1)), X])
 
 
-# ------------------------------------------------------------------------------------------------- infinite networks
+# ------------------------------------------------------------------------------------------------- infinite
+# networks
 
 
 def arcsine(A, B, S):
@@ -42,12 +43,16 @@ def test_neural_network():
     np.testing.assert_allclose(K, 1.3 * arcsine(X1, X2, np.diag([0.7, 1.5, 0.4])), **exact)
     full = k.NeuralNetwork(factor=k.lower_factor(SIGMA), variance=1.3)
     np.testing.assert_allclose(full(X1, X2), 1.3 * arcsine(X1, X2, SIGMA), **exact)
-    np.testing.assert_allclose(k.NeuralNetwork(4.0, 2.25)([[0.3]], [[-0.9]])[0, 0], 0.427499772697218, rtol=1e-14)
+    np.testing.assert_allclose(
+        k.NeuralNetwork(4.0, 2.25)([[0.3]], [[-0.9]])[0, 0], 0.427499772697218, rtol=1e-14
+    )
     assert {p.name for p in parameters(full) if p.free} == {"factor", "variance"}
 
 
 def test_neural_network_is_the_average_over_random_networks():
-    """A.K15, C.COV13: the mean of h(x) h(x') over weights, and networks with many units and random output weights."""
+    """A.K15, C.COV13: the mean of h(x) h(x') over weights,
+    and networks with many units and random output weights.
+    """
     rng = np.random.default_rng(0)
     X = X1[:4]
     u = rng.normal(size=(400_000, 3)) @ k.lower_factor(SIGMA).T
@@ -56,10 +61,13 @@ def test_neural_network_is_the_average_over_random_networks():
     error = products.std(0) / math.sqrt(len(u))
     K = k.NeuralNetwork(factor=k.lower_factor(SIGMA))(X)
     assert (np.abs(products.mean(0) - K) < 5 * error).all() and error.max() < 2e-3
-    # output bias of variance 0.5 and 50 units with weights of variance 2 / 50: the covariance, and almost Gaussian
+    # output bias of variance 0.5 and 50 units with weights of variance 2 / 50: the covariance, and almost
+    # Gaussian
     networks, units = 8000, 50
     v = rng.normal(size=(networks, units)) * math.sqrt(2.0 / units)
-    f = rng.normal(size=(networks, 1)) * math.sqrt(0.5) + np.einsum("nu,nux->nx", v, h.reshape(networks, units, -1))
+    f = rng.normal(size=(networks, 1)) * math.sqrt(0.5) + np.einsum(
+        "nu,nux->nx", v, h.reshape(networks, units, -1)
+    )
     np.testing.assert_allclose(f.T @ f / networks, 0.5 + 2.0 * K, atol=0.12)
     kurtosis = (f**4).mean(0) / (f**2).mean(0) ** 2
     np.testing.assert_allclose(kurtosis, 3.0, atol=0.2)
@@ -77,9 +85,13 @@ def test_neural_network_with_huge_weights():
 
 
 def test_gaussian_network():
-    """A.K16, D.K16, C.COV13, A.A3: (4.30) by quadrature over the centres, its golden value, and as a rescaled SE."""
+    """A.K16, D.K16, C.COV13, A.A3: (4.30) by quadrature over the centres, its golden value,
+    and as a rescaled SE.
+    """
     g, u = 0.7, 1.3
-    np.testing.assert_allclose(k.GaussianNetwork(g, u)([[0.4]], [[-0.6]])[0, 0], 0.213079432891093, rtol=1e-14)
+    np.testing.assert_allclose(
+        k.GaussianNetwork(g, u)([[0.4]], [[-0.6]])[0, 0], 0.213079432891093, rtol=1e-14
+    )
     centres = np.linspace(-14, 14, 4001)
     weight = np.exp(-0.5 * (centres / u) ** 2) / (math.sqrt(2 * math.pi) * u) * (centres[1] - centres[0])
 
@@ -87,14 +99,18 @@ def test_gaussian_network():
         return np.exp(-0.5 * (x[:, None] - centres) ** 2 / g**2)
 
     by_column = [(bumps(X1[:, j]) * weight) @ bumps(X2[:, j]).T for j in range(2)]
-    np.testing.assert_allclose(k.GaussianNetwork(g, u, 1.5)(X1, X2), 1.5 * by_column[0] * by_column[1], rtol=1e-11)
+    np.testing.assert_allclose(
+        k.GaussianNetwork(g, u, 1.5)(X1, X2), 1.5 * by_column[0] * by_column[1], rtol=1e-11
+    )
     s2, m2, e2 = 2 * g**2 + g**4 / u**2, 2 * u**2 + g**2, 1 / (2 / g**2 + 1 / u**2)
     rescaled = k.SE(math.sqrt(s2)).rescale(lambda X: math.sqrt(e2) / u * np.exp(-0.5 * (X**2).sum(1) / m2))
     np.testing.assert_allclose(k.GaussianNetwork(g, u)(X1, X2), rescaled(X1, X2), **exact)
 
 
 def test_gaussian_network_limit():
-    """A.K16: centres spread everywhere give the SE with length-scale sqrt(2) width, with an error that falls as 1 / spread^2."""
+    """A.K16: centres spread everywhere give the SE with length-scale sqrt(2) width,
+    with an error that falls as 1 / spread^2.
+    """
     errors = []
     for u in (1e2, 1e3):
         kernel = k.GaussianNetwork(0.7, u)
@@ -124,7 +140,8 @@ def test_arc_cosine(order):
     assert (np.abs(products.mean(0) - K) < 5 * products.std(0) / math.sqrt(len(a))).all()
 
 
-# ------------------------------------------------------------------------------------------------- varying length-scales
+# ------------------------------------------------------------------------------------------------- varying
+# length-scales
 
 
 def gibbs(A, B, l, m):
@@ -140,17 +157,23 @@ def lengths(X):
 
 def test_gibbs():
     """A.K19, D.K17: (4.32); one length-scale for all columns; a constant one is the SE."""
-    np.testing.assert_allclose(k.Gibbs(lengths, 1.3)(X1, X2), 1.3 * gibbs(X1, X2, lengths(X1), lengths(X2)), **exact)
+    np.testing.assert_allclose(
+        k.Gibbs(lengths, 1.3)(X1, X2), 1.3 * gibbs(X1, X2, lengths(X1), lengths(X2)), **exact
+    )
     common = k.Gibbs(lambda X: 0.5 + X[:, 0] ** 2)
     l, m = (np.repeat(0.5 + X[:, :1] ** 2, 2, 1) for X in (X1, X2))
     np.testing.assert_allclose(common(X1, X2), gibbs(X1, X2, l, m), **exact)
-    np.testing.assert_allclose(k.Gibbs(lambda X: np.full(len(X), 0.8), 1.3)(X1, X2), k.SE(0.8, 1.3)(X1, X2), **exact)
+    np.testing.assert_allclose(
+        k.Gibbs(lambda X: np.full(len(X), 0.8), 1.3)(X1, X2), k.SE(0.8, 1.3)(X1, X2), **exact
+    )
     columns = k.Gibbs(lambda X: np.tile([0.8, 1.7], (len(X), 1)))
     np.testing.assert_allclose(columns(X1, X2), k.SE([0.8, 1.7])(X1, X2), **exact)
 
 
 def test_learned_lengthscale_functions():
-    """A.K19: the families against their formulas; a latent process goes through its values, and to their mean far away."""
+    """A.K19: the families against their formulas; a latent process goes through its values,
+    and to their mean far away.
+    """
     weights, intercept = np.array([[0.3, -0.2], [0.1, 0.4]]), np.array([0.2, -0.1])
     np.testing.assert_allclose(k.LogLinear(weights, intercept)(X1), np.exp(intercept + X1 @ weights), **exact)
     centres, w = RNG.normal(size=(3, 2)), np.array([0.5, -1.0, 0.2])
@@ -160,15 +183,21 @@ def test_learned_lengthscale_functions():
     np.testing.assert_allclose(process(centres), np.exp(w), rtol=1e-8)
     np.testing.assert_allclose(process([[99.0, 99.0]]), np.exp(w.mean()), rtol=1e-12)
     K, cross = k.SE(0.8)(centres), k.SE(0.8)(X1, centres)
-    np.testing.assert_allclose(process(X1), np.exp(w.mean() + cross @ np.linalg.solve(K, w - w.mean())), rtol=1e-8)
+    np.testing.assert_allclose(
+        process(X1), np.exp(w.mean() + cross @ np.linalg.solve(K, w - w.mean())), rtol=1e-8
+    )
     assert [p.name for p in parameters(k.Gibbs(process)) if p.free] == ["lengthscale.values", "variance"]
     np.testing.assert_allclose(
-        k.Gibbs(k.LogLinear(weights, intercept))(X1, X2), k.Gibbs(lambda X: np.exp(intercept + X @ weights))(X1, X2), **exact
+        k.Gibbs(k.LogLinear(weights, intercept))(X1, X2),
+        k.Gibbs(lambda X: np.exp(intercept + X @ weights))(X1, X2),
+        **exact,
     )
 
 
 def test_a_varying_lengthscale_is_learned():
-    """Data that wiggle ever faster: log l linear in x, learned by the evidence, beats the SE by far and has the right sign."""
+    """Data that wiggle ever faster: log l linear in x, learned by the evidence,
+    beats the SE by far and has the right sign.
+    """
     x = np.linspace(0, 3, 60)[:, None]
     y = np.sin(np.exp(1.4 * x[:, 0])) + 0.05 * np.random.default_rng(3).normal(size=60)
     fits = {}
@@ -180,7 +209,9 @@ def test_a_varying_lengthscale_is_learned():
 
 
 def test_paciorek_schervish_is_gibbs():
-    """A.K20, D.K18: the SE with squared length-scales on the diagonal; a constant S is the stationary kernel."""
+    """A.K20, D.K18: the SE with squared length-scales on the diagonal;
+    a constant S is the stationary kernel.
+    """
     squared = k.PaciorekSchervish(k.SE(variance=1.3), lambda X: lengths(X) ** 2)
     np.testing.assert_allclose(squared(X1, X2), k.Gibbs(lengths, 1.3)(X1, X2), **exact)
     constant = k.PaciorekSchervish(k.Matern(nu=1.5), lambda X: np.tile([0.5, 2.0], (len(X), 1)))
@@ -200,13 +231,17 @@ def matrices(X):
 
 
 def test_paciorek_schervish_full():
-    """A.K20: (4.33-4.34) pair by pair with full matrices in three columns; diagonal matrices given in full."""
+    """A.K20: (4.33-4.34) pair by pair with full matrices in three columns;
+    diagonal matrices given in full.
+    """
     A, B = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 3))
     expected = np.empty((5, 4))
     for i, (x, S) in enumerate(zip(A, matrices(A), strict=True)):
         for j, (y, T) in enumerate(zip(B, matrices(B), strict=True)):
             Q = (x - y) @ np.linalg.solve((S + T) / 2, x - y)
-            scale = 2**1.5 * np.linalg.det(S) ** 0.25 * np.linalg.det(T) ** 0.25 / np.sqrt(np.linalg.det(S + T))
+            scale = (
+                2**1.5 * np.linalg.det(S) ** 0.25 * np.linalg.det(T) ** 0.25 / np.sqrt(np.linalg.det(S + T))
+            )
             expected[i, j] = scale * (1 + Q / (2 * 0.8)) ** -0.8
     kernel = k.PaciorekSchervish(k.RationalQuadratic(alpha=0.8), matrices)
     np.testing.assert_allclose(kernel(A, B), expected, rtol=1e-11)
@@ -215,11 +250,14 @@ def test_paciorek_schervish_full():
     np.testing.assert_allclose(diagonal(X1, X2), k.Gibbs(lengths)(X1, X2), rtol=1e-11)
 
 
-# ------------------------------------------------------------------------------------------------- Brownian motion
+# ------------------------------------------------------------------------------------------------- Brownian
+# motion
 
 
 def test_wiener():
-    """A.K22, D.K20: min(t, t'); eigenvalues 1 / ((i - 1/2)^2 pi^2) on [0, 1]; H = 1/2 of the fractional process."""
+    """A.K22, D.K20: min(t, t'); eigenvalues 1 / ((i - 1/2)^2 pi^2) on [0, 1];
+    H = 1/2 of the fractional process.
+    """
     np.testing.assert_allclose(k.Wiener(1.3)(T1, T2), 1.3 * np.minimum(T1, T2.T), **exact)
     n = 400
     grid = (np.arange(n)[:, None] + 0.5) / n
@@ -240,7 +278,9 @@ def test_fractional_brownian():
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3, 5])
 def test_integrated_wiener(order):
-    """The integral over u < min of (t - u)^p (t' - u)^p / p!^2 by Gauss-Legendre, which is exact here; order 0 is Wiener."""
+    """The integral over u < min of (t - u)^p (t' - u)^p / p!^2 by Gauss-Legendre, which is exact here;
+    order 0 is Wiener.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(order + 1)
     v = np.minimum(T1, T2.T)
     u = v[..., None] * (nodes + 1) / 2
@@ -252,14 +292,18 @@ def test_integrated_wiener(order):
 def test_integrated_wiener_of_order_one():
     """|t - t'| v^2 / 2 + v^3 / 3, and the double integral of min(u, u')."""
     v = np.minimum(T1, T2.T)
-    np.testing.assert_allclose(k.IntegratedWiener(1)(T1, T2), np.abs(T1 - T2.T) * v**2 / 2 + v**3 / 3, rtol=1e-12)
+    np.testing.assert_allclose(
+        k.IntegratedWiener(1)(T1, T2), np.abs(T1 - T2.T) * v**2 / 2 + v**3 / 3, rtol=1e-12
+    )
     u = (np.arange(1500) + 0.5) / 1500
     double = np.minimum(0.7 * u[:, None], 0.4 * u[None]).mean() * 0.7 * 0.4
     np.testing.assert_allclose(k.IntegratedWiener(1)([[0.7]], [[0.4]])[0, 0], double, rtol=1e-5)
 
 
 def test_integrated_wiener_is_the_cubic_smoothing_spline():
-    """With a vague straight line in the mean, the posterior mean is SciPy's smoothing spline with penalty noise / variance."""
+    """With a vague straight line in the mean,
+    the posterior mean is SciPy's smoothing spline with penalty noise / variance.
+    """
     x = np.sort(np.random.default_rng(5).uniform(0, 1, 25))
     y = np.sin(6 * x) + 0.1 * np.random.default_rng(6).normal(size=25)
     gp = mc.GP(k.IntegratedWiener(1, 40.0), basis=means.Polynomial(1))
@@ -270,11 +314,19 @@ def test_integrated_wiener_is_the_cubic_smoothing_spline():
 
 
 def test_brownian_bridge():
-    """A.K23: min - t t'; Brownian motion conditioned on f(1) = 0 through the GP itself; other lengths; tied down by a kernel."""
-    np.testing.assert_allclose(k.BrownianBridge()(T1, T2), np.minimum(T1, T2.T) - T1 * T2.T, rtol=1e-12, atol=1e-15)
+    """A.K23: min - t t'; Brownian motion conditioned on f(1) = 0 through the GP itself; other lengths;
+    tied down by a kernel.
+    """
+    np.testing.assert_allclose(
+        k.BrownianBridge()(T1, T2), np.minimum(T1, T2.T) - T1 * T2.T, rtol=1e-12, atol=1e-15
+    )
     post = mc.GP(k.Wiener(1.3)).condition([[1.0]], [0.0])
-    np.testing.assert_allclose(post.covariance(T1, latent=True), k.BrownianBridge(variance=1.3)(T1), atol=2e-10)
-    np.testing.assert_allclose(k.tied_down(k.Wiener(1.3), [1.0])(T1, T2), k.BrownianBridge(variance=1.3)(T1, T2), atol=2e-10)
+    np.testing.assert_allclose(
+        post.covariance(T1, latent=True), k.BrownianBridge(variance=1.3)(T1), atol=2e-10
+    )
+    np.testing.assert_allclose(
+        k.tied_down(k.Wiener(1.3), [1.0])(T1, T2), k.BrownianBridge(variance=1.3)(T1, T2), atol=2e-10
+    )
     longer = np.minimum(T1, T2.T) - T1 * T2.T / 2.5
     np.testing.assert_allclose(k.BrownianBridge(2.5)(T1, T2), longer, rtol=1e-12)
     assert k.BrownianBridge()([[0.0], [1.0]], [[0.3]]).tolist() == [[0.0], [0.0]]
@@ -284,13 +336,17 @@ def test_brownian_bridge():
 
 
 def test_change_point():
-    """(1 - s) k1 (1 - s') + s k2 s'; far on either side it is one of the kernels, and across them nothing is shared."""
+    """(1 - s) k1 (1 - s') + s k2 s'; far on either side it is one of the kernels,
+    and across them nothing is shared.
+    """
     before, after = k.SE(0.7, 1.3), k.Matern(0.3, nu=1.5)
     s, t = (1 / (1 + np.exp(-3.0 * (X[:, 1] - 0.2))) for X in (X1, X2))
     expected = np.outer(1 - s, 1 - t) * before(X1, X2) + np.outer(s, t) * after(X1, X2)
     np.testing.assert_allclose(k.ChangePoint(before, after, 0.2, 3.0, column=1)(X1, X2), expected, **exact)
     table, other = {"a": X1[:, 0], "b": X1[:, 1]}, {"a": X2[:, 0], "b": X2[:, 1]}
-    np.testing.assert_allclose(k.ChangePoint(before, after, 0.2, 3.0, column="b")(table, other), expected, **exact)
+    np.testing.assert_allclose(
+        k.ChangePoint(before, after, 0.2, 3.0, column="b")(table, other), expected, **exact
+    )
     x = np.array([[-50.0], [-49.5], [49.5], [50.0]])
     K = k.ChangePoint(before, after, 0.0, 2.0)(x)
     np.testing.assert_allclose(K[:2, :2], before(x[:2]), rtol=1e-14)
@@ -326,11 +382,23 @@ NOT_PSD = [[1.0, 2.0], [2.0, 1.0]]
     ("make", "message"),
     [
         (lambda: k.NeuralNetwork(-1.0), r"NeuralNetwork\.bias_variance must be zero or positive"),
-        (lambda: k.NeuralNetwork(2.0, factor=np.eye(2)), r"NeuralNetwork\.bias_variance is part of the factor"),
+        (
+            lambda: k.NeuralNetwork(2.0, factor=np.eye(2)),
+            r"NeuralNetwork\.bias_variance is part of the factor",
+        ),
         (lambda: k.NeuralNetwork(1.0, [1.0, 2.0])(T1), r"NeuralNetwork\.weight_variance has 2 entries"),
-        (lambda: k.NeuralNetwork(factor=NOT_PSD), r"NeuralNetwork\.factor must be lower triangular with a positive diagonal"),
-        (lambda: k.NeuralNetwork(factor=np.eye(2))(X1), r"NeuralNetwork\.factor is \(2, 2\) but with 2 input columns"),
-        (lambda: k.lower_factor(NOT_PSD), r"covariance must be positive definite, but its smallest eigenvalue is -1"),
+        (
+            lambda: k.NeuralNetwork(factor=NOT_PSD),
+            r"NeuralNetwork\.factor must be lower triangular with a positive diagonal",
+        ),
+        (
+            lambda: k.NeuralNetwork(factor=np.eye(2))(X1),
+            r"NeuralNetwork\.factor is \(2, 2\) but with 2 input columns",
+        ),
+        (
+            lambda: k.lower_factor(NOT_PSD),
+            r"covariance must be positive definite, but its smallest eigenvalue is -1",
+        ),
         (lambda: k.lower_factor([[1.0, 0.5], [0.2, 1.0]]), r"covariance must be symmetric"),
         (lambda: k.lower_factor([1.0, 2.0]), r"covariance must be a square matrix"),
         (lambda: k.varying_coefficients(lengths, NOT_PSD, k.SE()), r"covariance must be positive definite"),
@@ -338,14 +406,32 @@ NOT_PSD = [[1.0, 2.0], [2.0, 1.0]]
         (lambda: k.GaussianNetwork(width=0.0), r"GaussianNetwork\.width must be positive"),
         (lambda: k.GaussianNetwork([1.0, 2.0]), r"GaussianNetwork\.width must be one number"),
         (lambda: k.Gibbs("long"), r"expected a function"),
-        (lambda: k.Gibbs(lambda X: np.ones((len(X), 3)))(X1), r"Gibbs\.lengthscale gives 3 numbers for each input"),
-        (lambda: k.Gibbs(lambda X: X - 9.0)(X1), r"Gibbs\.lengthscale must be positive, but <lambda> gives .* in row 0"),
-        (lambda: k.Gibbs(lambda X: np.ones(3))(X1), r"the function '<lambda>' gave shape \(3,\) for inputs of shape \(9, 2\)"),
+        (
+            lambda: k.Gibbs(lambda X: np.ones((len(X), 3)))(X1),
+            r"Gibbs\.lengthscale gives 3 numbers for each input",
+        ),
+        (
+            lambda: k.Gibbs(lambda X: X - 9.0)(X1),
+            r"Gibbs\.lengthscale must be positive, but <lambda> gives .* in row 0",
+        ),
+        (
+            lambda: k.Gibbs(lambda X: np.ones(3))(X1),
+            r"the function '<lambda>' gave shape \(3,\) for inputs of shape \(9, 2\)",
+        ),
         (lambda: k.Gibbs(k.LogLinear([1.0]))(X1), r"LogLinear\.weights has 1 rows but the kernel sees 2"),
-        (lambda: k.LogRadial([[1.0], [2.0]], [1.0]), r"LogRadial needs one weight or value for each of its 2 points"),
+        (
+            lambda: k.LogRadial([[1.0], [2.0]], [1.0]),
+            r"LogRadial needs one weight or value for each of its 2 points",
+        ),
         (lambda: k.LogProcess([1.0], [1.0], k.SE()), r"LogProcess\.support must be points"),
-        (lambda: k.PaciorekSchervish(k.Linear(), lengths), r"PaciorekSchervish\.kernel must be a stationary kernel"),
-        (lambda: k.PaciorekSchervish(k.SE([1.0, 2.0]), lengths), r"PaciorekSchervish\.kernel must have a single length-scale"),
+        (
+            lambda: k.PaciorekSchervish(k.Linear(), lengths),
+            r"PaciorekSchervish\.kernel must be a stationary kernel",
+        ),
+        (
+            lambda: k.PaciorekSchervish(k.SE([1.0, 2.0]), lengths),
+            r"PaciorekSchervish\.kernel must have a single length-scale",
+        ),
         (
             lambda: k.PaciorekSchervish(k.PiecewisePolynomial(), lengths),
             r"PaciorekSchervish\.kernel must be valid in every dimension",
@@ -354,18 +440,30 @@ NOT_PSD = [[1.0, 2.0], [2.0, 1.0]]
             lambda: k.PaciorekSchervish(k.SE(), lambda X: -lengths(X))(X1),
             r"PaciorekSchervish\.covariance must be positive definite",
         ),
-        (lambda: k.PaciorekSchervish(k.SE(), lambda X: np.tile(NOT_PSD, (len(X), 1, 1)))(X1), r"has eigenvalue -1"),
+        (
+            lambda: k.PaciorekSchervish(k.SE(), lambda X: np.tile(NOT_PSD, (len(X), 1, 1)))(X1),
+            r"has eigenvalue -1",
+        ),
         (lambda: k.Wiener(-1.0), r"Wiener\.variance must be positive"),
-        (lambda: k.Wiener()([[0.5], [-0.1]]), r"Wiener is defined for times zero or positive, but row 1 has -0\.1"),
+        (
+            lambda: k.Wiener()([[0.5], [-0.1]]),
+            r"Wiener is defined for times zero or positive, but row 1 has -0\.1",
+        ),
         (lambda: k.IntegratedWiener()([[-2.0]]), r"IntegratedWiener is defined for times zero or positive"),
         (lambda: k.Wiener()(X1), r"Wiener reads one column, a time; the inputs have 2"),
         (lambda: k.IntegratedWiener(order=-1), r"IntegratedWiener\.order must be a whole number"),
         (lambda: k.IntegratedWiener(order=1.5), r"IntegratedWiener\.order must be a whole number"),
-        (lambda: k.BrownianBridge()([[1.2]]), r"BrownianBridge is defined for times between 0 and 1, but row 0 has 1\.2"),
+        (
+            lambda: k.BrownianBridge()([[1.2]]),
+            r"BrownianBridge is defined for times between 0 and 1, but row 0 has 1\.2",
+        ),
         (lambda: k.FractionalBrownian(1.0), r"FractionalBrownian\.hurst must be strictly between 0 and 1"),
         (lambda: k.FractionalBrownian(1.2), r"FractionalBrownian\.hurst must be between 0 and 1"),
         (lambda: k.ChangePoint(k.SE(), k.SE(), steepness=0.0), r"ChangePoint\.steepness must be positive"),
-        (lambda: k.ChangePoint(k.SE(), k.SE(), column=2)(X1), r"ChangePoint\.column\(2\): the inputs have only 2 columns"),
+        (
+            lambda: k.ChangePoint(k.SE(), k.SE(), column=2)(X1),
+            r"ChangePoint\.column\(2\): the inputs have only 2 columns",
+        ),
     ],
 )
 def test_bad_parameters(make, message):
@@ -382,7 +480,9 @@ def test_negative_times_at_prediction():
 
 
 def test_a_factor_is_learned_as_a_factor():
-    """Learning keeps the weight covariance lower triangular with a positive diagonal, and raises the evidence."""
+    """Learning keeps the weight covariance lower triangular with a positive diagonal,
+    and raises the evidence.
+    """
     rng = np.random.default_rng(8)
     X = rng.uniform(-1, 1, (40, 2))
     y = special.erf(4 * (X[:, 0] + X[:, 1])) + 0.05 * rng.normal(size=40)
@@ -397,11 +497,15 @@ def test_a_factor_is_learned_as_a_factor():
 
 def test_numpy_and_jax_functions_agree():
     """A function in NumPy is evaluated on the host; in jax.numpy it can be differentiated as well."""
-    np.testing.assert_allclose(k.SE().warp(lambda X: np.sin(X))(X1, X2), k.SE().warp(lambda X: jnp.sin(X))(X1, X2), rtol=1e-13)
+    np.testing.assert_allclose(
+        k.SE().warp(lambda X: np.sin(X))(X1, X2), k.SE().warp(lambda X: jnp.sin(X))(X1, X2), rtol=1e-13
+    )
 
 
 def test_step_function():
-    """A.P14, A.M20: 64 points of a noisy step: SE < two SEs << neural network, with the noise found by the last only."""
+    """A.P14, A.M20: 64 points of a noisy step: SE < two SEs << neural network,
+    with the noise found by the last only.
+    """
     from experiments import step_function
 
     fits = step_function.fits(*step_function.data(), restarts=1)

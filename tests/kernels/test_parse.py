@@ -45,19 +45,27 @@ def assert_same(kernel, again):
         ("2 * SE() * Linear()", k.SE(1.0, 2.0) * k.Linear()),
         ("fixed(2) * SE()", fixed(2.0) * k.SE()),
         ("SE() + 0.5", k.SE() + 0.5),
-        ("SE(l=fixed(1)) * Periodic(period=param(2, bounds=(1, 3), tie='p'))",
-         k.SE(fixed(1.0)) * k.Periodic(param(2.0, bounds=(1.0, 3.0), tie="p"))),
+        (
+            "SE(l=fixed(1)) * Periodic(period=param(2, bounds=(1, 3), tie='p'))",
+            k.SE(fixed(1.0)) * k.Periodic(param(2.0, bounds=(1.0, 3.0), tie="p")),
+        ),
         ("SE(l=param([1, 2], prior=LogNormal(0, 1)))", k.SE(param([1.0, 2.0], prior=LogNormal(0, 1)))),
         ("Matern(l=0.5, nu=3/2)", k.Matern(0.5, nu=1.5)),
         ("(SE() + Linear())^2", (k.SE() + k.Linear()) ** 2),
         ("SE()^0.5", k.SE() ** 0.5),
-        ("Additive([SE(), Linear()], order=2, variance=[1, 0.1])", k.Additive([k.SE(), k.Linear()], 2, [1.0, 0.1])),
+        (
+            "Additive([SE(), Linear()], order=2, variance=[1, 0.1])",
+            k.Additive([k.SE(), k.Linear()], 2, [1.0, 0.1]),
+        ),
         ("Gibbs(LogLinear([0.7], -1))", k.Gibbs(k.LogLinear([0.7], -1.0))),
-        ("ChangePoint(SE(), Linear(), location=-1.5, column='t')", k.ChangePoint(k.SE(), k.Linear(), -1.5, column="t")),
+        (
+            "ChangePoint(SE(), Linear(), location=-1.5, column='t')",
+            k.ChangePoint(k.SE(), k.Linear(), -1.5, column="t"),
+        ),
         ("Polynomial(3).normalised()", k.Polynomial(3).normalised()),
         ("Categorical(species, levels=['cat', 1])", k.Categorical(["cat", 1]).on("species")),
     ],
-)  # fmt: skip
+)
 def test_reading(text, kernel):
     """Short and long forms, columns first, numbers in front, hyperparameters with what is said of them."""
     assert_same(kernel, k.parse(text))
@@ -66,13 +74,17 @@ def test_reading(text, kernel):
 def test_functions_by_name():
     """Functions are given by name, wherever a kernel takes one; a missing one is asked for."""
     u = lambda X: np.log1p(X)  # noqa: E731
-    kernel = k.parse("SE(l=0.5).warp(u) + Features(function=u, variance=2) + Invariant(SE(), actions=[u, [[1]]])", {"u": u})
+    kernel = k.parse(
+        "SE(l=0.5).warp(u) + Features(function=u, variance=2) + Invariant(SE(), actions=[u, [[1]]])", {"u": u}
+    )
     x = np.array([[0.1], [0.5], [2.0]])
     expected = k.SE(0.5)(u(x)) + 2 * u(x) @ u(x).T + k.Invariant(k.SE(), [u, lambda X: X])(x)
     np.testing.assert_allclose(kernel(x), expected, rtol=1e-13)
     assert "function=u" in kernel.formula()
     assert_same(kernel, k.parse(kernel.formula(17), {"u": u}))
-    with pytest.raises(k.KernelSyntaxError, match=r"the name u means nothing here; .* functions=\{'u': ...\}"):
+    with pytest.raises(
+        k.KernelSyntaxError, match=r"the name u means nothing here; .* functions=\{'u': ...\}"
+    ):
         k.parse("Features(function=u)")
 
 
@@ -130,7 +142,9 @@ def test_complete_text(kernel):
 
 @pytest.mark.parametrize("kernel", [c[1] for c in CASES], ids=[c[0] for c in CASES])
 def test_every_kernel_reads_back(kernel):
-    """Issue item 4: every kernel and composite of the conformance list, exactly; the short text reads back to a kernel, too."""
+    """Issue item 4: every kernel and composite of the conformance list, exactly;
+    the short text reads back to a kernel, too.
+    """
     assert_same(kernel, k.parse(kernel.formula(17), FUNCTIONS))
     assert str(k.parse(str(kernel), FUNCTIONS)) == str(kernel)
 
@@ -141,7 +155,12 @@ names = st.sampled_from(["x1", "age", "my column", 0, 3])
 
 def hyperparameters():
     plain = numbers | st.lists(numbers, min_size=2, max_size=2)
-    return plain | plain.map(fixed) | plain.map(lambda v: param(v, bounds=(1e-7, 1e7))) | plain.map(lambda v: param(v, tie="t"))
+    return (
+        plain
+        | plain.map(fixed)
+        | plain.map(lambda v: param(v, bounds=(1e-7, 1e7)))
+        | plain.map(lambda v: param(v, tie="t"))
+    )
 
 
 scalars = numbers | numbers.map(fixed) | numbers.map(lambda v: param(v, prior=LogNormal(0.0, v)))
@@ -166,7 +185,11 @@ def composites(inner):
         pairs.map(lambda parts: parts[0] * parts[1]),
         st.builds(lambda scale, kernel: scale * kernel, scalars, inner),
         st.builds(lambda kernel, p: kernel**p, inner, st.integers(1, 3)),
-        st.builds(lambda kernel, columns: kernel.on(*columns), inner, st.lists(names, min_size=1, max_size=2, unique=True)),
+        st.builds(
+            lambda kernel, columns: kernel.on(*columns),
+            inner,
+            st.lists(names, min_size=1, max_size=2, unique=True),
+        ),
         st.builds(k.Normalised, inner),
         st.builds(k.Rescale, inner, st.just(squares)),
         st.builds(k.Blurred, inner, scalars, st.integers(1, 5)),
@@ -182,7 +205,8 @@ def test_random_composites_read_back(kernel):
     assert_same(kernel, k.parse(kernel.formula(17), FUNCTIONS))
 
 
-# ------------------------------------------------------------------------------------------------- wrong texts
+# ------------------------------------------------------------------------------------------------- wrong
+# texts
 
 
 @pytest.mark.parametrize(
@@ -230,7 +254,16 @@ def test_wrong_texts(text, message):
 
 
 @pytest.mark.parametrize(
-    "text", ["SE(l=-1)", "-2 * SE()", "0 * SE()", "SE()^-1", "Additive([SE()], order=3)", "SE(l='a')", "Warp(3, [[1]])"]
+    "text",
+    [
+        "SE(l=-1)",
+        "-2 * SE()",
+        "0 * SE()",
+        "SE()^-1",
+        "Additive([SE()], order=3)",
+        "SE(l='a')",
+        "Warp(3, [[1]])",
+    ],
 )
 def test_wrong_values(text):
     """A kernel with an illegal value: the kernel's own error."""

@@ -1,4 +1,6 @@
-"""Every kernel against its formula in plain NumPy and SciPy, its limits, and what it says of bad parameters."""
+"""Every kernel against its formula in plain NumPy and SciPy, its limits,
+and what it says of bad parameters.
+"""
 
 import jax
 import numpy as np
@@ -70,10 +72,13 @@ def test_matern_golden_values(nu, value):
 
 @pytest.mark.parametrize("nu", [0.1, 0.3, 1.0, 1.7, 5.0, 12.0, 40.0])
 def test_matern_any_order(nu):
-    """A.K5 (4.14): the trapezoid rule against SciPy's Bessel function, for an order in the structure and a learned one."""
+    """A.K5 (4.14): the trapezoid rule against SciPy's Bessel function,
+    for an order in the structure and a learned one.
+    """
     x = np.array([0.0, 1e-6, 1e-3, 0.05, 0.4, 1.0, 2.5, 6.0, 15.0])[:, None]
     expected = matern(distance(x, x[:1]), nu)
-    expected[1] = matern(distance(x, x[:1]), nu)[1] if nu < 1 else 1.0  # kv overflows in the product for tiny distances
+    # kv overflows in the product for tiny distances
+    expected[1] = matern(distance(x, x[:1]), nu)[1] if nu < 1 else 1.0
     for order in (nu, param(nu)):
         np.testing.assert_allclose(k.Matern(nu=order)(x, x[:1]), expected, rtol=2e-9, atol=1e-12)
 
@@ -88,8 +93,12 @@ def test_exponential():
 def test_gamma_exponential():
     """A.K8 (4.18): exp(-(r/l)^gamma); gamma = 2 is the SE with l / sqrt 2."""
     r = distance(X1, X2, 0.8)
-    np.testing.assert_allclose(k.GammaExponential(0.8, 1.3, gamma=1.4)(X1, X2), 1.3 * np.exp(-(r**1.4)), **exact)
-    np.testing.assert_allclose(k.GammaExponential(0.8, gamma=2.0)(X1, X2), k.SE(0.8 / np.sqrt(2))(X1, X2), **exact)
+    np.testing.assert_allclose(
+        k.GammaExponential(0.8, 1.3, gamma=1.4)(X1, X2), 1.3 * np.exp(-(r**1.4)), **exact
+    )
+    np.testing.assert_allclose(
+        k.GammaExponential(0.8, gamma=2.0)(X1, X2), k.SE(0.8 / np.sqrt(2))(X1, X2), **exact
+    )
     np.testing.assert_allclose(np.diag(k.GammaExponential(0.8, gamma=0.3)(X1)), 1.0, rtol=0)
 
 
@@ -111,7 +120,9 @@ def test_periodic():
     # from the warping u = (cos x, sin x) of an SE, with period 2 pi
     x, y = X1[:, :1], X2[:, :1]
     u, v = (np.hstack([np.cos(a), np.sin(a)]) for a in (x, y))
-    np.testing.assert_allclose(k.Periodic(2 * np.pi, 0.9)(x, y), np.exp(-0.5 * distance(u, v, 0.9) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        k.Periodic(2 * np.pi, 0.9)(x, y), np.exp(-0.5 * distance(u, v, 0.9) ** 2), rtol=1e-12
+    )
 
 
 def test_dot_product_kernels():
@@ -154,7 +165,9 @@ def test_rational_quadratic_is_a_mixture_of_se():
     tau = 10.0 * (nodes + 1)  # 0 ... 20
     density = alpha**alpha / gamma(alpha) * tau ** (alpha - 1) * np.exp(-alpha * tau)
     mixture = (np.exp(-0.5 * r2[:, None] * tau) * density * weights * 10.0).sum(1)
-    np.testing.assert_allclose(k.RationalQuadratic(alpha=alpha)(np.sqrt(r2)[:, None], [[0.0]])[:, 0], mixture, rtol=2e-5)
+    np.testing.assert_allclose(
+        k.RationalQuadratic(alpha=alpha)(np.sqrt(r2)[:, None], [[0.0]])[:, 0], mixture, rtol=2e-5
+    )
 
 
 def test_irrelevant_column():
@@ -165,7 +178,9 @@ def test_irrelevant_column():
 
 
 def test_factor_analysis_distance():
-    """A.K13 (5.1), D.SL7: M = Lambda Lambda' + diag(l)^-2; ARD without loadings; the isotropic kernel of transformed inputs."""
+    """A.K13 (5.1), D.SL7: M = Lambda Lambda' + diag(l)^-2; ARD without loadings;
+    the isotropic kernel of transformed inputs.
+    """
     l = np.array([0.7, 1.2, 2.5])
     loadings = RNG.normal(size=(3, 2))
     M = loadings @ loadings.T + np.diag(l**-2.0)
@@ -189,7 +204,9 @@ def test_slides_three_distances():
     isotropic, ard = k.SE(1.0), k.SE([1.0, 3.0])
     factor = k.SE([6.0, 6.0], loadings=[[1.0], [-1.0]])
     assert isotropic(zero, e1) == isotropic(zero, e2) == pytest.approx(np.exp(-0.5))
-    assert ard(zero, e1)[0, 0] == pytest.approx(np.exp(-0.5)) and ard(zero, e2)[0, 0] == pytest.approx(np.exp(-1 / 18))
+    assert ard(zero, e1)[0, 0] == pytest.approx(np.exp(-0.5)) and ard(zero, e2)[0, 0] == pytest.approx(
+        np.exp(-1 / 18)
+    )
     assert factor(zero, diagonal)[0, 0] == pytest.approx(np.exp(-2 / 72)), "slow along (1, 1)"
     assert factor(zero, anti)[0, 0] == pytest.approx(np.exp(-0.5 * (4 + 2 / 36))), "fast along (1, -1)"
 
@@ -208,7 +225,9 @@ def test_slides_three_distances():
     ids=["se", "rational-quadratic", "matern-3/2", "matern-5/2", "matern-7/2", "matern-5/4"],
 )
 def test_curvature_at_coincident_points(kernel, curvature, d):
-    """D.KA3: -k''(0) = nu / ((nu - 1) l^2): the variance of the derivative process, by autodiff through `point`."""
+    """D.KA3: -k''(0) = nu / ((nu - 1) l^2): the variance of the derivative process,
+    by autodiff through `point`.
+    """
     x = np.linspace(0.1, 0.9, d)
     second = jax.jit(jax.jacfwd(jax.grad(kernel.point, argnums=0), argnums=1))(x, x)
     np.testing.assert_allclose(second, 1.3 * curvature / 0.49 * np.eye(d), rtol=1e-12, atol=1e-12)
@@ -256,7 +275,8 @@ def test_algebra_flattens():
             bad()
 
 
-# ------------------------------------------------------------------------------------------------- bad parameters
+# ------------------------------------------------------------------------------------------------- bad
+# parameters
 
 
 @pytest.mark.parametrize(
@@ -270,7 +290,10 @@ def test_algebra_flattens():
         (lambda: k.SE("wide"), r"SE\.lengthscale must be a number or an array of numbers, got 'wide'"),
         (lambda: k.SE([[1.0, 2.0]]), r"SE\.lengthscale must be a number or a vector"),
         (lambda: k.SE(loadings=[1.0, 2.0]), r"SE\.loadings must be a \(columns, directions\) matrix"),
-        (lambda: k.SE(loadings=np.ones((2, 1)))(X1), r"SE\.loadings has 2 rows but the kernel sees 3 input columns"),
+        (
+            lambda: k.SE(loadings=np.ones((2, 1)))(X1),
+            r"SE\.loadings has 2 rows but the kernel sees 3 input columns",
+        ),
         (lambda: k.SE([1.0, 2.0])(X1), r"SE\.lengthscale has 2 entries but the kernel sees 3 input columns"),
         (lambda: k.Linear([1.0, 2.0])(X1), r"Linear\.variance has 2 entries"),
         (lambda: k.Matern(nu=0.0), r"Matern\.nu must be positive"),
@@ -290,7 +313,10 @@ def test_algebra_flattens():
         (lambda: k.SE().on(1.5), r"column positions or names"),
         (lambda: k.SE().on(5)(X1), r"\.on\(5\): the inputs have only 3 columns"),
         (lambda: k.SE().on("age")(X1), r"\.on\('age'\) needs inputs with column names"),
-        (lambda: k.SE().on("age")({"weight": [1.0, 2.0]}), r"\.on\('age'\): no such column; the inputs have \['weight'\]"),
+        (
+            lambda: k.SE().on("age")({"weight": [1.0, 2.0]}),
+            r"\.on\('age'\): no such column; the inputs have \['weight'\]",
+        ),
     ],
 )
 def test_bad_parameters(make, message):

@@ -1,4 +1,6 @@
-"""Fourier pairs, random Fourier features, upcrossings, smoothness. A.S3-S6, A.K14, C.COV10, D.K3-K10, D.KA2-KA5, T-K."""
+"""Fourier pairs, random Fourier features, upcrossings, smoothness. A.S3-S6, A.K14, C.COV10, D.K3-K10,
+D.KA2-KA5, T-K.
+"""
 
 import math
 
@@ -8,14 +10,15 @@ from scipy import special
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.kernels.differentiability import numerical_smoothness
-from mercer.kernels.hankel import hankel
-from mercer.kernels.spectral import density
+from mercer.kernels.spectral.density import density
+from mercer.kernels.spectral.hankel import hankel
+from mercer.kernels.spectral.smoothness import numerical_smoothness
 from mercer.params import ParameterError, param
 
 S = np.array([0.0, 0.1, 0.35, 0.8])
 
-# ------------------------------------------------------------------------------------------------- Fourier pairs
+# ------------------------------------------------------------------------------------------------- Fourier
+# pairs
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,9 @@ def test_golden_values(kernel, values):
 
 
 def grid_transform(kernel, s, half, n):
-    """The integral of k(tau) cos(2 pi s . tau) by the trapezoid rule on a grid of n^d points in [-half, half]^d."""
+    """The integral of k(tau) cos(2 pi s . tau) by the trapezoid rule on a grid of n^d points in [-half,
+    half]^d.
+    """
     d = s.shape[1]
     axis = np.linspace(-half, half, n)
     tau = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), -1).reshape(-1, d)
@@ -65,12 +70,17 @@ def grid_transform(kernel, s, half, n):
     ids=lambda value: "" if isinstance(value, float) else str(value)[:36],
 )
 def test_fourier_transform(kernel, d, tolerance):
-    """A.S3, D.KA4 (4.6): S is the Fourier transform of the kernel in one to three dimensions, by brute force on a grid."""
+    """A.S3, D.KA4 (4.6): S is the Fourier transform of the kernel in one to three dimensions,
+    by brute force on a grid.
+    """
     s = np.random.default_rng(d).uniform(-0.7, 0.7, (5, d))
     half, n = {1: (9.0, 7201), 2: (8.0, 401), 3: (4.5, 61)}[d]
     found = kernel.spectral_density(s)
     np.testing.assert_allclose(
-        found, grid_transform(kernel, s, half, n), rtol=0, atol=tolerance * kernel.spectral_density(np.zeros((1, d)))[0]
+        found,
+        grid_transform(kernel, s, half, n),
+        rtol=0,
+        atol=tolerance * kernel.spectral_density(np.zeros((1, d)))[0],
     )
 
 
@@ -87,7 +97,16 @@ def test_fourier_transform(kernel, d, tolerance):
         (k.ScaleMixture([0.5, 2.0], [1.0, 0.3]), 1e-12),
         (k.BesselJ(0.4, nu=5.5), 1e-5),
     ],
-    ids=["se", "matern-1/2", "matern-6/5", "rational-quadratic", "gamma-1", "gamma-2", "scale-mixture", "bessel-j"],
+    ids=[
+        "se",
+        "matern-1/2",
+        "matern-6/5",
+        "rational-quadratic",
+        "gamma-1",
+        "gamma-2",
+        "scale-mixture",
+        "bessel-j",
+    ],
 )
 def test_closed_form_is_the_hankel_transform(kernel, tolerance, d):
     """A.S4, D.K10 (4.8): closed forms against the radial integral with a Bessel function."""
@@ -119,14 +138,20 @@ def test_gamma_exponential_density(gamma):
     kernel = k.GammaExponential(0.7, gamma=gamma)
     s = np.array([0.05, 0.3, 1.0])
     scale = 1 / (2 * np.pi * 0.7)
-    np.testing.assert_allclose(kernel.spectral_density(s), levy_stable.pdf(s, gamma, 0.0, scale=scale), rtol=1e-6)
+    np.testing.assert_allclose(
+        kernel.spectral_density(s), levy_stable.pdf(s, gamma, 0.0, scale=scale), rtol=1e-6
+    )
     assert (kernel.spectral_density(np.linspace(0, 20, 9), 2) > 0).all()
 
 
 def test_compact_density():
-    """D.K9: the triangle's transform is sinc^2; densities are not negative in the design dimension, and negative above it."""
+    """D.K9: the triangle's transform is sinc^2; densities are not negative in the design dimension,
+    and negative above it.
+    """
     s = np.linspace(0, 4, 41)
-    np.testing.assert_allclose(k.PiecewisePolynomial(1.3, q=0).spectral_density(s), 1.3 * np.sinc(1.3 * s) ** 2, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        k.PiecewisePolynomial(1.3, q=0).spectral_density(s), 1.3 * np.sinc(1.3 * s) ** 2, rtol=0, atol=1e-13
+    )
     triangle = lambda r: np.maximum(1 - r, 0)  # noqa: E731
     assert hankel(triangle, s, 3).min() < -1e-3, "the same function in three dimensions is no covariance"
     for q in range(4):
@@ -137,20 +162,32 @@ def test_compact_density():
 
 def test_rational_quadratic_density_at_zero():
     """D.K8: finite at zero frequency only if alpha > d / 2."""
-    assert k.RationalQuadratic(alpha=1.2).spectral_density(0.0, 2) == pytest.approx(2 * np.pi * 1.2 / 0.2, rel=1e-12)
+    assert k.RationalQuadratic(alpha=1.2).spectral_density(0.0, 2) == pytest.approx(
+        2 * np.pi * 1.2 / 0.2, rel=1e-12
+    )
     assert k.RationalQuadratic(alpha=0.9).spectral_density(0.0, 2) == np.inf
 
 
 def test_existence():
-    """D.KA5: the integral of r^(d-1) |k| exists for the RQ iff 2 alpha > d, for Bessel's iff nu + 1/2 > d, for the SE always."""
-    assert all(k.integrable(kernel, d) for kernel in (k.SE(), k.Matern(nu=0.5), k.GammaExponential(gamma=0.4)) for d in (1, 2, 3))
+    """D.KA5: the integral of r^(d-1) |k| exists for the RQ iff 2 alpha > d, for Bessel's iff nu + 1/2 > d,
+    for the SE always.
+    """
+    assert all(
+        k.integrable(kernel, d)
+        for kernel in (k.SE(), k.Matern(nu=0.5), k.GammaExponential(gamma=0.4))
+        for d in (1, 2, 3)
+    )
     for alpha in (0.4, 0.6, 1.1, 1.6):
-        assert [k.integrable(k.RationalQuadratic(alpha=alpha), d) for d in (1, 2, 3)] == [2 * alpha > d for d in (1, 2, 3)]
+        assert [k.integrable(k.RationalQuadratic(alpha=alpha), d) for d in (1, 2, 3)] == [
+            2 * alpha > d for d in (1, 2, 3)
+        ]
     assert [k.integrable(k.BesselJ(nu=nu), 1) for nu in (0.0, 0.3, 0.7, 2.0)] == [False, False, True, True]
 
 
 def test_lines_of_a_periodic_kernel():
-    """A.K14, D.K11, D.K12: Fourier coefficients I_m(1 / l^2) exp(-1 / l^2); of a periodised kernel S(m / period) / period."""
+    """A.K14, D.K11, D.K12: Fourier coefficients I_m(1 / l^2) exp(-1 / l^2);
+    of a periodised kernel S(m / period) / period.
+    """
     frequencies, weights = k.line_spectrum(k.Periodic(2.0, 0.7, 1.3), 12)
     m = np.arange(12)
     np.testing.assert_allclose(frequencies, m / 2.0)
@@ -162,7 +199,9 @@ def test_lines_of_a_periodic_kernel():
     frequencies, weights = k.line_spectrum(k.FourierFeatures([[-0.3], [0.1]], 2.0, 3.0))
     np.testing.assert_allclose([frequencies, weights], [[0.05, 0.15], [1.5, 1.5]])
     np.testing.assert_allclose(k.line_spectrum(k.Constant(2.0)), [[0.0], [2.0]])
-    np.testing.assert_allclose(k.line_spectrum(k.Cosine(0.5), 3), [[0.0, 1 / np.pi, 2 / np.pi], [0.0, 1.0, 0.0]], atol=1e-14)
+    np.testing.assert_allclose(
+        k.line_spectrum(k.Cosine(0.5), 3), [[0.0, 1 / np.pi, 2 / np.pi], [0.0, 1.0, 0.0]], atol=1e-14
+    )
     with pytest.raises(k.SpectralError, match="does not repeat"):
         k.line_spectrum(k.SE())
     with pytest.raises(k.SpectralError, match="no common period"):
@@ -177,7 +216,10 @@ def test_lines_of_a_periodic_kernel():
         (lambda: k.FourierFeatures([[0.1]]).spectral_density(S), "only lines at single frequencies"),
         (lambda: k.Periodic().spectral_density(S), "see line_spectrum"),
         (lambda: (k.SE() + k.Periodic()).spectral_density(S), "see line_spectrum"),
-        (lambda: k.Cosine().spectral_density(S), r"no density: all its power is on the frequency \|s\| = 1 / \(2 pi lengthscale\)"),
+        (
+            lambda: k.Cosine().spectral_density(S),
+            r"no density: all its power is on the frequency \|s\| = 1 / \(2 pi lengthscale\)",
+        ),
         (lambda: k.BesselJ(nu=0.0).spectral_density(S, 2), "the sphere of frequencies"),
         (lambda: k.SE([1.0, 2.0]).spectral_density(S, 2), r"give s as \(n, 2\)"),
         (lambda: k.SE().on(0).spectral_density(np.zeros((3, 2))), "does not read"),
@@ -190,7 +232,8 @@ def test_no_density(make, message):
         make()
 
 
-# ------------------------------------------------------------------------------------------------- random Fourier features
+# ------------------------------------------------------------------------------------------------- random
+# Fourier features
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -216,13 +259,18 @@ def test_features_converge(kernel, d):
     """Bochner (4.5): the covariance of m drawn frequencies is unbiased, and its error falls as 1 / sqrt m."""
     X = np.random.default_rng(0).normal(size=(12, d))
     K = kernel(X)
-    errors = [np.sqrt(np.mean((k.random_fourier_features(kernel, m, d, seed=1)(X) - K) ** 2)) / K[0, 0] for m in (200, 20_000)]
+    errors = [
+        np.sqrt(np.mean((k.random_fourier_features(kernel, m, d, seed=1)(X) - K) ** 2)) / K[0, 0]
+        for m in (200, 20_000)
+    ]
     assert errors[0] < 2.5 / math.sqrt(400) and errors[1] < 2.5 / math.sqrt(40_000)
 
 
 @pytest.mark.parametrize("m", [25, 400])
 def test_features_error(m):
-    """The mean square error over 400 draws is ((1 + k(2 tau)) / 2 - k(tau)^2) / m: it falls as 1 / m, and there is no bias."""
+    """The mean square error over 400 draws is ((1 + k(2 tau)) / 2 - k(tau)^2) / m: it falls as 1 / m,
+    and there is no bias.
+    """
     kernel, tau = k.Matern(0.7, nu=1.5), np.array([0.3, 1.0, 2.5])
     X, zero = tau[:, None], np.zeros((1, 1))
     exact, doubled = kernel(X, zero)[:, 0], kernel(2 * X, zero)[:, 0]
@@ -243,7 +291,9 @@ def test_features_of_mixture_and_loadings():
 
 
 def test_features_in_weight_space():
-    """A finite-rank GP: the same posterior by weights as by data, near the kernel's own; its length-scale is learned."""
+    """A finite-rank GP: the same posterior by weights as by data, near the kernel's own;
+    its length-scale is learned.
+    """
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-3, 3, 60))[:, None]
     y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(60)
@@ -270,7 +320,8 @@ def test_features_are_seeded():
         k.random_fourier_features(k.Linear(), 5)
 
 
-# ------------------------------------------------------------------------------------------------- upcrossings
+# -------------------------------------------------------------------------------------------------
+# upcrossings
 
 
 @pytest.mark.parametrize(
@@ -304,14 +355,20 @@ def test_upcrossings_of_levels_and_columns():
     assert k.upcrossings(k.SE(0.2)) == pytest.approx(0.7958, abs=5e-5)
     assert k.upcrossings(k.Matern(0.2, nu=1.5)) == pytest.approx(1.3783, abs=5e-5)
     assert k.upcrossings(k.SE(0.2, 4.0), 3.0) == pytest.approx(math.exp(-9 / 8) / (0.4 * np.pi), rel=1e-12)
-    np.testing.assert_allclose(k.upcrossings(k.SE([0.2, 0.5]), d=2), [1 / (0.4 * np.pi), 1 / np.pi], rtol=1e-12)
+    np.testing.assert_allclose(
+        k.upcrossings(k.SE([0.2, 0.5]), d=2), [1 / (0.4 * np.pi), 1 / np.pi], rtol=1e-12
+    )
     with pytest.raises(ValueError, match="stationary"):
         k.upcrossings(k.Linear())
 
 
-@pytest.mark.parametrize(("kernel", "level"), [(k.SE(0.2, 2.0), 0.0), (k.SE(0.2, 2.0), 1.5), (k.Matern(0.2, nu=1.5), 0.0)], ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "level"), [(k.SE(0.2, 2.0), 0.0), (k.SE(0.2, 2.0), 1.5), (k.Matern(0.2, nu=1.5), 0.0)], ids=str
+)
 def test_counted_upcrossings(kernel, level):
-    """A.S5: the rate against upcrossings counted on 2,000 sampled paths of length 4 (standard error about 1 %)."""
+    """A.S5: the rate against upcrossings counted on 2,000 sampled paths of length 4 (standard error about 1
+    %).
+    """
     x = np.linspace(0, 4, 1001)[:, None]
     factor = np.linalg.cholesky(kernel(x) + 1e-10 * np.eye(len(x)))
     paths = factor @ np.random.default_rng(5).standard_normal((len(x), 2000))
@@ -349,7 +406,9 @@ def test_counted_upcrossings(kernel, level):
     ids=str,
 )
 def test_smoothness(kernel, order):
-    """A.S6, D.KA2: what kernels say of themselves; and the differences of the process say the same, up to three derivatives."""
+    """A.S6, D.KA2: what kernels say of themselves; and the differences of the process say the same,
+    up to three derivatives.
+    """
     assert k.smoothness(kernel) == order
     assert numerical_smoothness(kernel.bind(1)) == min(order, 3)
     found = k.regularity(kernel)
@@ -373,7 +432,9 @@ class Wiener(k.AbstractKernel):
 
 
 class Logarithmic(k.AbstractKernel):
-    """1 - c(tau) = 1 / (1 + log(1 + 1/tau)): mean-square continuous, but the criterion for continuous paths fails."""
+    """1 - c(tau) = 1 / (1 + log(1 + 1/tau)): mean-square continuous,
+    but the criterion for continuous paths fails.
+    """
 
     def block(self, A, B):
         import jax.numpy as jnp
@@ -393,7 +454,9 @@ def test_smoothness_of_unknown_kernels():
 
 
 def test_derivative_process():
-    """A.S6, C.COV10, D.KA2 (4.4): the SE's closed form, and finite differences of sampled functions, along two columns."""
+    """A.S6, C.COV10, D.KA2 (4.4): the SE's closed form, and finite differences of sampled functions,
+    along two columns.
+    """
     l, v = 0.6, 1.7
     covariance = k.derivative_covariance(k.SE(l, v))
     for tau in (0.0, 0.3, 1.1):
@@ -406,7 +469,9 @@ def test_derivative_process():
     D = np.array([[1, -1, 0, 0], [0, 0, 1, -1]]) / (2 * h)
     np.testing.assert_allclose(k.derivative_covariance(kernel)(x, z), D @ K @ D.T, rtol=1e-5)
     grid = np.linspace(0, 2, 801)[:, None]
-    draws = np.linalg.cholesky(k.SE(l, v)(grid) + 1e-9 * np.eye(801)) @ np.random.default_rng(0).standard_normal((801, 4000))
+    draws = np.linalg.cholesky(k.SE(l, v)(grid) + 1e-9 * np.eye(801)) @ np.random.default_rng(
+        0
+    ).standard_normal((801, 4000))
     slopes = (draws[20::20] - draws[:-20:20]) / 0.05
     assert np.mean(slopes**2) == pytest.approx(covariance([0.0], [0.0])[0, 0], rel=0.03)
     with pytest.raises(ValueError, match="no mean-square derivative"):

@@ -1,4 +1,6 @@
-"""State-space forms: the Markov chain of a kernel has the kernel's covariances. GPML B.2, GM3-GM5, GM10, GM11."""
+"""State-space forms: the Markov chain of a kernel has the kernel's covariances. GPML B.2, GM3-GM5, GM10,
+GM11.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +61,9 @@ def test_covariances_are_those_of_the_kernel(kernel):
 
 @pytest.mark.parametrize("kernel", [*EXACT, k.SE(0.4, 2.0), k.Periodic(0.7, 0.8, 1.2)], ids=str)
 def test_steps_and_covariances_agree(kernel):
-    """Pi(t1) = Phi Pi(t0) Phi' + Q, Q is positive semi-definite, and the leaves are the kernel's in its order."""
+    """Pi(t1) = Phi Pi(t0) Phi' + Q, Q is positive semi-definite,
+    and the leaves are the kernel's in its order.
+    """
     form = state_space(kernel.bind(1))
     t0, t1 = jnp.asarray(T[:-1]), jnp.asarray(T[1:])
     Phi, Q, start, end, h = (np.asarray(a) for a in tiles.call(_steps, form, t0, t1))
@@ -72,7 +76,9 @@ def test_steps_and_covariances_agree(kernel):
 
 
 def test_small_steps_keep_their_digits():
-    """Q of a Matern step is right to rounding however small the step: Q_00 -> q dt^(2p+1) / ((2p+1) p!^2) for white noise q."""
+    """Q of a Matern step is right to rounding however small the step:
+    Q_00 -> q dt^(2p+1) / ((2p+1) p!^2) for white noise q.
+    """
     for p, density in ((0, 2.0), (1, 4.0), (2, 16 / 3)):  # of white noise for unit a and variance
         a, gap = np.sqrt(2 * p + 1), 1e-7
         form = state_space(k.Matern(1.0, nu=p + 0.5))
@@ -83,7 +89,9 @@ def test_small_steps_keep_their_digits():
 
 @pytest.mark.parametrize("p", [0, 1, 2, 3])
 def test_matern_is_the_autoregressive_process_of_order_p(p):
-    """GM3, GM4: the companion SDE (d/dt + a)^(p+1) with its Lyapunov covariance and matrix exponential has the same Phi and Pi."""
+    """GM3, GM4: the companion SDE (d/dt + a)^(p+1) with its Lyapunov covariance and matrix exponential has
+    the same Phi and Pi.
+    """
     lengthscale, variance, gap = 0.7, 1.4, 0.31
     s, a = p + 1, np.sqrt(2 * p + 1) / lengthscale
     F = np.diag(np.ones(p), 1)
@@ -97,21 +105,31 @@ def test_matern_is_the_autoregressive_process_of_order_p(p):
     Phi, Q = (np.asarray(x[0]) for x in form.transition(jnp.zeros(1), jnp.asarray([gap])))
     exact = expm(F * gap)
     np.testing.assert_allclose(Phi * units[:, None] / units, exact, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(np.asarray(form.covariance(jnp.zeros(1)))[0] * np.outer(units, units), Pi, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(Q * np.outer(units, units), Pi - exact @ Pi @ exact.T, rtol=1e-8, atol=1e-10 * np.abs(Pi).max())
+    np.testing.assert_allclose(
+        np.asarray(form.covariance(jnp.zeros(1)))[0] * np.outer(units, units), Pi, rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        Q * np.outer(units, units), Pi - exact @ Pi @ exact.T, rtol=1e-8, atol=1e-10 * np.abs(Pi).max()
+    )
 
 
 def test_sampled_ou_is_a_discrete_autoregression():
-    """GM10: at equal distances h the OU process is AR(1) with a_1 = exp(-h / l) and b^2 = k(0) (1 - a_1^2)."""
+    """GM10: at equal distances h the OU process is AR(1) with a_1 = exp(-h / l) and b^2 = k(0) (1 -
+    a_1^2).
+    """
     h, lengthscale, variance = 0.4, 0.9, 1.7
-    Phi, Q = state_space(k.OrnsteinUhlenbeck(lengthscale, variance)).transition(jnp.zeros(1), jnp.asarray([h]))
+    Phi, Q = state_space(k.OrnsteinUhlenbeck(lengthscale, variance)).transition(
+        jnp.zeros(1), jnp.asarray([h])
+    )
     assert float(Phi[0, 0, 0]) == pytest.approx(np.exp(-h / lengthscale), rel=1e-14)
     assert float(Q[0, 0, 0]) == pytest.approx(variance * (1 - np.exp(-2 * h / lengthscale)), rel=1e-14)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
 def test_squared_exponential_keeps_its_promise(tolerance):
-    """The error of the correlation is what the form says, and at most the tolerance; more accuracy takes more states."""
+    """The error of the correlation is what the form says, and at most the tolerance;
+    more accuracy takes more states.
+    """
     kernel = k.SE(0.6, 2.0)
     form = state_space(kernel, tolerance)
     t = np.linspace(0.0, 6.0, 241)
@@ -160,9 +178,14 @@ def random_kernel(rng, depth=2):
     if depth <= 0:
         scale, variance = np.exp(0.5 * rng.normal(size=2))
         return [
-            k.Matern(scale, variance, nu=0.5), k.Matern(scale, variance, nu=1.5), k.Matern(scale, variance, nu=2.5),
-            k.Wiener(variance), k.Linear(variance), k.Constant(variance), k.Cosine(scale, variance),
-        ][rng.integers(7)]  # fmt: skip
+            k.Matern(scale, variance, nu=0.5),
+            k.Matern(scale, variance, nu=1.5),
+            k.Matern(scale, variance, nu=2.5),
+            k.Wiener(variance),
+            k.Linear(variance),
+            k.Constant(variance),
+            k.Cosine(scale, variance),
+        ][rng.integers(7)]
     left, right = random_kernel(rng, depth - 1), random_kernel(rng, depth - rng.integers(1, 3))
     return left + right if rng.random() < 0.6 else left * right
 

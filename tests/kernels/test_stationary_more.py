@@ -1,4 +1,6 @@
-"""Compact, band-limited, mixture and repeating kernels against plain NumPy. A.K5-K12, A.K14, A.K18, D.K4-K12, D.KC11, T-K."""
+"""Compact, band-limited, mixture and repeating kernels against plain NumPy. A.K5-K12, A.K14, A.K18, D.K4-K12,
+D.KC11, T-K.
+"""
 
 import itertools
 
@@ -21,7 +23,8 @@ def distance(A, B, lengthscale=1.0):
     return np.sqrt((((A[:, None] - B[None]) / lengthscale) ** 2).sum(-1))
 
 
-# ------------------------------------------------------------------------------------------------- compact support
+# ------------------------------------------------------------------------------------------------- compact
+# support
 
 
 def wendland(r, q, D):
@@ -31,7 +34,8 @@ def wendland(r, q, D):
         1.0,
         (j + 1) * r + 1,
         ((j**2 + 4 * j + 3) * r**2 + (3 * j + 6) * r + 3) / 3,
-        ((j**3 + 9 * j**2 + 23 * j + 15) * r**3 + (6 * j**2 + 36 * j + 45) * r**2 + (15 * j + 45) * r + 15) / 15,
+        ((j**3 + 9 * j**2 + 23 * j + 15) * r**3 + (6 * j**2 + 36 * j + 45) * r**2 + (15 * j + 45) * r + 15)
+        / 15,
     ][q]
     return np.maximum(1 - r, 0) ** (j + q) * polynomial
 
@@ -39,23 +43,33 @@ def wendland(r, q, D):
 @pytest.mark.parametrize("q", range(4))
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_piecewise_polynomial(q, D):
-    """A.K10, D.K9 (4.21): by the printed formula, with ARD; the design dimension is that of the inputs unless it is given."""
+    """A.K10, D.K9 (4.21): by the printed formula, with ARD;
+    the design dimension is that of the inputs unless it is given.
+    """
     l = np.array([2.1, 1.4, 3.0])[:D]
     r = distance(X1[:, :D], X2[:, :D], l)
     assert 0 < (r > 1).mean() < 1
     np.testing.assert_allclose(
-        k.PiecewisePolynomial(l, 1.3, q=q)(X1[:, :D], X2[:, :D]), 1.3 * wendland(r, q, D), rtol=1e-12, atol=1e-15
+        k.PiecewisePolynomial(l, 1.3, q=q)(X1[:, :D], X2[:, :D]),
+        1.3 * wendland(r, q, D),
+        rtol=1e-12,
+        atol=1e-15,
     )
     wider = k.PiecewisePolynomial(l, q=q, dimension=5)(X1[:, :D], X2[:, :D])
     np.testing.assert_allclose(wider, wendland(r, q, 5), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(
-    ("D", "curvatures"), [(1, (12, 14, 18)), (2, (20, 56 / 3, 22)), (3, (20, 56 / 3, 22)), (4, (30, 24, 26.4))], ids="D={}".format
+    ("D", "curvatures"),
+    [(1, (12, 14, 18)), (2, (20, 56 / 3, 22)), (3, (20, 56 / 3, 22)), (4, (30, 24, 26.4))],
+    ids="D={}".format,
 )
 def test_piecewise_polynomial_curvature(D, curvatures):
     """T-K: -k''(0) for q = 1, 2, 3."""
-    found = [float(k.derivative_covariance(k.PiecewisePolynomial(q=q, dimension=D), 1)([0.0], [0.0])[0, 0]) for q in (1, 2, 3)]
+    found = [
+        float(k.derivative_covariance(k.PiecewisePolynomial(q=q, dimension=D), 1)([0.0], [0.0])[0, 0])
+        for q in (1, 2, 3)
+    ]
     np.testing.assert_allclose(found, curvatures, rtol=1e-13)
 
 
@@ -72,13 +86,17 @@ def test_piecewise_polynomial_above_its_dimension():
     X = np.random.default_rng(0).uniform(size=(800, 7)) * 1.2
     kernel = k.PiecewisePolynomial(q=0, dimension=1)
     assert np.linalg.eigvalsh(tiles.matrix(kernel, X, X))[0] < -0.7  # what it would be without the guard
-    with pytest.raises(ParameterError, match=r"PiecewisePolynomial\.dimension is 1 but the kernel sees 7 input columns"):
+    with pytest.raises(
+        ParameterError, match=r"PiecewisePolynomial\.dimension is 1 but the kernel sees 7 input columns"
+    ):
         kernel(X)
     np.testing.assert_allclose(kernel.on(3)(X[:9]), kernel(X[:9, 3:4]))
 
 
 def test_sparse_matrix():
-    """A.K10, A.N11: the sparse form is the dense matrix without its zeros; with ARD, loadings, other inputs and equal rows."""
+    """A.K10, A.N11: the sparse form is the dense matrix without its zeros; with ARD, loadings,
+    other inputs and equal rows.
+    """
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(300, 2)) * 8
     X[7] = X[200]
@@ -90,12 +108,16 @@ def test_sparse_matrix():
         S, K = kernel.sparse(X), kernel(X)
         assert S.format == "csr" and S.dtype == np.float64 and S.nnz < 0.2 * K.size
         np.testing.assert_allclose(S.toarray(), K, rtol=0, atol=1e-14)
-        np.testing.assert_allclose(kernel.sparse(X, X[:40] + 0.1).toarray(), kernel(X, X[:40] + 0.1), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            kernel.sparse(X, X[:40] + 0.1).toarray(), kernel(X, X[:40] + 0.1), rtol=0, atol=1e-14
+        )
         assert (np.abs(K[S.toarray() == 0]) == 0).all()
 
 
 def test_sparse_matrix_of_many_data():
-    """20,000 rows: 400 million pairs, of which 3 in 10,000 are computed; conjugate gradients solve with it."""
+    """20,000 rows: 400 million pairs, of which 3 in 10,000 are computed;
+    conjugate gradients solve with it.
+    """
     from scipy.sparse.linalg import cg
 
     x = np.sort(np.random.default_rng(0).uniform(size=20_000))[:, None]
@@ -113,10 +135,13 @@ def _identity(n):
     return identity(n, format="csr")
 
 
-# ------------------------------------------------------------------------------------------------- band-limited
+# -------------------------------------------------------------------------------------------------
+# band-limited
 
 
-@pytest.mark.parametrize(("d", "value"), [(1, 0.594225354317316), (2, 0.659197670425189), (3, 0.705895064170708)])
+@pytest.mark.parametrize(
+    ("d", "value"), [(1, 0.594225354317316), (2, 0.659197670425189), (3, 0.705895064170708)]
+)
 def test_bessel_golden_values(d, value):
     """T-K, A.K11, D.K10: alpha = 3, r = 0.7, nu = D / 2 + 0.8."""
     x = np.zeros((1, d))
@@ -137,7 +162,9 @@ def test_cosine_and_sinc():
     r = distance(X1, X2, 0.3)
     np.testing.assert_allclose(k.Sinc(0.3, 1.7)(X1, X2), 1.7 * np.sin(r) / r, rtol=1e-12, atol=1e-14)
     x, y = X1[:, :1], X2[:, :1]
-    np.testing.assert_allclose(k.Cosine(0.3, 1.7)(x, y), 1.7 * np.cos((x - y.T) / 0.3), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        k.Cosine(0.3, 1.7)(x, y), 1.7 * np.cos((x - y.T) / 0.3), rtol=1e-12, atol=1e-13
+    )
     assert np.linalg.matrix_rank(k.Cosine(0.3)(x)) == k.Cosine().rank(1) == 2 and k.Sinc().rank(1) is None
     assert k.Sinc().flags().max_dimension == 3 and k.Cosine().flags().max_dimension == 1
 
@@ -154,14 +181,18 @@ def test_spectral_mixture():
         w * np.cos(2 * np.pi * tau @ m) * np.exp(-2 * np.pi**2 * ((tau * s) ** 2).sum(-1))
         for w, m, s in zip(weights, means, scales, strict=True)
     )
-    np.testing.assert_allclose(k.SpectralMixture(weights, means, scales)(X1, X2), expected, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        k.SpectralMixture(weights, means, scales)(X1, X2), expected, rtol=1e-11, atol=1e-14
+    )
     one = k.SpectralMixture(2.0, 0.4, 0.15)(X1[:, :1], X2[:, :1])
     same = 2.0 * k.Cosine(1 / (2 * np.pi * 0.4)) * k.SE(1 / (2 * np.pi * 0.15))
     np.testing.assert_allclose(one, same(X1[:, :1], X2[:, :1]), rtol=1e-12, atol=1e-14)
 
 
 def test_scale_mixture():
-    """A.K12, D.KC11: a discrete mixture; and a density of length-scales, here the one whose mixture is the rational quadratic."""
+    """A.K12, D.KC11: a discrete mixture; and a density of length-scales,
+    here the one whose mixture is the rational quadratic.
+    """
     r2 = distance(X1, X2) ** 2
     expected = 0.2 * np.exp(-r2 / 0.18) + 1.5 * np.exp(-r2 / 8.0)
     np.testing.assert_allclose(k.ScaleMixture([0.3, 2.0], [0.2, 1.5])(X1, X2), expected, rtol=1e-12)
@@ -176,7 +207,8 @@ def test_scale_mixture():
     assert {p.status for p in parameters(mixture)} == {"fixed"}
 
 
-# ------------------------------------------------------------------------------------------------- functions that repeat
+# ------------------------------------------------------------------------------------------------- functions
+# that repeat
 
 
 def test_periodic_of():
@@ -231,7 +263,8 @@ def test_locally_periodic():
     assert [p.name for p in parameters(kernel) if p.status == "held"] == ["factors.1.variance"]
 
 
-# ------------------------------------------------------------------------------------------------- the Matern family
+# ------------------------------------------------------------------------------------------------- the Matern
+# family
 
 
 @pytest.mark.parametrize("nu", [0.3, 0.5, 1.0, 1.5, 2.2, 7.0])
@@ -254,7 +287,9 @@ def test_matern_gradient_in_nu(nu):
 
 @pytest.mark.parametrize("nu", [300.0, 1e4, 1e6, 1e9])
 def test_matern_of_large_order(nu):
-    """A.K5: to first order in 1 / nu the SE times 1 + (r^4 / 8 - r^2 / 2) / nu; finite values and gradients however large nu is."""
+    """A.K5: to first order in 1 / nu the SE times 1 + (r^4 / 8 - r^2 / 2) / nu;
+    finite values and gradients however large nu is.
+    """
     r = np.linspace(0, 4, 60)
     se = np.exp(-0.5 * r**2)
     kernel = k.Matern(nu=param(nu))
@@ -268,13 +303,17 @@ def test_matern_of_large_order(nu):
 def test_gamma_exponential_gradient():
     """A.K8: d k / d gamma = -(r/l)^gamma log(r/l) k, zero at coincident points."""
     r = np.array([0.0, 0.2, 0.9, 2.5])
-    found = jax.jacfwd(lambda kernel: kernel.block(r[:, None], np.zeros((1, 1)))[:, 0])(k.GammaExponential(0.8, gamma=1.3)).gamma
+    found = jax.jacfwd(lambda kernel: kernel.block(r[:, None], np.zeros((1, 1)))[:, 0])(
+        k.GammaExponential(0.8, gamma=1.3)
+    ).gamma
     u = np.where(r > 0, r / 0.8, 1.0)
     np.testing.assert_allclose(found, -(u**1.3) * np.log(u) * np.exp(-(u**1.3)), rtol=1e-12, atol=1e-15)
 
 
 def test_ornstein_uhlenbeck_is_markov():
-    """A.K7, D.K6 (exercise 4.5.1): noise-free, a prediction listens to its two neighbours only; with noise to others too."""
+    """A.K7, D.K6 (exercise 4.5.1): noise-free, a prediction listens to its two neighbours only;
+    with noise to others too.
+    """
     x = np.sort(np.random.default_rng(3).uniform(0, 5, 9))
     at = np.array([[0.5 * (x[4] + x[5])], [x[-1] + 0.7]])
 
@@ -289,16 +328,22 @@ def test_ornstein_uhlenbeck_is_markov():
 
 
 def roughness(kernel, n=1000):
-    """Mean square of second differences of three functions on a grid of n points in [0, 5], each of unit variance."""
+    """Mean square of second differences of three functions on a grid of n points in [0, 5],
+    each of unit variance.
+    """
     x = np.linspace(0, 5, n)[:, None]
     K = kernel(x)
     values, vectors = np.linalg.eigh(K)
-    draws = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * np.random.default_rng(0).standard_normal((n, 3)))
+    draws = vectors @ (
+        np.sqrt(np.maximum(values, 0))[:, None] * np.random.default_rng(0).standard_normal((n, 3))
+    )
     return np.mean(np.diff(draws, 2, axis=0) ** 2)
 
 
 def test_figures_4_1_to_4_3():
-    """Figures 4.1, 4.2, 4.3: paths get smoother with nu and gamma by orders of magnitude; all rational quadratics are smooth."""
+    """Figures 4.1, 4.2, 4.3: paths get smoother with nu and gamma by orders of magnitude;
+    all rational quadratics are smooth.
+    """
     matern = [roughness(k.Matern(nu=0.5)), roughness(k.Matern(nu=2.0)), roughness(k.SE())]
     assert matern[0] > 1e4 * matern[1] and matern[1] > 10 * matern[2]
     gamma = [roughness(k.GammaExponential(gamma=g)) for g in (0.5, 1.0, 1.5, 2.0)]
@@ -343,14 +388,29 @@ def test_learning_a_period_from_a_mixture():
     [
         (lambda: k.PiecewisePolynomial(q=4), r"PiecewisePolynomial\.q must be 0, 1, 2 or 3, got 4"),
         (lambda: k.PiecewisePolynomial(q=1.5), r"PiecewisePolynomial\.q must be 0, 1, 2 or 3"),
-        (lambda: k.PiecewisePolynomial(dimension=0), r"PiecewisePolynomial\.dimension must be a whole number"),
+        (
+            lambda: k.PiecewisePolynomial(dimension=0),
+            r"PiecewisePolynomial\.dimension must be a whole number",
+        ),
         (lambda: k.PiecewisePolynomial(-1.0), r"PiecewisePolynomial\.lengthscale must be positive"),
         (lambda: k.PiecewisePolynomial().profile(0.5), r"PiecewisePolynomial\.dimension is not known yet"),
         (lambda: k.BesselJ(nu=-0.6), r"BesselJ\.nu must be between -1/2 and 50"),
-        (lambda: k.Cosine()(X1), r"BesselJ\.nu is -0\.5 but the kernel sees 3 input columns, where .* only for nu >= 0\.5"),
-        (lambda: k.SpectralMixture([1.0, -1.0], [0.0, 1.0], [1.0, 1.0]), r"SpectralMixture\.weights must be positive"),
-        (lambda: k.SpectralMixture([1.0], [0.0, 1.0], [1.0]), r"SpectralMixture\.means must be \(components, columns\)"),
-        (lambda: k.SpectralMixture([1.0], [0.5], [1.0])(X1), r"SpectralMixture\.means has shape \(1,\) but the kernel sees 3"),
+        (
+            lambda: k.Cosine()(X1),
+            r"BesselJ\.nu is -0\.5 but the kernel sees 3 input columns, where .* only for nu >= 0\.5",
+        ),
+        (
+            lambda: k.SpectralMixture([1.0, -1.0], [0.0, 1.0], [1.0, 1.0]),
+            r"SpectralMixture\.weights must be positive",
+        ),
+        (
+            lambda: k.SpectralMixture([1.0], [0.0, 1.0], [1.0]),
+            r"SpectralMixture\.means must be \(components, columns\)",
+        ),
+        (
+            lambda: k.SpectralMixture([1.0], [0.5], [1.0])(X1),
+            r"SpectralMixture\.means has shape \(1,\) but the kernel sees 3",
+        ),
         (lambda: k.ScaleMixture([1.0, 2.0], [1.0]), r"ScaleMixture\.weights and ScaleMixture\.lengthscales"),
         (lambda: k.scale_mixture(lambda l: -l, 0.1, 1.0), r"density of a scale mixture"),
         (lambda: k.scale_mixture(lambda l: l, 1.0, 0.1), r"0 < low < high"),
@@ -360,8 +420,14 @@ def test_learning_a_period_from_a_mixture():
         (lambda: k.Periodised(k.RationalQuadratic(), 1.0)(X1[:, :1]), r"Periodised\.kernel falls too slowly"),
         (lambda: k.Periodised(k.SE(), 1.0)(X1), r"Periodised reads one input column, not 3"),
         (lambda: k.Periodised(k.SE(), 1.0, -1), r"Periodised\.images must be a whole number"),
-        (lambda: k.FourierFeatures([0.1, 0.2]), r"FourierFeatures\.frequencies must be an \(m, columns\) matrix"),
-        (lambda: k.FourierFeatures([[0.1, 0.2]])(X1), r"FourierFeatures\.frequencies has 2 columns but the kernel sees 3"),
+        (
+            lambda: k.FourierFeatures([0.1, 0.2]),
+            r"FourierFeatures\.frequencies must be an \(m, columns\) matrix",
+        ),
+        (
+            lambda: k.FourierFeatures([[0.1, 0.2]])(X1),
+            r"FourierFeatures\.frequencies has 2 columns but the kernel sees 3",
+        ),
         (lambda: k.random_fourier_features(k.SE(), 0), r"number of frequencies m must be a whole number"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Kernels on strings, trees and other objects against enumeration; GP regression on strings. A.T1-T8, D.KS1-KS7."""
+"""Kernels on strings, trees and other objects against enumeration; GP regression on strings. A.T1-T8,
+D.KS1-KS7.
+"""
 
 import collections
 import itertools
@@ -15,10 +17,10 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import InputError
-from mercer.kernels.strings import neighbours
-from mercer.kernels.suffix import SuffixAutomaton, matches_by_length
-from mercer.kernels.tables import forward
-from mercer.kernels.text import width
+from mercer.kernels.text.base import width
+from mercer.kernels.text.pairs import forward
+from mercer.kernels.text.strings import neighbours
+from mercer.kernels.text.suffix import SuffixAutomaton, matches_by_length
 from mercer.linalg import tiles
 from mercer.params import ParameterError, parameters, replace_leaves, strip
 from mercer.serialise import from_json, to_json
@@ -35,7 +37,8 @@ def column(objects):
     return out
 
 
-# ------------------------------------------------------------------------------------------------- by enumeration
+# ------------------------------------------------------------------------------------------------- by
+# enumeration
 
 
 def substrings(x):
@@ -75,7 +78,9 @@ def test_substring(X, decay):
 
 @given(X=words, length=st.integers(1, 4))
 def test_spectrum(X, length):
-    """A.T2, A.T4, D.KS2, D.KS4: counts of k-symbol substrings, by fingerprints and by places in an alphabet."""
+    """A.T2, A.T4, D.KS2, D.KS4: counts of k-symbol substrings,
+    by fingerprints and by places in an alphabet.
+    """
     expected = gram(X, lambda x: collections.Counter(x[i : i + length] for i in range(len(x) - length + 1)))
     np.testing.assert_array_equal(k.Spectrum(length)(X), expected)
     np.testing.assert_array_equal(k.Spectrum(length, alphabet="cab")(X), expected)
@@ -93,7 +98,9 @@ def test_gap_weighted(X, length, decay):
 
 @given(X=words, length=st.integers(1, 3), m=st.integers(0, 3))
 def test_mismatch(X, length, m):
-    """A.T6, D.KS5: words within m differences of the k-symbol substrings, over an alphabet with a symbol that never occurs."""
+    """A.T6, D.KS5: words within m differences of the k-symbol substrings,
+    over an alphabet with a symbol that never occurs.
+    """
     m = min(m, length)
     expected = gram(X, lambda x: near_words(x, length, m, "abcd"))
     np.testing.assert_allclose(k.Mismatch(length, m, alphabet="abcd")(X), expected, rtol=1e-13)
@@ -137,20 +144,28 @@ def test_bag_of_words():
     np.testing.assert_array_equal(k.BagOfWords()(X), expected)
     np.testing.assert_array_equal(k.BagOfWords.of(X)(X), expected)
     few = k.BagOfWords(["dog", "cat"])
-    np.testing.assert_array_equal(few(X), gram(X, lambda x: collections.Counter(w for w in x.split() if w in ("cat", "dog"))))
+    np.testing.assert_array_equal(
+        few(X), gram(X, lambda x: collections.Counter(w for w in x.split() if w in ("cat", "dog")))
+    )
     scored = k.BagOfWords.of(X, tf_idf=True)
     texts = [set(x.split()) for x in X]
     idf = {w: math.log(4 / sum(w in t for t in texts)) for t in texts for w in t}
-    np.testing.assert_allclose(scored(X), gram(X, lambda x: collections.Counter(x.split()), lambda w: idf[w] ** 2), rtol=1e-14)
+    np.testing.assert_allclose(
+        scored(X), gram(X, lambda x: collections.Counter(x.split()), lambda w: idf[w] ** 2), rtol=1e-14
+    )
     assert scored(["unseen words only"])[0, 0] == 0.0
     assert k.parse(scored.formula(17)).formula(17) == scored.formula(17)
 
 
 def test_normalise():
-    """normalise=True equals the algebra's normalisation, keeps its own variance, and gives zero where nothing can be compared."""
+    """normalise=True equals the algebra's normalisation, keeps its own variance,
+    and gives zero where nothing can be compared.
+    """
     X = ["gattaca", "tacat", "", "ccc"]
     for kernel in (k.Substring(0.6), k.GapWeighted(2, 0.6), k.Spectrum(2), k.Mismatch(2, 1, alphabet="acgt")):
-        options = {f: getattr(kernel, f) for f in ("decay", "length", "k", "m", "alphabet") if hasattr(kernel, f)}
+        options = {
+            f: getattr(kernel, f) for f in ("decay", "length", "k", "m", "alphabet") if hasattr(kernel, f)
+        }
         normalised = type(kernel)(**options, normalise=True, variance=2.5)
         K = normalised(X)
         np.testing.assert_allclose(K, 2.5 * kernel.normalised()(X), rtol=1e-13, atol=1e-300)
@@ -207,7 +222,10 @@ def fragments(tree):
         for child in node[1:]:
             cut = [(child if isinstance(child, str) else (child[0], "..."), 0)]
             options.append(cut if isinstance(child, str) else cut + rooted(child))
-        return [((node[0], *(o[0] for o in chosen)), 1 + sum(o[1] for o in chosen)) for chosen in itertools.product(*options)]
+        return [
+            ((node[0], *(o[0] for o in chosen)), 1 + sum(o[1] for o in chosen))
+            for chosen in itertools.product(*options)
+        ]
 
     def nodes(node):
         yield node
@@ -225,12 +243,15 @@ def test_subtree(decay):
     expected = gram(TREES, fragments, lambda f: decay ** f[1])
     np.testing.assert_allclose(k.Subtree(decay)(X), expected, rtol=1e-13)
     scale = np.sqrt(np.diag(expected))
-    np.testing.assert_allclose(k.Subtree(decay, normalise=True)(X), expected / np.outer(scale, scale), rtol=1e-13)
+    np.testing.assert_allclose(
+        k.Subtree(decay, normalise=True)(X), expected / np.outer(scale, scale), rtol=1e-13
+    )
     # children of another encoding, with fewer places for them
     np.testing.assert_allclose(k.Subtree(decay)(X, column(TREES[3:4])), expected[:, 3:4], rtol=1e-13)
 
 
-# ------------------------------------------------------------------------------------------------- derivatives
+# -------------------------------------------------------------------------------------------------
+# derivatives
 
 DNA = ["gattaca", "tacat", "cattag", "", "gagataca", "tta"]
 
@@ -243,7 +264,12 @@ DNA = ["gattaca", "tacat", "cattag", "", "gagataca", "tta"]
         (lambda d: k.GapWeighted(3, d), DNA),
         (lambda d: k.GapWeighted(2, d, normalise=True), DNA),
         (lambda d: k.Subtree(d), TREES),
-        (lambda d: k.GapWeighted(2, d, variance=0.7) * k.Spectrum(2) + 1.3 * k.Substring(d, normalise=True), DNA),
+        (
+            lambda d: (
+                k.GapWeighted(2, d, variance=0.7) * k.Spectrum(2) + 1.3 * k.Substring(d, normalise=True)
+            ),
+            DNA,
+        ),
     ],
     ids=["substring", "automaton", "gap-weighted", "gap-weighted-normalised", "subtree", "composite"],
 )
@@ -277,8 +303,13 @@ def test_forward_stores_nothing(analytic):
 
 
 def test_sums_products_and_scales_differentiate(rng):
-    """Evidence gradients of composites of string, numeric and object kernels, on a table, against central differences."""
-    table = {"dna": ["".join(rng.choice(list("acgt"), rng.integers(3, 9))) for _ in range(12)], "dose": rng.normal(size=12)}
+    """Evidence gradients of composites of string, numeric and object kernels, on a table,
+    against central differences.
+    """
+    table = {
+        "dna": ["".join(rng.choice(list("acgt"), rng.integers(3, 9))) for _ in range(12)],
+        "dose": rng.normal(size=12),
+    }
     y = rng.normal(size=12)
     shared = k.ObjectKernel(lambda a, b: float(len(set(a) & set(b))), name="shared")
     kernel = (
@@ -290,11 +321,15 @@ def test_sums_products_and_scales_differentiate(rng):
     _, gradient = mc.log_evidence_and_gradient(model, table, y)
     for name, found in gradient.items():
         value = float(next(p.value for p in parameters(model) if p.name == name))
-        moved = [mc.log_evidence(replace_leaves(model, {name: np.asarray(value + h)}), table, y) for h in (1e-6, -1e-6)]
+        moved = [
+            mc.log_evidence(replace_leaves(model, {name: np.asarray(value + h)}), table, y)
+            for h in (1e-6, -1e-6)
+        ]
         np.testing.assert_allclose(found, (moved[0] - moved[1]) / 2e-6, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-# ------------------------------------------------------------------------------------------------- inputs and errors
+# ------------------------------------------------------------------------------------------------- inputs and
+# errors
 
 
 def test_widths_are_few():
@@ -365,11 +400,19 @@ def test_bad_parameters(make, message):
             ["acgt", "acnt"],
             r"unknown symbol 'n' at position 2 of 'acnt': Spectrum\.alphabet is 'acgt'",
         ),
-        (k.GapWeighted(2, alphabet="acgt"), ["z" * 100], r"unknown symbol 'z' at position 0 of 'z{37}\.\.\.'"),
+        (
+            k.GapWeighted(2, alphabet="acgt"),
+            ["z" * 100],
+            r"unknown symbol 'z' at position 0 of 'z{37}\.\.\.'",
+        ),
         (k.Substring(), np.empty((0, 1), dtype=object), r"there are no strings: the list is empty"),
         (k.BagOfWords(), np.empty((0, 1), dtype=object), r"there are no strings: the list is empty"),
         (k.Substring(), column(["a", 3.5]), r"row 1 is 3\.5, of type float: a string kernel reads text"),
-        (k.Subtree(), column(["a"]), r"row 0: a tree is a tuple \(label, child, \.\.\.\) of trees and words, got 'a'"),
+        (
+            k.Subtree(),
+            column(["a"]),
+            r"row 0: a tree is a tuple \(label, child, \.\.\.\) of trees and words, got 'a'",
+        ),
         (k.Subtree(), column([("S", 3)]), r"row 0: a tree is a tuple .* got 3"),
         (k.Precomputed(np.eye(3)), np.array([[0.0], [3.0]]), r"row 1 is 3: Precomputed reads places 0 to 2"),
         (k.Precomputed(np.eye(3)), np.array([[0.5]]), r"row 0 is 0\.5"),
@@ -380,7 +423,8 @@ def test_bad_inputs(kernel, X, message):
         kernel(X)
 
 
-# ------------------------------------------------------------------------------------------------- other objects
+# ------------------------------------------------------------------------------------------------- other
+# objects
 
 
 def test_object_kernel(rng):
@@ -398,9 +442,15 @@ def test_object_kernel(rng):
     assert len(calls) == 70 * 71 // 2
     np.testing.assert_array_equal(kernel(X), expected)
     assert len(calls) == 70 * 71 // 2
-    np.testing.assert_array_equal(kernel(X[:5], [{1, 2}, {3}]), [[0.5 * len(a & b) for b in ({1, 2}, {3})] for a in X[:5]])
-    np.testing.assert_array_equal(tiles.diagonal(strip(kernel), tiles.Panels(kernel.encode(X), 128)), np.diag(expected))
-    by_block = k.ObjectKernel(lambda A, B: np.array([[len(a & b) for b in B] for a in A]), "by_block", blocks=True, variance=0.5)
+    np.testing.assert_array_equal(
+        kernel(X[:5], [{1, 2}, {3}]), [[0.5 * len(a & b) for b in ({1, 2}, {3})] for a in X[:5]]
+    )
+    np.testing.assert_array_equal(
+        tiles.diagonal(strip(kernel), tiles.Panels(kernel.encode(X), 128)), np.diag(expected)
+    )
+    by_block = k.ObjectKernel(
+        lambda A, B: np.array([[len(a & b) for b in B] for a in A]), "by_block", blocks=True, variance=0.5
+    )
     np.testing.assert_array_equal(by_block(X), expected)
     assert by_block.formula() == "0.5 * ObjectKernel(function=by_block, blocks=True)"
     again = k.parse(by_block.formula(17), functions={"by_block": by_block.function.function})
@@ -438,7 +488,8 @@ def test_precomputed(rng):
     np.testing.assert_array_equal(from_json(tree, arrays)(train), given_matrix(train))
 
 
-# ------------------------------------------------------------------------------------------------- regression on strings
+# ------------------------------------------------------------------------------------------------- regression
+# on strings
 
 
 def test_regression_on_strings(rng):
@@ -471,7 +522,9 @@ def test_weight_space_equals_function_space(rng):
     X = ["".join(rng.choice(list("acgt"), 20)) for _ in range(25)]
     y = rng.normal(size=25)
     gp = mc.GP(k.Spectrum(2, alphabet="acgt", normalise=True, variance=1.3))
-    dense, weights = (gp.condition(X[:20], y[:20], noise_variance=0.3, solver=s) for s in ("dense", "weight_space"))
+    dense, weights = (
+        gp.condition(X[:20], y[:20], noise_variance=0.3, solver=s) for s in ("dense", "weight_space")
+    )
     np.testing.assert_allclose(dense.log_evidence, weights.log_evidence, rtol=1e-11)
     np.testing.assert_allclose(dense.mean(X[20:]), weights.mean(X[20:]), rtol=1e-9)
 
@@ -485,4 +538,6 @@ def test_promoters(data_dir):
     fit = mc.fit(model, X, y)
     wrong = np.mean(np.sign(fit.posterior.loo().mean) != y)
     assert fit.status.converged and wrong < 0.25
-    assert fit.posterior.log_evidence > mc.log_evidence(mc.GP(k.Constant()), np.zeros((106, 1)), y, noise_variance=1.0)
+    assert fit.posterior.log_evidence > mc.log_evidence(
+        mc.GP(k.Constant()), np.zeros((106, 1)), y, noise_variance=1.0
+    )

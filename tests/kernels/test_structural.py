@@ -34,8 +34,12 @@ def test_local_linear_is_an_integrated_wiener_and_its_start():
 
 
 def test_states_are_exact(rng):
-    """The state-space form, from a first time that is not zero, has the covariance of the kernel; evidence and marginals follow."""
-    kernel = k.LocalLinear(0.3, 1.2, 0.1) + k.Seasonal(2.0, 0.7, 0.8, harmonics=2) * k.Matern(5.0, mc.fixed(1.0), nu=0.5)
+    """The state-space form, from a first time that is not zero, has the covariance of the kernel;
+    evidence and marginals follow.
+    """
+    kernel = k.LocalLinear(0.3, 1.2, 0.1) + k.Seasonal(2.0, 0.7, 0.8, harmonics=2) * k.Matern(
+        5.0, mc.fixed(1.0), nu=0.5
+    )
     t = np.sort(rng.uniform(0.5, 9.0, 21))
     y = rng.standard_normal(21)
     assert state_space(kernel).size == 6 and state_space(kernel).error() == 0.0

@@ -1,6 +1,7 @@
 """`mercer.assess`: a data set where Laplace must be rejected, one where all rules agree, and bad input.
 
-Budgets are generous so that nothing depends on the speed of the machine: sampling ends when it is good enough.
+Budgets are generous so that nothing depends on the speed of the machine: sampling ends when it is good
+enough.
 """
 
 import dataclasses
@@ -19,7 +20,9 @@ X, Y = np.asarray(LINE.X)[::2], np.asarray(LINE.y)[::2]
 
 
 def test_laplace_is_rejected_where_the_posterior_is_skewed():
-    """A.P4: with a large signal variance Laplace's probabilities in the left cluster are far too cautious; EP's are right."""
+    """A.P4: with a large signal variance Laplace's probabilities in the left cluster are far too cautious;
+    EP's are right.
+    """
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 49.0)), Bernoulli()), X, Y, budget="5min")
     assert verdict.reference_ok and verdict["Laplace"].trusted is False and verdict["EP"].trusted is True
     assert verdict["Laplace"].prediction_error > 2 * verdict["EP"].prediction_error
@@ -34,7 +37,9 @@ def test_laplace_is_rejected_where_the_posterior_is_skewed():
 
 
 def test_all_agree_where_the_signal_is_weak():
-    """Kuss 6.3.2: for small signal variance Laplace is as good as EP, and then the cheapest is recommended."""
+    """Kuss 6.3.2: for small signal variance Laplace is as good as EP,
+    and then the cheapest is recommended.
+    """
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="5min")
     assert verdict.reference_ok and all(m.trusted for m in verdict.methods)
     assert verdict.recommended == "Laplace"
@@ -43,14 +48,18 @@ def test_all_agree_where_the_signal_is_weak():
 
 def test_without_a_good_reference_there_is_no_verdict():
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="5min")
-    broken = dataclasses.replace(verdict, reference_ok=False, sure="The reference itself cannot be trusted.", predictions=None)
+    broken = dataclasses.replace(
+        verdict, reference_ok=False, sure="The reference itself cannot be trusted.", predictions=None
+    )
     assert broken.paragraph().startswith("No verdict") and "budget" in broken.paragraph()
     with pytest.raises(ValueError, match="no trusted reference"):
         viz.verdict(broken)
 
 
 def test_the_budget_counts_compilation_and_says_what_was_left_out():
-    """A budget that is over before anything has run: nothing is claimed, and everything that is missing is named."""
+    """A budget that is over before anything has run: nothing is claimed,
+    and everything that is missing is named.
+    """
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.4, 0.7)), Bernoulli()), X, Y, budget="0.001s")
     assert not verdict.reference_ok and verdict.recommended is None and verdict.log_evidence is None
     assert "budget ended before any draw" in verdict.paragraph()

@@ -13,7 +13,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lik
 from mercer.inference import SVGP
-from mercer.learning import optimise
+from mercer.learning import climb as optimise
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 5, (150, 2))
@@ -97,5 +97,11 @@ def test_a_killed_process(tmp_path):
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert path.exists()
-    second = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], env=environment, capture_output=True, text=True, check=True)
+    second = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "checkpoint" in second.stdout

@@ -16,13 +16,18 @@ Y = 1.5 * X[:, 0] + 0.3 * RNG.normal(size=12)
 
 
 def test_linear_gaussian_models_analytically():
-    models = {"line": mc.Model(mc.GP(k.Linear(2.0)), Gaussian(0.09)), "constant": mc.Model(mc.GP(k.Constant(2.0)), Gaussian(0.09))}
+    models = {
+        "line": mc.Model(mc.GP(k.Linear(2.0)), Gaussian(0.09)),
+        "constant": mc.Model(mc.GP(k.Constant(2.0)), Gaussian(0.09)),
+    }
     found = mc.compare(models, X, Y)
     for i, K in enumerate((2.0 * X @ X.T, np.full((12, 12), 2.0))):
         exact = stats.multivariate_normal(np.zeros(12), K + 0.09 * np.eye(12)).logpdf(Y)
         assert found.log_evidence[i] == pytest.approx(exact, rel=1e-10)
     odds = np.exp(found.log_evidence[0] - found.log_evidence[1])
-    assert found.probability[0] == pytest.approx(odds / (1 + odds)) and found.probability.sum() == pytest.approx(1.0)
+    assert found.probability[0] == pytest.approx(
+        odds / (1 + odds)
+    ) and found.probability.sum() == pytest.approx(1.0)
     assert found.best == "line" and found.log_bayes_factor[0] == 0.0
     weighted = mc.compare(models, X, Y, prior=[0.0, 1.0])
     assert weighted.best == "constant" and weighted.probability[0] == 0.0
@@ -33,7 +38,9 @@ def test_linear_gaussian_models_analytically():
 def test_methods_side_by_side_and_undecided():
     y = np.where(Y > 0, 1.0, -1.0)
     model = mc.Model(mc.GP(k.SE(1.0, 4.0)), Bernoulli())
-    found = mc.compare({"a": model, "b": model, "c": model}, X, y, inference={"a": "laplace", "b": "ep", "c": "kl"})
+    found = mc.compare(
+        {"a": model, "b": model, "c": model}, X, y, inference={"a": "laplace", "b": "ep", "c": "kl"}
+    )
     assert found.methods == ("Laplace", "EP", "KL")
     assert found.log_evidence[2] < found.log_evidence[1]
     assert "do not decide" in str(found) and "lower bound" in str(found)
@@ -41,11 +48,16 @@ def test_methods_side_by_side_and_undecided():
 
 
 def test_evidence_of_a_model_sums_to_one_over_all_data_sets():
-    """Occam: a model spreads probability one over the possible labels, exactly for one datum and nearly so by EP for three."""
+    """Occam: a model spreads probability one over the possible labels,
+    exactly for one datum and nearly so by EP for three.
+    """
     model = mc.Model(mc.GP(k.SE(1.0, 4.0)), Bernoulli())
     one = [mc.log_evidence(model, X[:1], [s], inference="ep") for s in (-1.0, 1.0)]
     assert np.exp(one).sum() == pytest.approx(1.0, abs=1e-10)
-    three = [mc.log_evidence(model, X[:3], labels, inference="ep") for labels in itertools.product((-1.0, 1.0), repeat=3)]
+    three = [
+        mc.log_evidence(model, X[:3], labels, inference="ep")
+        for labels in itertools.product((-1.0, 1.0), repeat=3)
+    ]
     assert np.exp(three).sum() == pytest.approx(1.0, abs=0.015)  # 0.990: the error of EP itself
 
 

@@ -57,7 +57,10 @@ def test_several_optima_are_found():
         X = np.sort(rng.uniform(-5, 5, 7))[:, None]
         y = mc.GP(k.SE()).sample(X, 1, seed=seed)[0] + np.sqrt(0.1) * rng.standard_normal(7)
         noise = mc.param(0.1, bounds=(1e-6, 1e2))
-        model = mc.Model(mc.GP(k.SE(mc.param(1.0, bounds=(1e-2, 1e2)), variance=mc.fixed(1.0))), mc.likelihoods.Gaussian(noise))
+        model = mc.Model(
+            mc.GP(k.SE(mc.param(1.0, bounds=(1e-2, 1e2)), variance=mc.fixed(1.0))),
+            mc.likelihoods.Gaussian(noise),
+        )
         ends = np.array(list(mc.fit(model, X, y, restarts=4, seed=seed).status.starts.values()))
         if np.ptp(ends) > 0.05:
             return
@@ -70,7 +73,9 @@ def test_prior_moves_the_estimate_and_evidence_stays_without_it():
     free = mc.fit(mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian()), X, y)
     tight = mc.param(1.0, prior=LogNormal(np.log(3.0), 0.05))
     mapped = mc.fit(mc.Model(mc.GP(k.SE(tight)), mc.likelihoods.Gaussian()), X, y)
-    assert abs(np.log(mapped.model.gp.kernel.lengthscale / 3.0)) < abs(np.log(free.model.gp.kernel.lengthscale / 3.0))
+    assert abs(np.log(mapped.model.gp.kernel.lengthscale / 3.0)) < abs(
+        np.log(free.model.gp.kernel.lengthscale / 3.0)
+    )
     assert mapped.value == pytest.approx(mc.log_evidence(mapped.model, X, y), rel=1e-10)
     assert mapped.log_prior != 0.0
 
@@ -103,7 +108,9 @@ def test_pooled_data():
     model = mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian())
     once, twice = mc.fit(model, X, y), mc.fit(model, [X, X], [y, y])
     assert twice.value == pytest.approx(2 * once.value, abs=1e-4)
-    assert float(twice.model.gp.kernel.lengthscale) == pytest.approx(float(once.model.gp.kernel.lengthscale), rel=5e-3)
+    assert float(twice.model.gp.kernel.lengthscale) == pytest.approx(
+        float(once.model.gp.kernel.lengthscale), rel=5e-3
+    )
     assert len(twice.posterior) == 2
     with pytest.raises(ValueError, match="as many X as y"):
         mc.fit(model, [X], [y, y])
@@ -133,7 +140,7 @@ def test_interruption_returns_the_best_so_far(monkeypatch):
 
 
 def test_coarse_to_fine_reaches_the_same_optimum(monkeypatch):
-    from mercer.learning import optimise
+    from mercer.learning import climb as optimise
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(260, 3))
@@ -174,8 +181,8 @@ def test_short_lengthscale_drives_the_noise_down_and_a_long_one_up():
 
 
 def test_denser_data_do_not_teach_what_wider_data_do():
-    """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser; on a growing one it is
-    learned.
+    """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser;
+    on a growing one it is learned.
     """
     from experiments.asymptotics import spread
 
@@ -210,7 +217,9 @@ def test_model_evidence_against_quadrature():
     peak = fit.posterior.log_evidence
 
     def density(u):
-        return np.exp(mc.log_evidence(model(mc.fixed(np.exp(u))), X, y) - peak + prior.log_prob(np.exp(u)) + u)
+        return np.exp(
+            mc.log_evidence(model(mc.fixed(np.exp(u))), X, y) - peak + prior.log_prob(np.exp(u)) + u
+        )
 
     centre = float(np.log(fit.model.gp.kernel.lengthscale))
     integral, _ = quad(density, centre - 1, centre + 1, epsrel=1e-6)
@@ -227,7 +236,9 @@ def test_model_posterior():
 
 
 def test_evidence_terms_and_their_trade():
-    """A.M2, figure 5.3: the data fit falls and the complexity term rises with the length-scale; the sum peaks near the truth."""
+    """A.M2, figure 5.3: the data fit falls and the complexity term rises with the length-scale;
+    the sum peaks near the truth.
+    """
     X = np.linspace(-5, 5, 40)[:, None]
     y = mc.GP(k.SE()).sample(X, 1, seed=1)[0] + 0.1 * np.random.default_rng(1).standard_normal(40)
     scales = np.geomspace(0.2, 6, 15)
@@ -240,14 +251,28 @@ def test_evidence_terms_and_their_trade():
 
 def test_nothing_free_is_not_an_error():
     X, y = _toy(10)
-    fit = mc.fit(mc.Model(mc.GP(k.SE(mc.fixed(1.0), variance=mc.fixed(1.0))), mc.likelihoods.Gaussian(mc.fixed(0.1))), X, y)
+    fit = mc.fit(
+        mc.Model(mc.GP(k.SE(mc.fixed(1.0), variance=mc.fixed(1.0))), mc.likelihoods.Gaussian(mc.fixed(0.1))),
+        X,
+        y,
+    )
     assert fit.status.converged and fit.status.message == "nothing to learn"
 
 
 def test_summary_lists_everything():
     X, y = _toy(30)
-    text = mc.fit(mc.Model(mc.GP(2.0 * k.SE() * k.Periodic(mc.fixed(1.0))), mc.likelihoods.Gaussian()), X, y).summary()
-    for word in ("kernel.variance", "held", "fixed", "likelihood.noise_variance", "condition number", "jitter", "evaluations"):
+    text = mc.fit(
+        mc.Model(mc.GP(2.0 * k.SE() * k.Periodic(mc.fixed(1.0))), mc.likelihoods.Gaussian()), X, y
+    ).summary()
+    for word in (
+        "kernel.variance",
+        "held",
+        "fixed",
+        "likelihood.noise_variance",
+        "condition number",
+        "jitter",
+        "evaluations",
+    ):
         assert word in text
 
 
@@ -259,7 +284,9 @@ def test_failed_start_raises_with_the_cause():
 
 
 def test_robust_noise_also_starts_where_gaussian_noise_ends():
-    """A cluster that heavy tails take for outliers and a shorter length-scale explains: the start is tried, the best end kept."""
+    """A cluster that heavy tails take for outliers and a shorter length-scale explains: the start is tried,
+    the best end kept.
+    """
     rng = np.random.default_rng(4)
     X = np.concatenate([np.linspace(0, 10, 40), np.linspace(4.0, 4.4, 5)])[:, None]
     y = np.sin(0.6 * X[:, 0]) + 0.05 * rng.normal(size=45)

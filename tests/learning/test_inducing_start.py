@@ -23,7 +23,8 @@ def model(noise):
 def test_the_rest_is_added_to_free_noise():
     solver = VFE(16).prepare(model(0.1).gp, X, Y, 0.1)
     rest = model(0.1).condition(X, Y, solver=solver).state.t.mean()
-    assert solver.rest(model(0.1).gp, X) == pytest.approx(rest, rel=1e-10)  # fewer data than the sample: all of them
+    # fewer data than the sample: all of them
+    assert solver.rest(model(0.1).gp, X) == pytest.approx(rest, rel=1e-10)
     raised = starts.with_rest(model(0.1), X, solver)
     assert float(raised.likelihood.noise_variance) == pytest.approx(0.1 + 2 * rest, rel=1e-10)
     held = model(mc.fixed(0.1))
@@ -32,7 +33,9 @@ def test_the_rest_is_added_to_free_noise():
 
 
 def test_data_without_noise_and_few_inducing_inputs(monkeypatch):
-    """A part of the data is fitted exactly with almost no noise, from where the bound, 10^10 nats too low, was not climbed."""
+    """A part of the data is fitted exactly with almost no noise, from where the bound, 10^10 nats too low,
+    was not climbed.
+    """
     monkeypatch.setattr(importlib.import_module("mercer.learning.fit"), "PILOT", 300)
     fit = mc.fit(model(0.1), X, Y, solver=VFE(16))
     first = next(e.value for e in fit.history if e.start == "pilot" and e.size == 400)

@@ -5,23 +5,26 @@ import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.average import AveragedPosterior
 from mercer.hyperpriors import LogNormal
 from mercer.learning import integrate
 from mercer.learning.integrate import _design, _volume
 from mercer.likelihoods import Bernoulli, Gaussian
+from mercer.posteriors.average import AveragedPosterior
 
 RNG = np.random.default_rng(2)
 X = np.sort(RNG.uniform(-3, 3, 30))[:, None]
 Y = np.sin(1.5 * X[:, 0]) + 0.3 * RNG.normal(size=30)
 XS = np.linspace(-4, 4, 9)[:, None]
 MODEL = mc.Model(
-    mc.GP(k.SE(mc.param(1.0, prior=LogNormal(0.0, 1.0)), mc.fixed(1.0))), Gaussian(mc.param(0.1, prior=LogNormal(-2.0, 1.0)))
+    mc.GP(k.SE(mc.param(1.0, prior=LogNormal(0.0, 1.0)), mc.fixed(1.0))),
+    Gaussian(mc.param(0.1, prior=LogNormal(-2.0, 1.0))),
 )
 
 
 def fine_grid():
-    """Mean and variance by brute force over (log l, log noise), with the same priors as densities of the logarithms."""
+    """Mean and variance by brute force over (log l, log noise),
+    with the same priors as densities of the logarithms.
+    """
     logs, parts = [], []
     for l in np.linspace(-1.5, 2.5, 25):
         for s in np.linspace(-5, 1, 25):
@@ -61,7 +64,10 @@ def test_design_has_the_moments_of_a_normal(p):
 
 def test_classification_and_nothing_to_integrate():
     y = np.where(Y > 0, 1.0, -1.0)
-    model = mc.Model(mc.GP(k.SE(mc.param(1.0, prior=LogNormal(0.0, 1.0)), mc.param(4.0, prior=LogNormal(1.4, 1.0)))), Bernoulli())
+    model = mc.Model(
+        mc.GP(k.SE(mc.param(1.0, prior=LogNormal(0.0, 1.0)), mc.param(4.0, prior=LogNormal(1.4, 1.0)))),
+        Bernoulli(),
+    )
     fit = mc.fit(model, X, y, inference="laplace")
     p = integrate(fit, inference="laplace").probability(XS)
     assert p.shape == (9,) and np.all((p > 0) & (p < 1)) and not np.allclose(p, fit.posterior.probability(XS))

@@ -25,16 +25,25 @@ def _problem(model, X, y, name, solver):
     return Problem(model.bind(inputs), [(inputs, y)], Exact(), solver, by_name(name, n_folds=4))
 
 
-SMOOTH = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15))
-FINITE = mc.Model(mc.GP(k.Linear([1.2, 0.7]) + k.Constant(0.5), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15))
-BASIS = mc.Model(mc.GP(k.SE([0.8, 1.5], variance=1.3), basis=mc.means.Polynomial(1)), mc.likelihoods.Gaussian(0.15))
+SMOOTH = mc.Model(
+    mc.GP(k.SE([0.8, 1.5], variance=1.3), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15)
+)
+FINITE = mc.Model(
+    mc.GP(k.Linear([1.2, 0.7]) + k.Constant(0.5), mean=mc.means.Constant(0.2)), mc.likelihoods.Gaussian(0.15)
+)
+BASIS = mc.Model(
+    mc.GP(k.SE([0.8, 1.5], variance=1.3), basis=mc.means.Polynomial(1)), mc.likelihoods.Gaussian(0.15)
+)
 CASES = {
     "dense": (SMOOTH, Dense()),
     "jax": (SMOOTH, Dense("jax")),
     "weight_space": (FINITE, WeightSpace()),
     "basis": (BASIS, WithBasis(Dense())),
     "basis on weights": (
-        mc.Model(mc.GP(k.Polynomial(2), basis=mc.means.Polynomial(0, covariance=4.0)), mc.likelihoods.Gaussian(0.15)),
+        mc.Model(
+            mc.GP(k.Polynomial(2), basis=mc.means.Polynomial(0, covariance=4.0)),
+            mc.likelihoods.Gaussian(0.15),
+        ),
         WithBasis(WeightSpace()),
     ),
 }
@@ -51,7 +60,10 @@ def test_gradient_against_differences(case, name):
     value, gradient, _ = problem.value_and_gradient(v)
     h = 1e-5
     numeric = np.array(
-        [(problem.value_and_gradient(v + h * e)[0] - problem.value_and_gradient(v - h * e)[0]) / (2 * h) for e in np.eye(len(v))]
+        [
+            (problem.value_and_gradient(v + h * e)[0] - problem.value_and_gradient(v - h * e)[0]) / (2 * h)
+            for e in np.eye(len(v))
+        ]
     )
     assert np.isfinite(value)
     np.testing.assert_allclose(gradient, numeric, rtol=2e-6, atol=2e-7 * max(1, np.abs(numeric).max()))
@@ -121,13 +133,17 @@ def test_unknown_objective_names_the_known():
 
 
 def test_expected_loo_exceeds_expected_evidence():
-    """A.M21: under the model itself each datum is better predicted from all the others than from those before it."""
+    """A.M21: under the model itself each datum is better predicted from all the others than from those before
+    it.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (12, 1))
     model = mc.Model(mc.GP(k.SE(0.7)), mc.likelihoods.Gaussian(0.1))
     gaps = []
     for seed in range(40):
-        y = model.gp.sample(X, 1, seed=seed)[0] + np.sqrt(0.1) * np.random.default_rng(seed + 999).standard_normal(12)
+        y = model.gp.sample(X, 1, seed=seed)[0] + np.sqrt(0.1) * np.random.default_rng(
+            seed + 999
+        ).standard_normal(12)
         post = model.condition(X, y)
         gaps.append(post.loo().log_density.sum() - post.log_evidence)
     assert np.mean(gaps) > 4 * np.std(gaps) / np.sqrt(len(gaps))

@@ -59,9 +59,15 @@ CASES = {
     "laplace": Case(Laplace(0.5), (-1.2, 2.0), kinks=(0.0,)),
     "epsilon-insensitive": Case(EpsilonInsensitive(0.5, 0.2), (-1.2, 2.0), kinks=(-0.2, 0.2)),
     "mixture": Case(GaussianMixtureNoise(0.2, 0.1, 30.0), (-1.2, 2.0)),
-    "ordinal": Case(Ordinal([-1.0, 0.2, 1.5], scale=param(0.7)), (0.0, 1.0, 3.0), (0, 1, 2, 3), steps=(-1.0, 0.2, 1.5)),
-    "custom noise": Case(Custom(sech, "sech", {"scale": 0.6, "shift": Real(0.2)}, concave=True), (-1.2, 2.0), kinks=(0.2,)),
-    "custom labels": Case(Custom(cloglog, values=(0, 1), concave=True, step=(0.0, 1.0)), (0.0, 1.0), (0, 1), steps=(0.0,)),
+    "ordinal": Case(
+        Ordinal([-1.0, 0.2, 1.5], scale=param(0.7)), (0.0, 1.0, 3.0), (0, 1, 2, 3), steps=(-1.0, 0.2, 1.5)
+    ),
+    "custom noise": Case(
+        Custom(sech, "sech", {"scale": 0.6, "shift": Real(0.2)}, concave=True), (-1.2, 2.0), kinks=(0.2,)
+    ),
+    "custom labels": Case(
+        Custom(cloglog, values=(0, 1), concave=True, step=(0.0, 1.0)), (0.0, 1.0), (0, 1), steps=(0.0,)
+    ),
 }
 CAVITIES = ((0.0, 1.0), (1.5, 0.04), (-2.0, 25.0), (3.0, 1e4), (-8.0, 0.5), (0.3, 1e-4))
 
@@ -83,9 +89,15 @@ def spread(centre, scale, reach) -> np.ndarray:
 def nodes_in_f(case: Case, y: float, mean: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
     """A fine rule in f for integrals of p(y | f) and its logarithm against N(mean, variance)."""
     sd = np.sqrt(variance)
-    centres = (*(y - k for k in case.kinks), y if case.values is None else np.log(max(y, 0) + 0.5), *case.steps)
+    centres = (
+        *(y - k for k in case.kinks),
+        y if case.values is None else np.log(max(y, 0) + 0.5),
+        *case.steps,
+    )
     low, high = min(mean - 14 * sd, *(c - 3 for c in centres)), max(mean + 14 * sd, *(c + 3 for c in centres))
-    b = np.concatenate([spread(mean, sd, 14 * sd), *(spread(c, 0.3, 3 + 14 * sd + abs(c - mean)) for c in centres)])
+    b = np.concatenate(
+        [spread(mean, sd, 14 * sd), *(spread(c, 0.3, 3 + 14 * sd + abs(c - mean)) for c in centres)]
+    )
     return panels(np.concatenate([[low, high], b[(b > low) & (b < high)]]))
 
 
@@ -94,7 +106,9 @@ def log_normal(f, mean, variance):
 
 
 def tilted(case: Case, y: float, mean: float, variance: float) -> tuple[float, float, float]:
-    """log of the integral of p(y | f) N(f | mean, variance), and mean and variance of f under that density."""
+    """log of the integral of p(y | f) N(f | mean, variance),
+    and mean and variance of f under that density.
+    """
     f, w = nodes_in_f(case, y, mean, variance)
     log_q = np.asarray(case.likelihood.log_prob(f, y)) + log_normal(f, mean, variance)
     top = log_q.max()

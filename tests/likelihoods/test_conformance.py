@@ -1,4 +1,6 @@
-"""Every likelihood with one latent function: densities, derivatives, integrals, predictions, files, errors."""
+"""Every likelihood with one latent function: densities, derivatives, integrals, predictions, files,
+errors.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,9 @@ every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 @jax.jit
 def moments(likelihood, y, mean, variance):
-    """log partition, tilted mean and variance as EP takes them: from derivatives in the mean; and the slope in the variance."""
+    """log partition, tilted mean and variance as EP takes them: from derivatives in the mean;
+    and the slope in the variance.
+    """
     z, d1, d2 = derivatives(lambda m: likelihood.log_partition(y, m, variance), mean, 2)
     slope = jax.grad(lambda v: likelihood.log_partition(y, mean, v).sum())(variance)
     return z, mean + variance * d1, variance + variance**2 * d2, slope
@@ -104,15 +108,22 @@ def test_expectation(case):
         f, w = nodes_in_f(case, *c)
         log_p = np.asarray(case.likelihood.log_prob(f, c[0]))
         expected.append(np.sum(w * np.exp(log_normal(f, c[1], c[2])) * log_p))
-    np.testing.assert_allclose(jax.jit(type(case.likelihood).expectation)(case.likelihood, y, mean, variance), expected, rtol=2e-6)
+    np.testing.assert_allclose(
+        jax.jit(type(case.likelihood).expectation)(case.likelihood, y, mean, variance), expected, rtol=2e-6
+    )
 
 
 @every
 def test_gradients_of_hyperparameters(case):
     y, mean, variance = case.y[-1], 0.7, 0.9
     likelihood = case.likelihood
-    methods = ("log_prob", "log_partition") if case is CASES["probit"] else ("log_prob", "log_partition", "expectation")
-    for method in methods:  # E[log(flip + (1 - 2 flip) Phi)] has no second derivative at flip = 0: no differences there
+    methods = (
+        ("log_prob", "log_partition")
+        if case is CASES["probit"]
+        else ("log_prob", "log_partition", "expectation")
+    )
+    # E[log(flip + (1 - 2 flip) Phi)] has no second derivative at flip = 0: no differences there
+    for method in methods:
 
         def value(l, method=method):
             return l.log_prob(mean, y) if method == "log_prob" else getattr(l, method)(y, mean, variance)
@@ -123,7 +134,9 @@ def test_gradients_of_hyperparameters(case):
             for index in np.ndindex(np.shape(p.value)):
                 h = np.zeros(np.shape(p.value))
                 h[index] = 1e-5
-                at = [float(value(replace_leaves(likelihood, {p.name: p.value + k * h}))) for k in (-1, 0, 1, 2)]
+                at = [
+                    float(value(replace_leaves(likelihood, {p.name: p.value + k * h}))) for k in (-1, 0, 1, 2)
+                ]
                 inside = (-3 * at[1] + 4 * at[2] - at[3]) / 2e-5  # for a value at the end of its interval
                 slope = inside if p.value[index] == 0 else (at[2] - at[0]) / 2e-5
                 assert np.asarray(g.value)[index] == pytest.approx(slope, rel=1e-6, abs=1e-7)
@@ -141,7 +154,9 @@ def test_jit_and_vmap(case):
         mapped = jax.vmap(getattr(l, method))(y, mean, variance)
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(mapped, plain, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(l.log_density(y, mean, variance), l.log_partition(y, mean, variance), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        l.log_density(y, mean, variance), l.log_partition(y, mean, variance), rtol=1e-12, atol=1e-12
+    )
     assert isinstance(l.log_density(y, mean, variance), np.ndarray)
 
 
@@ -149,7 +164,9 @@ def test_jit_and_vmap(case):
 def test_draws_agree_with_the_predictive_moments(case, rng):
     mean, variance = 0.4, 0.6
     n = 2000 if isinstance(case.likelihood, likelihoods.Custom) else 40_000
-    expected, spread_ = (float(np.ravel(a)[0]) for a in case.likelihood.predict(np.array([mean]), np.array([variance])))
+    expected, spread_ = (
+        float(np.ravel(a)[0]) for a in case.likelihood.predict(np.array([mean]), np.array([variance]))
+    )
     if not np.isfinite(spread_):
         pytest.skip("the noise has no variance")
     y = case.likelihood.sample(rng, mean + np.sqrt(variance) * rng.standard_normal(n))
@@ -172,7 +189,9 @@ def test_quantiles(case):
                 low = np.concatenate([spread(x[i], 0.3, 1e8), spread(mean[i], 0.3, 1e3)])
                 y, w = panels(np.concatenate([low[low < x[i]], [x[i]]]))
                 below = np.sum(w * np.exp(case.likelihood.log_density(y, mean[i], variance[i])))
-                assert below == pytest.approx(q, abs=2e-6 if isinstance(case.likelihood, likelihoods.Custom) else 2e-7)
+                assert below == pytest.approx(
+                    q, abs=2e-6 if isinstance(case.likelihood, likelihoods.Custom) else 2e-7
+                )
             else:
                 y = np.array(case.values, float)
                 cdf = np.cumsum(np.exp(case.likelihood.log_density(y, mean[i], variance[i])))
@@ -186,7 +205,9 @@ def test_json_round_trip(case):
     again = from_json(tree, functions={"sech": sech, "cloglog": cloglog})
     assert to_json(again) == tree
     y = np.array(case.y)
-    np.testing.assert_array_equal(again.log_prob(np.zeros(y.size), y), case.likelihood.log_prob(np.zeros(y.size), y))
+    np.testing.assert_array_equal(
+        again.log_prob(np.zeros(y.size), y), case.likelihood.log_prob(np.zeros(y.size), y)
+    )
 
 
 @every
@@ -204,7 +225,11 @@ def test_targets_and_guesses(case):
 @pytest.mark.parametrize(
     "likelihood, y, message",
     [
-        (likelihoods.Bernoulli(), [1, -1, 2], r"labels -1 and \+1, or 0 and 1: 1 of 3 do not fit, the first is 2 in row 2"),
+        (
+            likelihoods.Bernoulli(),
+            [1, -1, 2],
+            r"labels -1 and \+1, or 0 and 1: 1 of 3 do not fit, the first is 2 in row 2",
+        ),
         (likelihoods.Bernoulli(), [1, 0, -1], r"labels 0 and 1 .* first is -1 in row 2"),
         (likelihoods.Poisson(), [1, 2.5], r"counts \(0, 1, 2, ...\): .* 2.5 in row 1"),
         (likelihoods.Poisson(), [-1, 2], r"-1 in row 0"),
@@ -256,7 +281,15 @@ def test_by_name():
     assert isinstance(likelihoods.by_name("softmax", classes=4), likelihoods.Softmax)
     given = likelihoods.Laplace()
     assert likelihoods.by_name(given) is given
-    for name in ("poisson", "student-t", "laplace", "mixture", "heteroscedastic", "gaussian", "epsilon-insensitive"):
+    for name in (
+        "poisson",
+        "student-t",
+        "laplace",
+        "mixture",
+        "heteroscedastic",
+        "gaussian",
+        "epsilon-insensitive",
+    ):
         assert isinstance(likelihoods.by_name(name), likelihoods.AbstractLikelihood)
     with pytest.raises(ValueError, match=r"by_name\('ordinal', levels=5\)"):
         likelihoods.by_name("ordinal")

@@ -19,7 +19,14 @@ from mercer.likelihoods import (
     StudentT,
 )
 from mercer.likelihoods.quadrature import derivatives, log_integral
-from mercer.likelihoods.special import inverse_mills, log_logistic_normal, log_ndtr, log_sigmoid, log_sub, sigmoid
+from mercer.likelihoods.special import (
+    inverse_mills,
+    log_logistic_normal,
+    log_ndtr,
+    log_sigmoid,
+    log_sub,
+    sigmoid,
+)
 
 
 def moments(likelihood, y, mean, variance):
@@ -28,11 +35,14 @@ def moments(likelihood, y, mean, variance):
     return float(jnp.exp(z)), float(mean + variance * d1), float(variance + variance**2 * d2)
 
 
-# ------------------------------------------------------------------------------------------------- special functions
+# ------------------------------------------------------------------------------------------------- special
+# functions
 
 
 def test_probit_derivatives_in_both_tails():
-    """A.C4: asymptotic series in 1 / z^2 far left, where naive formulas have no digits left; closed forms near."""
+    """A.C4: asymptotic series in 1 / z^2 far left, where naive formulas have no digits left;
+    closed forms near.
+    """
     z = np.array([-1e5, -1e3, -60.0])
     _, d1, d2, d3 = derivatives(log_ndtr, z, 3)
     u = 1 / z**2
@@ -75,7 +85,8 @@ def test_log_difference():
     assert log_sub(-1000.0, -1000.0 - 2.0**-30) == pytest.approx(-1000 - 30 * np.log(2.0), rel=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------- binary labels
+# ------------------------------------------------------------------------------------------------- binary
+# labels
 
 
 def test_gpml_figure_3_4():
@@ -83,21 +94,30 @@ def test_gpml_figure_3_4():
     Z, mean, variance = moments(Bernoulli(), 1.0, 1.0, 9.0)
     assert (Z, mean, variance) == pytest.approx((0.624085, 2.730589, 4.447531), abs=1e-6)
     precision = 1 / variance - 1 / 9
-    assert (1 / precision, (mean / variance - 1 / 9) / precision) == pytest.approx((8.792543, 4.421287), abs=1e-5)
+    assert (1 / precision, (mean / variance - 1 / 9) / precision) == pytest.approx(
+        (8.792543, 4.421287), abs=1e-5
+    )
 
 
 def test_probit_moments():
     """C.CLS3 (6.10), and the corrected second moment."""
     Z, mean, variance = moments(Bernoulli(), -1.0, 0.6, 2.3)
-    assert (Z, mean, variance + mean**2) == pytest.approx((0.3705907529, -0.6906175413, 1.6509717405), abs=1e-9)
+    assert (Z, mean, variance + mean**2) == pytest.approx(
+        (0.3705907529, -0.6906175413, 1.6509717405), abs=1e-9
+    )
 
 
 def test_probit_integral_of_any_width():
-    """A.C16 (3.82), (3.85), (3.87): Phi((x - m) / v) for a width v, by a change of variable, against scipy's integral."""
+    """A.C16 (3.82), (3.85), (3.87): Phi((x - m) / v) for a width v, by a change of variable,
+    against scipy's integral.
+    """
     m, v, mu, variance = 0.4, 1.7, -0.6, 2.5
     Z, mean, var = moments(Bernoulli(), 1.0, (mu - m) / v, variance / v**2)
     f = stats.norm(mu, np.sqrt(variance)).pdf
-    w = [integrate.quad(lambda x, k=k: x**k * stats.norm.cdf((x - m) / v) * f(x), -20, 20, epsabs=1e-13)[0] for k in range(3)]
+    w = [
+        integrate.quad(lambda x, k=k: x**k * stats.norm.cdf((x - m) / v) * f(x), -20, 20, epsabs=1e-13)[0]
+        for k in range(3)
+    ]
     assert pytest.approx(w[0], rel=1e-11) == Z
     assert m + v * mean == pytest.approx(w[1] / w[0], rel=1e-10)
     assert v**2 * var == pytest.approx(w[2] / w[0] - (w[1] / w[0]) ** 2, rel=1e-9)
@@ -111,8 +131,12 @@ def test_one_observation():
 def test_wrong_labels():
     """C.CLS14 (6.18); and no wrong labels is C.CLS3."""
     Z, mean, variance = moments(Bernoulli(flip=0.1), 1.0, -0.7, 1.9)
-    assert (Z, mean, variance + mean**2) == pytest.approx((0.3724131305, 0.1786972638, 1.5628125758), abs=1e-9)
-    assert moments(Bernoulli(flip=1e-15), -1.0, 0.6, 2.3) == pytest.approx(moments(Bernoulli(), -1.0, 0.6, 2.3), rel=1e-12)
+    assert (Z, mean, variance + mean**2) == pytest.approx(
+        (0.3724131305, 0.1786972638, 1.5628125758), abs=1e-9
+    )
+    assert moments(Bernoulli(flip=1e-15), -1.0, 0.6, 2.3) == pytest.approx(
+        moments(Bernoulli(), -1.0, 0.6, 2.3), rel=1e-12
+    )
     assert not Bernoulli(flip=0.1).log_concave and Bernoulli().log_concave
 
 
@@ -122,7 +146,9 @@ def test_slope_in_flip_at_zero():
     assert slope == pytest.approx(1 / stats.norm.cdf(-1.2) - 2, rel=1e-12)
 
 
-@pytest.mark.parametrize("mean, variance", [(0.0, 1.0), (1.5, 4.0), (-3.0, 0.3), (2.0, 400.0), (-40.0, 25.0), (-300.0, 1.0)])
+@pytest.mark.parametrize(
+    "mean, variance", [(0.0, 1.0), (1.5, 4.0), (-3.0, 0.3), (2.0, 400.0), (-40.0, 25.0), (-300.0, 1.0)]
+)
 def test_logistic_normal_integral(mean, variance):
     """A.C9: the mixture of probits against scipy's adaptive integral, to 1e-10; also where it is e^-300."""
     sd = np.sqrt(variance)
@@ -130,11 +156,15 @@ def test_logistic_normal_integral(mean, variance):
     top = float(log_sigmoid(peak)) + stats.norm.logpdf(peak, mean, sd)
 
     def integrand(f):
-        return np.exp(-np.logaddexp(0.0, -f) - 0.5 * ((f - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi) - top)
+        return np.exp(
+            -np.logaddexp(0.0, -f) - 0.5 * ((f - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi) - top
+        )
 
     breaks = sorted({peak, 0.0, mean})
     low, high = min(mean, peak) - 12 * sd, max(mean, peak) + 12 * sd
-    value = integrate.quad(integrand, low, high, points=[b for b in breaks if low < b < high], epsabs=0, epsrel=1e-12, limit=500)[0]
+    value = integrate.quad(
+        integrand, low, high, points=[b for b in breaks if low < b < high], epsabs=0, epsrel=1e-12, limit=500
+    )[0]
     assert log_logistic_normal(mean, variance) == pytest.approx(top + np.log(value), abs=1e-10)
 
 
@@ -144,20 +174,32 @@ def test_logistic_normal_limits():
     np.testing.assert_allclose(value, log_sigmoid(f), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(d1, sigmoid(-f), rtol=1e-11)
     np.testing.assert_allclose(d2, -sigmoid(f) * sigmoid(-f), rtol=1e-10, atol=1e-25)
-    assert log_logistic_normal(1e3, 1e6) == pytest.approx(float(log_ndtr(1.0)), abs=2e-6)  # a step, seen from far
+    # a step, seen from far
+    assert log_logistic_normal(1e3, 1e6) == pytest.approx(float(log_ndtr(1.0)), abs=2e-6)
 
 
 def test_averaged_and_map_probabilities():
-    """A.C9, C.CLS4: the average is nearer 1/2, the label the same; MacKay's approximation is good to a percent or two."""
+    """A.C9, C.CLS4: the average is nearer 1/2, the label the same;
+    MacKay's approximation is good to a percent or two.
+    """
     mean, variance = np.linspace(-6, 6, 41), np.full(41, 7.0)
     for likelihood in (Bernoulli(), Bernoulli("logit")):
-        average, plugged = likelihood.probability(mean, variance), likelihood.probability(mean, variance, "map")
+        average, plugged = (
+            likelihood.probability(mean, variance),
+            likelihood.probability(mean, variance, "map"),
+        )
         assert np.all(np.abs(average - 0.5) <= np.abs(plugged - 0.5) + 1e-15)
-        np.testing.assert_array_equal(np.sign(np.round(average - 0.5, 12)), np.sign(np.round(plugged - 0.5, 12)))
+        np.testing.assert_array_equal(
+            np.sign(np.round(average - 0.5, 12)), np.sign(np.round(plugged - 0.5, 12))
+        )
         assert likelihood.probability(0.0, 1e3) == pytest.approx(0.5, abs=1e-12)
-    np.testing.assert_allclose(Bernoulli().probability(mean, variance), stats.norm.cdf(mean / np.sqrt(8.0)), rtol=1e-12)
+    np.testing.assert_allclose(
+        Bernoulli().probability(mean, variance), stats.norm.cdf(mean / np.sqrt(8.0)), rtol=1e-12
+    )
     logit = Bernoulli("logit")
-    assert np.max(np.abs(logit.probability(mean, variance, "mackay") - logit.probability(mean, variance))) < 0.02
+    assert (
+        np.max(np.abs(logit.probability(mean, variance, "mackay") - logit.probability(mean, variance))) < 0.02
+    )
     with pytest.raises(ValueError, match="exact"):
         Bernoulli().probability(mean, variance, "mackay")
     with pytest.raises(ValueError, match="'average', 'map' or 'mackay'"):
@@ -182,7 +224,9 @@ def test_local_bound_touches_and_stays_below():
 def test_normal_component():
     """C.ROB3, C.VER6: with (5.10c) corrected."""
     Z, mean, variance = moments(Gaussian(0.25), 1.3, -0.4, 0.7)
-    assert (Z, mean, variance + mean**2) == pytest.approx((0.0894259368, 0.8526315789, 0.9111911357), abs=1e-9)
+    assert (Z, mean, variance + mean**2) == pytest.approx(
+        (0.0894259368, 0.8526315789, 0.9111911357), abs=1e-9
+    )
 
 
 def test_mixture_moments_are_those_of_its_components():
@@ -197,7 +241,9 @@ def test_mixture_moments_are_those_of_its_components():
     assert moments(noise, y, mean, variance) == pytest.approx((Z, m, v), rel=1e-12)
     assert noise.outlier_probability(y, mean, variance) == pytest.approx(p[1], rel=1e-12)
     rare = GaussianMixtureNoise(1e-14, 0.25, 16.0)
-    assert moments(rare, 1.3, mean, variance) == pytest.approx(moments(Gaussian(0.25), 1.3, mean, variance), rel=1e-11)
+    assert moments(rare, 1.3, mean, variance) == pytest.approx(
+        moments(Gaussian(0.25), 1.3, mean, variance), rel=1e-11
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,10 +290,14 @@ def test_student_noise_is_a_scale_mixture_of_normals():
     noise, mean, variance, y = StudentT(0.7, 3.0), 0.2, 0.9, 2.2
     mixing = stats.invgamma(1.5, scale=1.5 * 0.49)
     truth = integrate.quad(
-        lambda u: mixing.pdf(np.exp(u)) * np.exp(u) * stats.norm.pdf(y, mean, np.sqrt(variance + np.exp(u))), -9, 30
+        lambda u: mixing.pdf(np.exp(u)) * np.exp(u) * stats.norm.pdf(y, mean, np.sqrt(variance + np.exp(u))),
+        -9,
+        30,
     )
     assert np.exp(noise.log_density(y, mean, variance)) == pytest.approx(truth[0], rel=1e-7)
-    assert moments(StudentT(0.5, 1e9), 1.3, -0.4, 0.7) == pytest.approx(moments(Gaussian(0.25), 1.3, -0.4, 0.7), rel=1e-7)
+    assert moments(StudentT(0.5, 1e9), 1.3, -0.4, 0.7) == pytest.approx(
+        moments(Gaussian(0.25), 1.3, -0.4, 0.7), rel=1e-7
+    )
 
 
 def test_student_derivatives():
@@ -266,17 +316,15 @@ def test_influence():
     r = np.array([0.1, 1.0, 50.0])
     laplace, student, mixture = Laplace(0.5), StudentT(0.5, 3.0), GaussianMixtureNoise(0.1, 0.1, 100.0)
     np.testing.assert_allclose(laplace.influence(r), 2.0)
-    assert student.influence(r)[2] < student.influence(r)[1] and student.influence(np.array([1e6])) == pytest.approx(0, abs=1e-5)
+    assert student.influence(r)[2] < student.influence(r)[1] and student.influence(
+        np.array([1e6])
+    ) == pytest.approx(0, abs=1e-5)
     assert mixture.influence(r)[[0, 2]] / r[[0, 2]] == pytest.approx([10.0, 0.1], rel=0.02)
     np.testing.assert_allclose(laplace.influence(-r), -laplace.influence(r))
 
 
 @pytest.mark.parametrize(
-    "noise, frozen",
-    [
-        (StudentT(0.7, 5.0), stats.t(5.0, scale=0.7)),
-        (Laplace(0.7), stats.laplace(scale=0.7)),
-    ],
+    "noise, frozen", [(StudentT(0.7, 5.0), stats.t(5.0, scale=0.7)), (Laplace(0.7), stats.laplace(scale=0.7))]
 )
 def test_noise_distributions(noise, frozen):
     """C.ROB1: log density, distribution function, variance and kurtosis."""
@@ -313,7 +361,8 @@ def test_noise_without_moments_says_so():
     assert StudentT(1.0, 3.0).kurtosis == np.inf
 
 
-# ------------------------------------------------------------------------------------------------- counts and ranks
+# ------------------------------------------------------------------------------------------------- counts and
+# ranks
 
 
 def test_poisson_rate():
@@ -324,18 +373,27 @@ def test_poisson_rate():
     assert variance == pytest.approx(rate + rate**2 * (np.exp(0.8) - 1), rel=1e-14)
     f = np.array([0.2, 1.4])
     np.testing.assert_allclose(
-        Poisson(2.0).log_prob(f, np.array([3.0, 0.0])), stats.poisson.logpmf([3, 0], 2 * np.exp(f)), rtol=1e-13
+        Poisson(2.0).log_prob(f, np.array([3.0, 0.0])),
+        stats.poisson.logpmf([3, 0], 2 * np.exp(f)),
+        rtol=1e-13,
     )
     np.testing.assert_allclose(Poisson(2.0).curvature(f, np.array([3.0, 0.0]))[0], 2 * np.exp(f), rtol=1e-13)
 
 
 def test_poisson_exposure_for_each_datum():
     """One exposure per datum is the same as one likelihood per datum."""
-    y, mean, variance, exposure = np.array([0.0, 2.0, 9.0]), np.array([0.1, 0.5, 1.0]), np.array([0.3, 2.0, 30.0]), [1.0, 0.5, 4.0]
+    y, mean, variance, exposure = (
+        np.array([0.0, 2.0, 9.0]),
+        np.array([0.1, 0.5, 1.0]),
+        np.array([0.3, 2.0, 30.0]),
+        [1.0, 0.5, 4.0],
+    )
     whole = Poisson(exposure)
     assert whole.per_datum and not Poisson(2.0).per_datum
     for name in ("log_partition", "expectation"):
-        single = [float(getattr(Poisson(e), name)(y[i], mean[i], variance[i])) for i, e in enumerate(exposure)]
+        single = [
+            float(getattr(Poisson(e), name)(y[i], mean[i], variance[i])) for i, e in enumerate(exposure)
+        ]
         np.testing.assert_allclose(getattr(whole, name)(y, mean, variance), single, rtol=1e-11)
     np.testing.assert_allclose(whole.guess(y), np.log((y + 0.5) / exposure))
 
@@ -352,8 +410,12 @@ def test_two_ordered_levels_are_a_probit_classifier():
     ordinal, probit = Ordinal([0.0]), Bernoulli()
     f, v = np.linspace(-9, 9, 7), np.linspace(0, 4, 7)
     for level, label in ((0.0, -1.0), (1.0, 1.0)):
-        np.testing.assert_allclose(ordinal.log_prob(f, np.full(7, level)), probit.log_prob(f, label), rtol=1e-14)
-        np.testing.assert_allclose(ordinal.log_partition(np.full(7, level), f, v), probit.log_partition(label, f, v), rtol=1e-14)
+        np.testing.assert_allclose(
+            ordinal.log_prob(f, np.full(7, level)), probit.log_prob(f, label), rtol=1e-14
+        )
+        np.testing.assert_allclose(
+            ordinal.log_partition(np.full(7, level), f, v), probit.log_partition(label, f, v), rtol=1e-14
+        )
 
 
 def test_ordinal_levels():

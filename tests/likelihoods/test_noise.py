@@ -42,8 +42,12 @@ def integral(noise, y, mean, variance):
     sd = np.sqrt(variance)
     width, kink = float(noise.grain), float(getattr(noise, "epsilon", 0.0))
     low, high = min(mean, y) - 14 * sd, max(mean, y) + 14 * sd
-    near = np.concatenate([y + kink + width * np.linspace(-9, 9, 73), y - kink + width * np.linspace(-9, 9, 73)])
-    breaks = np.concatenate([np.linspace(low, high, 1201), near[(near > low) & (near < high)], [y - kink, y + kink]])
+    near = np.concatenate(
+        [y + kink + width * np.linspace(-9, 9, 73), y - kink + width * np.linspace(-9, 9, 73)]
+    )
+    breaks = np.concatenate(
+        [np.linspace(low, high, 1201), near[(near > low) & (near < high)], [y - kink, y + kink]]
+    )
     f, w = panels(breaks)
     log_q = np.asarray(noise.log_prob(f, y)) + log_normal(f, mean, variance)
     top = log_q.max()
@@ -77,20 +81,28 @@ def test_laplace_noise_where_naive_formulas_fail():
 def mixture_integral(mixing_pdf, e):
     """The density of a scale mixture of normals at e."""
     return integrate.quad(
-        lambda u: mixing_pdf(np.exp(u)) * np.exp(u) * stats.norm.pdf(e, 0, np.exp(u / 2)), -40, 40, limit=400, epsabs=1e-13,
+        lambda u: mixing_pdf(np.exp(u)) * np.exp(u) * stats.norm.pdf(e, 0, np.exp(u / 2)),
+        -40,
+        40,
+        limit=400,
+        epsabs=1e-13,
         points=[-4, -2, 0, 2, 4],
-    )[0]  # fmt: skip
+    )[0]
 
 
 def test_scale_mixtures_of_normals():
-    """C.ROB1 (5.1): inverse-gamma variances are Student-t noise, exponential ones Laplace noise; two values are the mixture."""
+    """C.ROB1 (5.1): inverse-gamma variances are Student-t noise, exponential ones Laplace noise;
+    two values are the mixture.
+    """
     for e in (0.0, 0.3, 2.0, 7.0):
         student = mixture_integral(stats.invgamma(1.5, scale=1.5 * 0.49).pdf, e)
         assert np.exp(float(StudentT(0.7, 3.0).log_prob(0.0, e))) == pytest.approx(student, rel=1e-7)
         laplace = mixture_integral(stats.expon(scale=2 * 0.7**2).pdf, e)
         assert np.exp(float(Laplace(0.7).log_prob(0.0, e))) == pytest.approx(laplace, rel=1e-6)
         two = 0.8 * stats.norm.pdf(e, 0, 0.5) + 0.2 * stats.norm.pdf(e, 0, 2.0)
-        assert np.exp(float(GaussianMixtureNoise(0.2, 0.25, 16.0).log_prob(0.0, e))) == pytest.approx(two, rel=1e-13)
+        assert np.exp(float(GaussianMixtureNoise(0.2, 0.25, 16.0).log_prob(0.0, e))) == pytest.approx(
+            two, rel=1e-13
+        )
     for noise in (StudentT(), Laplace(), GaussianMixtureNoise()):
         assert noise.scale_mixture
     assert not EpsilonInsensitive().scale_mixture and not ContaminatedUniform().scale_mixture
@@ -98,7 +110,9 @@ def test_scale_mixtures_of_normals():
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_draws_distribution_and_influence(noise):
-    """C.ROB1: draws follow the distribution function; Huber's psi is minus the slope of the log density in the residual."""
+    """C.ROB1: draws follow the distribution function;
+    Huber's psi is minus the slope of the log density in the residual.
+    """
     at = noise(0.7)
     draws = at.sample(np.random.default_rng(3), np.zeros(4000))
     assert stats.kstest(draws, lambda e: np.asarray(at.noise_cdf(e))).pvalue > 1e-3
@@ -108,10 +122,14 @@ def test_draws_distribution_and_influence(noise):
 
 
 def test_student_predictive_integrates_to_one():
-    """C.ROB9: where f is known far less well than the noise is wide, and the reverse; quantiles agree with the density."""
+    """C.ROB9: where f is known far less well than the noise is wide, and the reverse;
+    quantiles agree with the density.
+    """
     for sd, scale in ((5.0, 0.4), (0.1, 2.0)):
         noise = StudentT(scale, 3.0)
-        y, w = panels(np.concatenate([np.linspace(-60, 60, 801), np.geomspace(60, 1e6, 80), -np.geomspace(60, 1e6, 80)]))
+        y, w = panels(
+            np.concatenate([np.linspace(-60, 60, 801), np.geomspace(60, 1e6, 80), -np.geomspace(60, 1e6, 80)])
+        )
         density = w * np.exp(noise.log_density(y, 0.0, sd**2))
         assert density.sum() == pytest.approx(1.0, abs=1e-8)
         for q in (0.025, 0.5, 0.99):
@@ -121,16 +139,21 @@ def test_student_predictive_integrates_to_one():
             assert 0.5 + below == pytest.approx(q, abs=1e-6)
 
 
-# ------------------------------------------------------------------------------------------------- outlier scores
+# ------------------------------------------------------------------------------------------------- outlier
+# scores
 
 
-@pytest.mark.parametrize("noise", [n for k, n in NOISES.items() if k != "cauchy"], ids=[k for k in NOISES if k != "cauchy"])
+@pytest.mark.parametrize(
+    "noise", [n for k, n in NOISES.items() if k != "cauchy"], ids=[k for k in NOISES if k != "cauchy"]
+)
 def test_outlier_scores_rise_from_regular_to_far(noise):
     y = np.array([0.0, 1.0, 3.0, 10.0, 1e3, 1e6])
     score = noise(0.3).outlier_score(y, np.zeros(6), np.full(6, 0.05))
     assert score.shape == (6,) and np.all(np.diff(score) >= 0) and np.all((score >= 0) & (score <= 1))
     assert score[0] < 0.3 and score[-1] > 0.99
-    np.testing.assert_allclose(noise(0.3).outlier_score(-y, np.zeros(6), np.full(6, 0.05)), score, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        noise(0.3).outlier_score(-y, np.zeros(6), np.full(6, 0.05)), score, rtol=1e-9, atol=1e-12
+    )
 
 
 def test_student_score_is_the_lost_weight():
@@ -139,10 +162,13 @@ def test_student_score_is_the_lost_weight():
     f, w = panels(np.linspace(-8, 8, 2001))
     q = w * np.exp(np.asarray(noise.log_prob(f, y)) + log_normal(f, mean, variance))
     weight = np.sum(q / (1 + (y - f) ** 2 / (3 * 0.16))) / q.sum()
-    assert noise.outlier_score(np.array([y]), np.array([mean]), np.array([variance]))[0] == pytest.approx(1 - weight, abs=1e-9)
+    assert noise.outlier_score(np.array([y]), np.array([mean]), np.array([variance]))[0] == pytest.approx(
+        1 - weight, abs=1e-9
+    )
 
 
-# ------------------------------------------------------------------------------------------------- a uniform background
+# ------------------------------------------------------------------------------------------------- a uniform
+# background
 
 
 def test_contaminated_uniform():
@@ -178,17 +204,26 @@ def test_contaminated_uniform_as_a_value():
 
 @pytest.mark.parametrize("dof", [0.25, 1.0, 2.5, 8.0, 40.0, 1e4])
 def test_student_distribution_function_against_a_sum_over_f(dof):
-    """From a noise far wider than the uncertainty of f to one far narrower; and the quantile is its inverse."""
+    """From a noise far wider than the uncertainty of f to one far narrower;
+    and the quantile is its inverse.
+    """
     noise, z = StudentT(0.3, dof), np.linspace(-9, 9, 20001)
     weights = np.exp(-0.5 * z**2)
     weights /= weights.sum()
-    y, mean, variance = np.array([-2.0, 0.1, 0.4, 9.0]), np.array([0.3, 0.2, 0.0, -1.0]), np.array([1e-6, 1e-2, 1.0, 30.0])
+    y, mean, variance = (
+        np.array([-2.0, 0.1, 0.4, 9.0]),
+        np.array([0.3, 0.2, 0.0, -1.0]),
+        np.array([1e-6, 1e-2, 1.0, 30.0]),
+    )
     f = mean[:, None] + np.sqrt(variance)[:, None] * z
     reference = noise.noise_cdf(y[:, None] - f) @ weights
     np.testing.assert_allclose(noise.cdf(y, mean, variance), reference, rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose(AbstractNoise.cdf(noise, y, mean, variance), reference, atol=1e-7)  # by general quadrature
+    # by general quadrature
+    np.testing.assert_allclose(AbstractNoise.cdf(noise, y, mean, variance), reference, atol=1e-7)
     for q in (1e-3, 0.5, 0.975):
-        np.testing.assert_allclose(noise.cdf(noise.quantile(q, mean, variance), mean, variance), q, rtol=1e-11)
+        np.testing.assert_allclose(
+            noise.cdf(noise.quantile(q, mean, variance), mean, variance), q, rtol=1e-11
+        )
     assert noise.cdf(y, 0.0, 1.0).shape == (4,) and noise.cdf(0.3, 0.3, 1.0) == pytest.approx(0.5, abs=1e-14)
 
 
@@ -204,4 +239,6 @@ def test_quantiles_are_found_from_any_bracket():
     for low, high in ((-1.0, 1.0), (5.0, 6.0), (-80.0, -79.5), (-1e6, 1e6)):
         ends = np.full(5, low), np.full(5, high)
         np.testing.assert_allclose(continuous_quantile(norm.cdf, q, *ends), norm.ppf(q), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(continuous_quantile(cauchy.cdf, q, *ends), cauchy.ppf(q), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            continuous_quantile(cauchy.cdf, q, *ends), cauchy.ppf(q), rtol=1e-6, atol=1e-9
+        )

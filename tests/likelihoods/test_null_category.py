@@ -14,12 +14,20 @@ from mercer.likelihoods import Bernoulli, NullCategory
 def test_probabilities_and_integrals():
     likelihood, f = NullCategory(mc.fixed(1.0)), np.array([-2.0, 0.0, 0.7])
     np.testing.assert_allclose(np.exp(likelihood.log_prob(f, np.ones(3))), norm.cdf(f - 0.5), rtol=1e-12)
-    np.testing.assert_allclose(np.exp(likelihood.log_prob(f, np.zeros(3))), norm.cdf(f - 0.5) + norm.cdf(-f - 0.5), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(likelihood.log_prob(f, np.zeros(3))), norm.cdf(f - 0.5) + norm.cdf(-f - 0.5), rtol=1e-12
+    )
     for y in (-1.0, 0.0, 1.0):
         exact = integrate.quad(
-            lambda u, y=y: float(np.exp(likelihood.log_prob(np.array([u]), np.array([y])))[0]) * norm.pdf(u, 0.4, 1.5), -12, 12
+            lambda u, y=y: (
+                float(np.exp(likelihood.log_prob(np.array([u]), np.array([y])))[0]) * norm.pdf(u, 0.4, 1.5)
+            ),
+            -12,
+            12,
         )[0]
-        assert float(np.exp(likelihood.log_partition(np.array([y]), 0.4, 2.25))[0]) == pytest.approx(exact, rel=1e-7)
+        assert float(np.exp(likelihood.log_partition(np.array([y]), 0.4, 2.25))[0]) == pytest.approx(
+            exact, rel=1e-7
+        )
 
 
 def test_no_gap_is_probit_and_unlabelled_say_nothing():
@@ -32,7 +40,9 @@ def test_no_gap_is_probit_and_unlabelled_say_nothing():
 
 
 def test_unlabelled_clusters_move_the_boundary():
-    """One label on each side and a cluster of unlabelled inputs right of the middle: the boundary goes around the cluster."""
+    """One label on each side and a cluster of unlabelled inputs right of the middle:
+    the boundary goes around the cluster.
+    """
     X = np.concatenate([[-2.0, 2.0], np.linspace(-0.6, 1.6, 9)])[:, None]
     y = np.array([-1.0, 1.0] + [0.0] * 9)
     gp = mc.GP(k.SE(1.0, 25.0))

@@ -10,7 +10,9 @@ from mercer.likelihoods import Bernoulli, Gaussian, Heteroscedastic, Softmax
 from mercer.serialise import from_json, to_json
 
 BOTH = pytest.mark.parametrize(
-    "likelihood, y", [(Softmax(3), [0.0, 2.0, 1.0]), (Heteroscedastic(), [0.4, -1.0, 3.0])], ids=["softmax", "noise"]
+    "likelihood, y",
+    [(Softmax(3), [0.0, 2.0, 1.0]), (Heteroscedastic(), [0.4, -1.0, 3.0])],
+    ids=["softmax", "noise"],
 )
 
 
@@ -46,10 +48,18 @@ def test_files_and_compilation(likelihood, y, rng):
 
 @BOTH
 def test_diagonal_and_full_variances_agree(likelihood, y, rng):
-    mean, v, y = rng.standard_normal((3, likelihood.latents)), rng.uniform(0.2, 2, (3, likelihood.latents)), likelihood.targets(y)
+    mean, v, y = (
+        rng.standard_normal((3, likelihood.latents)),
+        rng.uniform(0.2, 2, (3, likelihood.latents)),
+        likelihood.targets(y),
+    )
     full = jax.vmap(jnp.diag)(v)
-    np.testing.assert_allclose(likelihood.expectation(y, mean, v), likelihood.expectation(y, mean, full), rtol=1e-10)
-    np.testing.assert_allclose(likelihood.log_density(y, mean, v), likelihood.log_density(y, mean, np.asarray(full)), atol=2e-3)
+    np.testing.assert_allclose(
+        likelihood.expectation(y, mean, v), likelihood.expectation(y, mean, full), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        likelihood.log_density(y, mean, v), likelihood.log_density(y, mean, np.asarray(full)), atol=2e-3
+    )
 
 
 # ------------------------------------------------------------------------------------------------- softmax
@@ -60,20 +70,28 @@ def test_two_classes_are_a_logistic_classifier():
     mean, v = np.array([[0.4, -0.8], [1.0, 2.5]]), np.array([[0.5, 0.7], [2.0, 1.0]])
     p = Softmax(2, samples=8192).probability(mean, v)
     np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(p[:, 0], Bernoulli("logit").probability(mean[:, 0] - mean[:, 1], v.sum(1)), atol=2e-4)
     np.testing.assert_allclose(
-        p, np.exp(np.stack([Softmax(2, 8192).log_density(np.full(2, c), mean, v) for c in (0, 1)], 1)), rtol=1e-12
+        p[:, 0], Bernoulli("logit").probability(mean[:, 0] - mean[:, 1], v.sum(1)), atol=2e-4
+    )
+    np.testing.assert_allclose(
+        p,
+        np.exp(np.stack([Softmax(2, 8192).log_density(np.full(2, c), mean, v) for c in (0, 1)], 1)),
+        rtol=1e-12,
     )
 
 
 def test_averaging_can_change_the_class():
-    """A.C13, exercise 3.10.3: the covariance alone moves the largest probability to another class; MAP does not see it."""
+    """A.C13, exercise 3.10.3: the covariance alone moves the largest probability to another class;
+    MAP does not see it.
+    """
     mean = np.array([[0.2, 0.0, 0.0]])
     covariance = np.diag([0.01, 60.0, 60.0])[None]
     softmax = Softmax(3)
     assert softmax.probability(mean, covariance, "map").argmax() == 0
     assert softmax.probability(mean, covariance).argmax() in (1, 2)
-    np.testing.assert_array_equal(softmax.probability(mean, covariance), softmax.probability(mean, covariance))
+    np.testing.assert_array_equal(
+        softmax.probability(mean, covariance), softmax.probability(mean, covariance)
+    )
     with pytest.raises(ValueError, match="'average' or 'map'"):
         softmax.probability(mean, covariance, "mackay")
 
@@ -103,7 +121,8 @@ def test_softmax_expectation_draws_and_quantiles(rng):
     assert softmax.quantile(p[0, 0] + 1e-6, mean, covariance) == [1.0]
 
 
-# ------------------------------------------------------------------------------------------------- heteroscedastic noise
+# -------------------------------------------------------------------------------------------------
+# heteroscedastic noise
 
 
 def test_constant_log_variance_is_gaussian_noise():
@@ -122,7 +141,9 @@ def test_heteroscedastic_integrals_with_correlated_latents(rng):
     noise, joint = Heteroscedastic(), stats.multivariate_normal(m, V)
 
     def double(function):
-        return integrate.dblquad(lambda f, g: function(f, g) * joint.pdf([f, g]), -5, 4, -6, 7, epsabs=1e-8)[0]
+        return integrate.dblquad(lambda f, g: function(f, g) * joint.pdf([f, g]), -5, 4, -6, 7, epsabs=1e-8)[
+            0
+        ]
 
     y_, m_, V_ = np.array([y]), m[None], V[None]
     density = double(lambda f, g: stats.norm.pdf(y, f, np.exp(g / 2)))
@@ -143,5 +164,8 @@ def test_heteroscedastic_fisher_is_the_expected_curvature():
     r = np.linspace(-8, 8, 4001) * np.exp(-0.35)
     w = stats.norm.pdf(r, 0, np.exp(-0.35)) * (r[1] - r[0])
     noise = Heteroscedastic()
-    average = sum(wi * matrix(*noise.curvature(f, np.array([0.4 + ri]))) for ri, wi in zip(r[::20], 20 * w[::20], strict=True))
+    average = sum(
+        wi * matrix(*noise.curvature(f, np.array([0.4 + ri])))
+        for ri, wi in zip(r[::20], 20 * w[::20], strict=True)
+    )
     np.testing.assert_allclose(average, matrix(*noise.fisher(f, np.zeros(1))), atol=1e-6)

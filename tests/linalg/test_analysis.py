@@ -1,4 +1,6 @@
-"""Measures, the Fourier pair, convexity, discrete divergences, the heat identity; A.N8, B.MB7, B.MB9, D.GI4."""
+"""Measures, the Fourier pair, convexity, discrete divergences, the heat identity; A.N8, B.MB7, B.MB9,
+D.GI4.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,9 @@ standard_normal = an.Measure(lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
 
 
 def test_point_mass_example():
-    """B.MB9 (A.26-A.29): the coin: U(0, 1) with probability p, else exactly ½. A jump of 1 − p, no density."""
+    """B.MB9 (A.26-A.29): the coin: U(0, 1) with probability p, else exactly ½. A jump of 1 − p,
+    no density.
+    """
     p = 0.3
     coin = an.Measure(lambda x: p, (0.0, 1.0), {0.5: 1 - p})
     np.testing.assert_allclose(coin.integrate(lambda x: 1.0), 1.0, rtol=1e-12)
@@ -32,7 +36,9 @@ def test_lp_norms():
     v = {0: 3.0, 1: -4.0, 2: 0.0}
     counting = an.Measure(atoms=dict.fromkeys(v, 1.0))
     for p in (1, 2, 3.5, np.inf):
-        np.testing.assert_allclose(counting.norm(v.__getitem__, p), np.linalg.norm(list(v.values()), p), rtol=1e-14)
+        np.testing.assert_allclose(
+            counting.norm(v.__getitem__, p), np.linalg.norm(list(v.values()), p), rtol=1e-14
+        )
     unit = an.Measure(lambda x: 1.0, (0.0, 1.0))
     norms = [unit.norm(lambda x: x, p) for p in (1, 2, 8, 64, 512, np.inf)]
     assert np.all(np.diff(norms) > 0)
@@ -44,18 +50,25 @@ def test_lp_norms():
 
 
 def test_essential_supremum_ignores_null_sets():
-    """B.MB9 (A.31): a value at one point counts only if that point has mass, and f only where the density is not 0."""
+    """B.MB9 (A.31): a value at one point counts only if that point has mass,
+    and f only where the density is not 0.
+    """
 
     def spike(x):
         return 9.0 if x == 0.5 else np.exp(-((x - 0.3) ** 2))
 
-    without, with_atom = an.Measure(lambda x: 1.0, (0.0, 1.0)), an.Measure(lambda x: 1.0, (0.0, 1.0), {0.5: 0.1})
+    without, with_atom = (
+        an.Measure(lambda x: 1.0, (0.0, 1.0)),
+        an.Measure(lambda x: 1.0, (0.0, 1.0), {0.5: 0.1}),
+    )
     np.testing.assert_allclose(without.norm(spike, np.inf), 1.0, rtol=1e-10)
     assert with_atom.norm(spike, np.inf) == 9.0
     assert an.Measure(atoms={0.5: 0.0, 0.3: 1.0}).norm(spike, np.inf) == 1.0
     left_half = an.Measure(lambda x: float(x < 0.5), (0.0, 1.0))
     np.testing.assert_allclose(left_half.norm(lambda x: x, np.inf), 0.5, rtol=1e-3)
-    np.testing.assert_allclose(standard_normal.norm(lambda x: np.exp(-((x - 1) ** 2)), np.inf), 1.0, rtol=1e-10)
+    np.testing.assert_allclose(
+        standard_normal.norm(lambda x: np.exp(-((x - 1) ** 2)), np.inf), 1.0, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("lengthscale", [0.5, 1.0, 2.0])
@@ -74,7 +87,9 @@ def test_fourier_pair_of_the_squared_exponential(lengthscale):
 
 
 def test_fourier_sign_parseval_and_two_dimensions():
-    """B.MB9 (A.32): a shift by a multiplies by exp(−2πi s a); energies agree; axes of different size and spacing."""
+    """B.MB9 (A.32): a shift by a multiplies by exp(−2πi s a); energies agree;
+    axes of different size and spacing.
+    """
     n, h, a = 255, 0.1, 0.7
     x = an.centred_grid(n, h)
     spectrum, (step,) = an.fourier(np.exp(-np.pi * (x - a) ** 2), h)
@@ -86,11 +101,15 @@ def test_fourier_sign_parseval_and_two_dimensions():
     t = an.centred_grid(100, steps[1])
     book = np.exp(-np.pi * s[:, None] ** 2) * 2 * np.exp(-np.pi * (2 * t) ** 2)
     np.testing.assert_allclose(spectrum, book, atol=1e-11)
-    np.testing.assert_allclose(np.sum(np.abs(spectrum) ** 2) * np.prod(steps), np.sum(values**2) * h * 0.12, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sum(np.abs(spectrum) ** 2) * np.prod(steps), np.sum(values**2) * h * 0.12, rtol=1e-12
+    )
 
 
 def test_convexity_of_functions():
-    """B.MB9 (Hessian test): minus the log of logistic, probit, Poisson likelihoods is convex, of Student-t is not."""
+    """B.MB9 (Hessian test): minus the log of logistic, probit, Poisson likelihoods is convex,
+    of Student-t is not.
+    """
     f = np.linspace(-6, 6, 41)
     assert an.is_convex(lambda z: jnp.logaddexp(0.0, -z), f)
     assert an.is_convex(lambda z: -log_ndtr(z), f)
@@ -103,7 +122,9 @@ def test_convexity_of_functions():
 
 
 def test_convexity_without_derivatives():
-    """B.MB9 (A.33-A.34): the chord test agrees, also where there is a kink; discs are convex sets, rings are not."""
+    """B.MB9 (A.33-A.34): the chord test agrees, also where there is a kink; discs are convex sets,
+    rings are not.
+    """
     f = np.linspace(-3, 3, 13)
     assert an.is_convex_on_chords(abs, f)
     assert an.is_convex_on_chords(lambda z: max(0.0, 1 - z), f)
@@ -115,7 +136,9 @@ def test_convexity_without_derivatives():
 
 
 def test_heat_identity():
-    """D.GI4: ∂E/∂Σ = ½ ∇∇E for a smoothed SE kernel, by autodiff and by central differences in a free off-diagonal."""
+    """D.GI4: ∂E/∂Σ = ½ ∇∇E for a smoothed SE kernel,
+    by autodiff and by central differences in a free off-diagonal.
+    """
     rng = np.random.default_rng(2)
     B = rng.normal(size=(3, 3))
     mean, S, centre = rng.normal(size=3), B @ B.T + 0.5 * np.eye(3), rng.normal(size=3)
@@ -132,7 +155,9 @@ def test_heat_identity():
     difference = (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h)
     np.testing.assert_allclose(2 * gradient[0, 1], difference, rtol=1e-7)
     free = np.diag([0.0, h, 0.0])
-    np.testing.assert_allclose(gradient[1, 1], (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h), rtol=1e-7)
+    np.testing.assert_allclose(
+        gradient[1, 1], (smoothed(mean, S + free) - smoothed(mean, S - free)) / (2 * h), rtol=1e-7
+    )
 
 
 def test_heat_identity_notices_a_wrong_expectation():
@@ -164,13 +189,17 @@ def test_discrete_entropy_and_kl():
     np.testing.assert_allclose(an.discrete_entropy(np.full(8, 1 / 8)), np.log(8), rtol=1e-15)
     assert an.discrete_entropy([1.0, 0.0]) == 0.0
     p = np.array([0.5, 0.3, 0.2])
-    np.testing.assert_allclose(an.discrete_kl(p, np.full(3, 1 / 3)), np.log(3) - an.discrete_entropy(p), rtol=1e-13)
+    np.testing.assert_allclose(
+        an.discrete_kl(p, np.full(3, 1 / 3)), np.log(3) - an.discrete_entropy(p), rtol=1e-13
+    )
     assert an.bernoulli_kl(0.5, 0.0) == np.inf
     assert an.bernoulli_kl(0.0, 0.0) == 0.0
 
 
 def test_rational_quadratic_limit():
-    """B.MB9 (A.25): (1 + r²/2α)^−α at α = 1e6 is the SE to its next term x² e^−x / 2α, and at α = 1e16 to rounding."""
+    """B.MB9 (A.25): (1 + r²/2α)^−α at α = 1e6 is the SE to its next term x² e^−x / 2α,
+    and at α = 1e16 to rounding.
+    """
     x = np.linspace(0, 5, 51) ** 2 / 2
     np.testing.assert_allclose(an.rational_power(x, 3.0), (1 + x / 3) ** -3.0, rtol=1e-14)
     gap = an.rational_power(x, 1e6) - np.exp(-x)

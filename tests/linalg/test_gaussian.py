@@ -1,7 +1,7 @@
 """The Gaussian value against quadrature, Monte Carlo and the textbook forms with explicit inverses.
 
-Catalogue entries are named in the docstrings: A.N1, A.N2, A.N6-A.N8, B.MB1, B.MB2, B.MB6-B.MB8, C.LIN2, C.GAU1-C.GAU5,
-D.GI2, D.SL2, D.SL10.
+Catalogue entries are named in the docstrings: A.N1, A.N2, A.N6-A.N8, B.MB1, B.MB2, B.MB6-B.MB8, C.LIN2,
+C.GAU1-C.GAU5, D.GI2, D.SL2, D.SL10.
 """
 
 import dataclasses
@@ -75,8 +75,8 @@ def test_marginal_integrates_the_others_out():
 
 
 def test_conditional_is_the_schur_complement():
-    """D.SL2: the conditional covariance is Σ/Σ_bb, the inverse of the aa-block of the precision, and the block factors
-    of the proof multiply to the inverse of the joint covariance."""
+    """D.SL2: the conditional covariance is Σ/Σ_bb, the inverse of the aa-block of the precision, and the
+    block factors of the proof multiply to the inverse of the joint covariance."""
     rng = np.random.default_rng(1)
     p = gaussian(rng, 5)
     a, b = slice(0, 2), slice(2, 5)
@@ -89,13 +89,17 @@ def test_conditional_is_the_schur_complement():
     left = np.block([[np.eye(2), np.zeros((2, 3))], [-weights, np.eye(3)]])
     middle = np.block([[inv(schur), np.zeros((2, 3))], [np.zeros((3, 2)), inv(S[b, b])]])
     np.testing.assert_allclose(left @ middle @ left.T, inv(S), rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(partitioned_inverse(S[a, a], S[a, b], S[b, a], S[b, b], "S")[0], inv(schur), rtol=1e-10)
+    np.testing.assert_allclose(
+        partitioned_inverse(S[a, a], S[a, b], S[b, a], S[b, b], "S")[0], inv(schur), rtol=1e-10
+    )
 
 
 @steady
 @cases
 def test_linear_gaussian_update(seed, n):
-    """C.GAU2 (B.19-B.20), D.SL10 with ER19: mean Σ(Aᵀ Σ₂⁻¹ (y−b) + Σ₁⁻¹ μ), evidence N(y | Aμ + b, Σ₂ + A Σ₁ Aᵀ)."""
+    """C.GAU2 (B.19-B.20), D.SL10 with ER19: mean Σ(Aᵀ Σ₂⁻¹ (y−b) + Σ₁⁻¹ μ), evidence N(y | Aμ + b,
+    Σ₂ + A Σ₁ Aᵀ).
+    """
     rng = np.random.default_rng(seed)
     p, m = gaussian(rng, n), int(rng.integers(1, 5))
     A, b, noise, y = rng.normal(size=(m, n)), rng.normal(size=m), covariance(rng, m), rng.normal(size=m)
@@ -128,7 +132,9 @@ def test_affine_map_by_monte_carlo():
 @steady
 @cases
 def test_product_pointwise(seed, n):
-    """A.N2, B.MB1, C.GAU1, D.GI2: N(x|a,A) N(x|b,B) = Z N(x|c,C) at every x, with the explicit C, c and (B.18)."""
+    """A.N2, B.MB1, C.GAU1, D.GI2: N(x|a,A) N(x|b,B) = Z N(x|c,C) at every x, with the explicit C,
+    c and (B.18).
+    """
     rng = np.random.default_rng(seed)
     p, q, x = gaussian(rng, n), gaussian(rng, n), rng.normal(size=(4, n))
     r, log_z = p.product(q)
@@ -153,7 +159,9 @@ def test_product_integrates_to_its_constant():
 
 
 def test_product_with_singular_factors():
-    """D.GI2: A (A+B)⁻¹ B needs no inverse of a factor: two degenerate normals meet where their supports do."""
+    """D.GI2: A (A+B)⁻¹ B needs no inverse of a factor:
+    two degenerate normals meet where their supports do.
+    """
     plane = Gaussian([0.0, 0.0, 1.0], np.diag([2.0, 3.0, 0.0]))
     line = Gaussian([1.0, 5.0, 0.0], np.diag([2.0, 0.0, 4.0]))
     r, _ = plane.product(line)
@@ -172,7 +180,9 @@ def test_averaging_a_gaussian_over_its_mean():
     """C.GAU3 (B.24): ∫ N(x|a,A) N(a|b,B) da = N(x|b,A+B)."""
     A, b, B, x = 0.7, -0.4, 1.9, 0.8
     inner = Gaussian(b, B)
-    integral, _ = quad(lambda a: np.exp(Gaussian(a, A).log_prob([x]) + inner.log_prob([a])), -np.inf, np.inf, epsabs=1e-12)
+    integral, _ = quad(
+        lambda a: np.exp(Gaussian(a, A).log_prob([x]) + inner.log_prob([a])), -np.inf, np.inf, epsabs=1e-12
+    )
     np.testing.assert_allclose(np.exp(inner.affine(1.0, noise=A).log_prob([x])), integral, rtol=1e-9)
     assert_same(inner.affine(1.0, noise=A), Gaussian(b, A + B))
 
@@ -190,14 +200,18 @@ def test_log_prob_and_log_determinant(seed, n):
     np.testing.assert_allclose(L, np.tril(L))
     np.testing.assert_allclose(L @ L.T, p.covariance, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(p.log_determinant, np.linalg.slogdet(p.covariance)[1], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(p.factor.solve(x[0].T), np.linalg.solve(p.covariance, x[0].T), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        p.factor.solve(x[0].T), np.linalg.solve(p.covariance, x[0].T), rtol=1e-7, atol=1e-9
+    )
     np.testing.assert_allclose(p.log_prob(x), multivariate_normal(p.mean, p.covariance).logpdf(x), rtol=1e-9)
 
 
 @steady
 @cases
 def test_kl_formula_and_sign(seed, n):
-    """A.N8, B.MB7, C.GAU4: (A.23) with explicit inverses; KL ≥ 0, 0 iff equal, invariant under affine maps."""
+    """A.N8, B.MB7, C.GAU4: (A.23) with explicit inverses; KL ≥ 0, 0 iff equal,
+    invariant under affine maps.
+    """
     rng = np.random.default_rng(seed)
     p, q = gaussian(rng, n), gaussian(rng, n)
     S0, S1, d = p.covariance, q.covariance, p.mean - q.mean
@@ -222,12 +236,18 @@ def test_kl_by_monte_carlo_has_the_half():
 
 
 def test_entropy():
-    """A.N8, B.MB7, C.GAU4: ½ log |2πeΣ| is −E[log p], by quadrature in one dimension and in n by its formula."""
+    """A.N8, B.MB7, C.GAU4: ½ log |2πeΣ| is −E[log p],
+    by quadrature in one dimension and in n by its formula.
+    """
     p = Gaussian(0.7, 0.3)
-    integral, _ = quad(lambda x: -np.exp(p.log_prob([x])) * p.log_prob([x]), -10, 10, epsabs=1e-12, points=[0.7])
+    integral, _ = quad(
+        lambda x: -np.exp(p.log_prob([x])) * p.log_prob([x]), -10, 10, epsabs=1e-12, points=[0.7]
+    )
     np.testing.assert_allclose(p.entropy(), integral, rtol=1e-9)
     q = gaussian(np.random.default_rng(5), 4)
-    np.testing.assert_allclose(q.entropy(), 0.5 * np.linalg.slogdet(2 * np.pi * np.e * q.covariance)[1], rtol=1e-12)
+    np.testing.assert_allclose(
+        q.entropy(), 0.5 * np.linalg.slogdet(2 * np.pi * np.e * q.covariance)[1], rtol=1e-12
+    )
     assert Gaussian(0.0, 1e-4).entropy() < 0
 
 
@@ -235,21 +255,30 @@ def test_entropy():
 
 
 def test_expectations_of_forms():
-    """C.GAU3, D.GI2: linear, quadratic and outer forms (B.25-B.27) by tensor Gauss-Hermite, exact for these degrees."""
+    """C.GAU3, D.GI2: linear, quadratic and outer forms (B.25-B.27) by tensor Gauss-Hermite,
+    exact for these degrees.
+    """
     rng = np.random.default_rng(6)
     p, c, A = gaussian(rng, 3), rng.normal(size=3), rng.normal(size=(3, 3))
     nodes, weights = np.polynomial.hermite_e.hermegauss(4)
     grid = np.stack(np.meshgrid(nodes, nodes, nodes), axis=-1).reshape(-1, 3)
-    w = np.prod(np.stack(np.meshgrid(weights, weights, weights), axis=-1).reshape(-1, 3), axis=1) / (2 * np.pi) ** 1.5
+    w = (
+        np.prod(np.stack(np.meshgrid(weights, weights, weights), axis=-1).reshape(-1, 3), axis=1)
+        / (2 * np.pi) ** 1.5
+    )
     x = p.mean + grid @ p.factor.root.T
     np.testing.assert_allclose(p.expect_linear(c), w @ (x @ c), rtol=1e-12)
     np.testing.assert_allclose(p.expect_linear(A), w @ (x @ A.T), rtol=1e-11)
-    np.testing.assert_allclose(p.expect_quadratic(A, c), w @ np.einsum("ki,ij,kj->k", x - c, A, x - c), rtol=1e-12)
+    np.testing.assert_allclose(
+        p.expect_quadratic(A, c), w @ np.einsum("ki,ij,kj->k", x - c, A, x - c), rtol=1e-12
+    )
     np.testing.assert_allclose(p.expect_outer(), np.einsum("k,ki,kj->ij", w, x, x), rtol=1e-11, atol=1e-12)
 
 
 def test_moment_matching_minimises_kl():
-    """A.N8, B.MB8: the projection of a mixture matches its moments, and any perturbation raises KL(p ‖ q) (A.24)."""
+    """A.N8, B.MB8: the projection of a mixture matches its moments,
+    and any perturbation raises KL(p ‖ q) (A.24).
+    """
     parts, weights = [Gaussian(-2.0, 0.25), Gaussian(2.0, 0.49)], np.array([0.4, 0.6])
     x = np.linspace(-8, 8, 4001)
     density = sum(w * np.exp(part.log_prob(x[:, None])) for w, part in zip(weights, parts, strict=True))
@@ -261,19 +290,26 @@ def test_moment_matching_minimises_kl():
     np.testing.assert_allclose(best.mean, [0.4], rtol=1e-12)
     np.testing.assert_allclose(best.covariance, [[0.4 * 0.25 + 0.6 * 0.49 + 0.24 * 16]], rtol=1e-12)
     for shift, scale in ((0.05, 1.0), (-0.05, 1.0), (0.0, 1.05), (0.0, 0.95)):
-        assert kl_from_mixture(Gaussian(best.mean + shift, best.covariance * scale)) > kl_from_mixture(best) + 1e-5
+        assert (
+            kl_from_mixture(Gaussian(best.mean + shift, best.covariance * scale))
+            > kl_from_mixture(best) + 1e-5
+        )
     assert_same(Gaussian.from_samples(x, density), best, tol=1e-9)
 
 
 def test_moment_matching_from_weighted_samples():
-    """B.MB8: integer weights count repetitions; no Bessel correction; the sample log-likelihood is at its maximum."""
+    """B.MB8: integer weights count repetitions; no Bessel correction;
+    the sample log-likelihood is at its maximum.
+    """
     rng = np.random.default_rng(7)
     X, counts = rng.normal(size=(20, 2)), rng.integers(1, 4, size=20)
     fitted = Gaussian.from_samples(X, counts)
     repeated = np.repeat(X, counts, axis=0)
     assert_same(fitted, Gaussian(repeated.mean(axis=0), np.cov(repeated.T, bias=True)), tol=1e-12)
     for _ in range(10):
-        other = Gaussian(fitted.mean + 0.05 * rng.normal(size=2), fitted.covariance + 0.02 * covariance(rng, 2))
+        other = Gaussian(
+            fitted.mean + 0.05 * rng.normal(size=2), fitted.covariance + 0.02 * covariance(rng, 2)
+        )
         assert other.log_prob(repeated).sum() < fitted.log_prob(repeated).sum()
 
 
@@ -287,7 +323,9 @@ def test_sampling_moments():
     assert np.all(np.abs(draws.mean(axis=0) - p.mean) < 4 * np.sqrt(np.diagonal(p.covariance) / 200_000))
     assert Gaussian.from_samples(draws).kl(p) < 1e-4
     np.testing.assert_array_equal(p.sample(5, seed=1), p.sample(5, seed=1))
-    np.testing.assert_array_equal(p.sample((2, 5), np.random.default_rng(1)).reshape(10, 3), p.sample(10, seed=1))
+    np.testing.assert_array_equal(
+        p.sample((2, 5), np.random.default_rng(1)).reshape(10, 3), p.sample(10, seed=1)
+    )
     assert p.sample((), seed=0).shape == (3,)
 
 
@@ -308,7 +346,9 @@ def test_jitter_adds_its_variance_and_no_more():
 @steady
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 7))
 def test_singular_normal(seed, n):
-    """C.GAU5, D.GI2 (3.22): rank, draws on the support, density with pseudo-inverse and non-zero eigenvalues."""
+    """C.GAU5, D.GI2 (3.22): rank, draws on the support,
+    density with pseudo-inverse and non-zero eigenvalues.
+    """
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, n))
     p = gaussian(rng, n, rank)
@@ -321,7 +361,9 @@ def test_singular_normal(seed, n):
     np.testing.assert_allclose(p.log_prob(x), book, rtol=1e-6)
     off = np.linalg.svd(p.covariance)[0][:, -1]
     assert p.log_prob(x[0] + 1e-3 * off) == -np.inf
-    np.testing.assert_allclose(p.entropy(), 0.5 * np.log(2 * np.pi * np.e * nonzero).sum(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        p.entropy(), 0.5 * np.log(2 * np.pi * np.e * nonzero).sum(), rtol=1e-9, atol=1e-12
+    )
     assert p.kl(p) < 1e-9
     assert p.kl(gaussian(rng, n)) == np.inf
     assert gaussian(rng, n).kl(p) == np.inf
@@ -333,7 +375,9 @@ def test_singular_kl_equals_that_on_the_support():
     """A.N8: normals on one line compare as normals on that line."""
     direction = np.array([3.0, 4.0, 0.0]) / 5
     p, q = Gaussian(0.3, 0.5), Gaussian(-0.2, 1.5)
-    np.testing.assert_allclose(p.affine(direction[:, None]).kl(q.affine(direction[:, None])), p.kl(q), rtol=1e-10)
+    np.testing.assert_allclose(
+        p.affine(direction[:, None]).kl(q.affine(direction[:, None])), p.kl(q), rtol=1e-10
+    )
     assert p.affine(direction[:, None]).kl(q.affine(direction[:, None], [0.0, 0.0, 1.0])) == np.inf
     assert Gaussian([0.0, 0.0], np.diag([1.0, 0.0])).kl(Gaussian([0.0, 0.0], np.diag([0.0, 1.0]))) == np.inf
 
@@ -341,7 +385,9 @@ def test_singular_kl_equals_that_on_the_support():
 @steady
 @cases
 def test_exact_knowledge_leaves_a_point(seed, n):
-    """D.GI2: conditioning away all variation leaves rank 0, by `condition` and by noise-free `update` alike."""
+    """D.GI2: conditioning away all variation leaves rank 0,
+    by `condition` and by noise-free `update` alike.
+    """
     rng = np.random.default_rng(seed)
     p = gaussian(rng, n, rank=1)
     x = p.sample((), seed)
@@ -362,11 +408,15 @@ def test_exact_knowledge_leaves_a_point(seed, n):
     known, _ = regular.update(y[:-1], np.eye(n)[:-1])
     assert known.rank == 1
     np.testing.assert_allclose(known.mean[:-1], y[:-1], rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(known.marginal(n - 1).covariance, regular.condition(slice(0, n - 1), y[:-1]).covariance)
+    np.testing.assert_allclose(
+        known.marginal(n - 1).covariance, regular.condition(slice(0, n - 1), y[:-1]).covariance
+    )
 
 
 def test_ill_conditioned_noise_free_update():
-    """D.GI2: 50 exact values of a very smooth function on 500 points leave a semi-definite, right posterior."""
+    """D.GI2: 50 exact values of a very smooth function on 500 points leave a semi-definite,
+    right posterior.
+    """
     x = np.linspace(0, 10, 500)
     prior = Gaussian(np.zeros(500), np.exp(-0.5 * (x[:, None] - x) ** 2))
     path = prior.sample((), seed=12)
@@ -377,7 +427,9 @@ def test_ill_conditioned_noise_free_update():
 
 
 def test_vague_priors_and_mixed_units_keep_their_rank():
-    """D.GI2: 1e20 prior variance leaves the posterior the noise; variances 1e-16 beside 1e8 are not taken for zero."""
+    """D.GI2: 1e20 prior variance leaves the posterior the noise;
+    variances 1e-16 beside 1e8 are not taken for zero.
+    """
     vague, _ = Gaussian([0.0, 0.0], 1e20 * np.eye(2)).update([1.0, 2.0], np.eye(2), noise=0.5)
     assert vague.rank == 2
     np.testing.assert_allclose(vague.covariance, 0.5 * np.eye(2), atol=1e-9)
@@ -417,7 +469,10 @@ def test_a_gaussian_is_immutable_and_keeps_its_own_copy():
         (lambda: Gaussian([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]).rank, "not positive semi-definite"),
         (lambda: Gaussian([0.0, 0.0], np.eye(2)).condition([0, 1], 0.0), "leaves none"),
         (lambda: Gaussian([0.0, 0.0], np.eye(2)).marginal([0, 0]), "none twice"),
-        (lambda: Gaussian([0.0, 0.0, 0.0], np.ones((3, 3))).condition([0, 1], [0.0, 1.0]), "away from the support"),
+        (
+            lambda: Gaussian([0.0, 0.0, 0.0], np.ones((3, 3))).condition([0, 1], [0.0, 1.0]),
+            "away from the support",
+        ),
         (lambda: Gaussian(0.0, 0.0).update(1.0, 1.0), "away from the support"),
         (lambda: Gaussian(0.0, 1.0).affine(1.0, noise=-0.5), "cannot be negative"),
         (lambda: Gaussian([0.0, 0.0], np.eye(2)).affine(np.ones((2, 3))), r"\(m, 2\), not \(2, 3\)"),

@@ -1,4 +1,6 @@
-"""Matrix identities on random matrices; A.N3-A.N5, A.N9, B.MB3-B.MB5, C.LIN1, C.LIN3, C.LIN4, C.LIN6, D.GI3."""
+"""Matrix identities on random matrices; A.N3-A.N5, A.N9, B.MB3-B.MB5, C.LIN1, C.LIN3, C.LIN4, C.LIN6,
+D.GI3.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +40,9 @@ def test_matrix_inversion_lemma(seed, n, m):
     np.testing.assert_allclose(ids.woodbury_solve(Z, U, W, b, V), expected @ b, rtol=1e-9, atol=1e-11)
     d = rng.uniform(0.5, 2, size=n)
     S = positive(rng, m)
-    np.testing.assert_allclose(ids.woodbury_solve(d, U, S, b[:, 0]), inv(np.diag(d) + U @ S @ U.T) @ b[:, 0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        ids.woodbury_solve(d, U, S, b[:, 0]), inv(np.diag(d) + U @ S @ U.T) @ b[:, 0], rtol=1e-8, atol=1e-10
+    )
 
 
 @steady
@@ -46,20 +50,31 @@ def test_matrix_inversion_lemma(seed, n, m):
 def test_determinant_lemma(seed, n, m):
     """A.N3, B.MB3: (A.10), sign included, and with a singular W, where |W| |W⁻¹ + …| would be 0 · ∞."""
     rng = np.random.default_rng(seed)
-    Z, U, V, W = rng.normal(size=(n, n)), rng.normal(size=(n, m)), rng.normal(size=(n, m)), rng.normal(size=(m, m))
+    Z, U, V, W = (
+        rng.normal(size=(n, n)),
+        rng.normal(size=(n, m)),
+        rng.normal(size=(n, m)),
+        rng.normal(size=(m, m)),
+    )
     sign, log = ids.woodbury_logdet(Z, U, W, V)
     expected_sign, expected_log = np.linalg.slogdet(Z + U @ W @ V.T)
     assert sign == expected_sign
     np.testing.assert_allclose(log, expected_log, rtol=1e-7, atol=1e-8)
     d = rng.uniform(0.5, 2, size=n)
-    np.testing.assert_allclose(ids.woodbury_logdet(d, U, np.zeros((m, m)))[1], np.log(d).sum(), rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(ids.woodbury_inverse(np.diag(1 / d), U, np.zeros((m, m))), np.diag(1 / d), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        ids.woodbury_logdet(d, U, np.zeros((m, m)))[1], np.log(d).sum(), rtol=1e-12, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        ids.woodbury_inverse(np.diag(1 / d), U, np.zeros((m, m))), np.diag(1 / d), rtol=1e-12, atol=1e-13
+    )
 
 
 @steady
 @cases
 def test_kuss_b4_sign(seed, n, m):
-    """C.LIN1, D.GI3 with ER7: (A − C B⁻¹ D)⁻¹ = A⁻¹ + A⁻¹ C (B − D A⁻¹ C)⁻¹ D A⁻¹; the printed plus sign is wrong."""
+    """C.LIN1, D.GI3 with ER7: (A − C B⁻¹ D)⁻¹ = A⁻¹ + A⁻¹ C (B − D A⁻¹ C)⁻¹ D A⁻¹;
+    the printed plus sign is wrong.
+    """
     rng = np.random.default_rng(seed)
     A, B, C, D = regular(rng, n), regular(rng, m), rng.normal(size=(n, m)), rng.normal(size=(m, n))
     expected = inv(ids.schur_complement(A, C, B, D))
@@ -126,11 +141,15 @@ def test_penrose_conditions(seed, n, m):
         X = ids.pseudo_inverse(A, rtol=1e-11)
         assert X.shape == A.T.shape
         assert np.all(ids.penrose_residuals(A, X) < 1e-7)
-        np.testing.assert_allclose(X, np.linalg.pinv(A, rcond=1e-11), rtol=1e-6, atol=1e-6 * np.abs(X).max(initial=0))
+        np.testing.assert_allclose(
+            X, np.linalg.pinv(A, rcond=1e-11), rtol=1e-6, atol=1e-6 * np.abs(X).max(initial=0)
+        )
 
 
 def test_pseudo_inverse_is_the_inverse_and_residuals_notice_others():
-    """C.LIN3: A⁺ = A⁻¹ when that exists; a generalised inverse that is not A⁺ passes (B.6) and fails the rest."""
+    """C.LIN3: A⁺ = A⁻¹ when that exists; a generalised inverse that is not A⁺ passes (B.6) and fails the
+    rest.
+    """
     A = positive(np.random.default_rng(1), 4)
     np.testing.assert_allclose(ids.pseudo_inverse(A), inv(A), rtol=1e-10)
     singular = np.diag([1.0, 0.0])
@@ -143,7 +162,9 @@ def test_pseudo_inverse_is_the_inverse_and_residuals_notice_others():
 @steady
 @cases
 def test_derivative_rules(seed, n, m):
-    """A.N5, B.MB5, C.LIN4, D.GI3: (A.14), (A.15), (B.10) against central differences along A + t dA, stacked too."""
+    """A.N5, B.MB5, C.LIN4, D.GI3: (A.14), (A.15), (B.10) against central differences along A + t dA,
+    stacked too.
+    """
     rng = np.random.default_rng(seed)
     A, B, dA = regular(rng, n), rng.normal(size=(n, n)), rng.normal(size=(2, n, n))
     rules = [
@@ -156,14 +177,18 @@ def test_derivative_rules(seed, n, m):
     h = 1e-5
     for f, derivative in rules:
         differences = np.stack([(f(A + h * d) - f(A - h * d)) / (2 * h) for d in dA])
-        np.testing.assert_allclose(derivative, differences, rtol=1e-6, atol=1e-8 * max(1, np.abs(differences).max()))
+        np.testing.assert_allclose(
+            derivative, differences, rtol=1e-6, atol=1e-8 * max(1, np.abs(differences).max())
+        )
 
 
 def test_gradients_with_respect_to_a_matrix():
     """C.LIN4 (B.11): ∂ log|A|/∂A = A⁻ᵀ and ∂ tr(AB)/∂A = Bᵀ, against automatic differentiation."""
     rng = np.random.default_rng(2)
     A, B = regular(rng, 4), rng.normal(size=(4, 4))
-    np.testing.assert_allclose(ids.logdet_gradient(A), jax.grad(lambda M: jnp.linalg.slogdet(M)[1])(jnp.asarray(A)), rtol=1e-12)
+    np.testing.assert_allclose(
+        ids.logdet_gradient(A), jax.grad(lambda M: jnp.linalg.slogdet(M)[1])(jnp.asarray(A)), rtol=1e-12
+    )
     units = np.eye(16).reshape(16, 4, 4)
     np.testing.assert_allclose(ids.trace_derivative(B, units).reshape(4, 4), B.T, rtol=1e-15)
 
@@ -189,7 +214,9 @@ def test_complete_square_with_an_exact_form():
 
 
 def test_frobenius():
-    """A.N9, B.MB5: ‖A‖_F² = Σ a² = tr(AAᵀ), invariant under rotation; the inner product bounds by Cauchy-Schwarz."""
+    """A.N9, B.MB5: ‖A‖_F² = Σ a² = tr(AAᵀ), invariant under rotation;
+    the inner product bounds by Cauchy-Schwarz.
+    """
     rng = np.random.default_rng(3)
     A, B = rng.normal(size=(2, 3, 4))
     assert ids.frobenius_norm([[3.0, 0.0], [0.0, 4.0]]) == 5.0

@@ -24,7 +24,9 @@ def test_toeplitz_inverse(n):
     assert ours.logdet == pytest.approx(np.linalg.slogdet(T)[1], rel=1e-12)
     np.testing.assert_allclose(ours.solve(V), inverse @ V, rtol=0, atol=1e-12)
     np.testing.assert_allclose(ours.diagonal(), np.diag(inverse), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ours.diagonal_sums(), [np.trace(inverse, m) for m in range(n)], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        ours.diagonal_sums(), [np.trace(inverse, m) for m in range(n)], rtol=0, atol=1e-11
+    )
     other = RNG.normal(size=n)
     np.testing.assert_allclose(ours.multiply(other, V), toeplitz(other) @ V, rtol=0, atol=1e-12)
 
@@ -36,7 +38,9 @@ def test_durbin_says_when_it_cannot():
 
 def test_correlation():
     p, q = RNG.normal(size=(2, 6, 2))
-    np.testing.assert_allclose(correlation(p, q), [np.trace(p @ q.T, m) for m in range(6)], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        correlation(p, q), [np.trace(p @ q.T, m) for m in range(6)], rtol=0, atol=1e-13
+    )
 
 
 def test_kronecker():
@@ -48,8 +52,12 @@ def test_kronecker():
     np.testing.assert_allclose(kronecker_diagonal([a[0] for a in A]), full[0], rtol=0, atol=1e-13)
     tensor = RNG.normal(size=(3, 2, 3))
     rows = [RNG.normal(size=(5, n)) for n in tensor.shape]
-    np.testing.assert_allclose(rows_contract(rows, tensor), np.einsum("ai,aj,ak,ijk->a", *rows, tensor), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(along_axis(A[1], tensor, 1), np.einsum("rj,ijk->irk", A[1], tensor), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        rows_contract(rows, tensor), np.einsum("ai,aj,ak,ijk->a", *rows, tensor), rtol=0, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        along_axis(A[1], tensor, 1), np.einsum("rj,ijk->irk", A[1], tensor), rtol=0, atol=1e-13
+    )
 
 
 def spd(n, seed=1):
@@ -58,7 +66,9 @@ def spd(n, seed=1):
 
 
 def test_conjugate_gradients():
-    """n steps solve; the energy norm of the error falls at each; a zero column takes no step; quadrature gives functions of A."""
+    """n steps solve; the energy norm of the error falls at each; a zero column takes no step;
+    quadrature gives functions of A.
+    """
     n = 30
     A, B = spd(n), RNG.normal(size=(n, 4))
     B[:, 2] = 0.0
@@ -79,7 +89,9 @@ def test_conjugate_gradients():
 
 @pytest.mark.parametrize("q", [1, 5, 33])
 def test_products_without_the_matrix(q):
-    """K V from the tiles of half of K, and K(A, B) V, for any number of columns, rows not a multiple of the tile."""
+    """K V from the tiles of half of K, and K(A, B) V, for any number of columns,
+    rows not a multiple of the tile.
+    """
     X = RNG.normal(size=(150, 2))
     kernel = k.Matern([0.8, 1.3], nu=1.5).bind(2)
     panels, V = tiles.Panels(kernel.encode(X), 64), RNG.normal(size=(150, q))

@@ -93,7 +93,10 @@ def test_inverse_updates(seed, n):
     np.testing.assert_allclose(back, A_inverse, rtol=1e-7, atol=1e-8)
     small = 0.1 * A_inverse @ A_inverse @ v
     np.testing.assert_allclose(
-        up.inverse_update(A_inverse, u, small, 0.3), np.linalg.inv(A + 0.3 * np.outer(u, small)), rtol=1e-6, atol=1e-7
+        up.inverse_update(A_inverse, u, small, 0.3),
+        np.linalg.inv(A + 0.3 * np.outer(u, small)),
+        rtol=1e-6,
+        atol=1e-7,
     )
     for index in range(n + 1):
         fewer = np.linalg.inv(np.delete(np.delete(A, index, 0), index, 1))

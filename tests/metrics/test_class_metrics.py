@@ -31,7 +31,9 @@ def test_information_is_the_gain_over_each_baseline():
     constant = np.tile(list(frequency.values()), (60, 1))
     assert metrics.information(Y, constant, TRAIN) == pytest.approx(0, abs=1e-14)
     certain = np.eye(3)[np.searchsorted(["a", "b", "c"], Y)]
-    assert metrics.information(Y, certain, TRAIN) == pytest.approx(metrics.information_baseline(Y, TRAIN), rel=1e-14)
+    assert metrics.information(Y, certain, TRAIN) == pytest.approx(
+        metrics.information_baseline(Y, TRAIN), rel=1e-14
+    )
 
 
 def test_binary_information_is_kuss_6_12():
@@ -45,7 +47,9 @@ def test_binary_information_is_kuss_6_12():
 
 
 def test_information_from_logarithms_survives_underflow():
-    assert metrics.information(Y, np.log(P), TRAIN, log=True) == pytest.approx(metrics.information(Y, P, TRAIN), rel=1e-13)
+    assert metrics.information(Y, np.log(P), TRAIN, log=True) == pytest.approx(
+        metrics.information(Y, P, TRAIN), rel=1e-13
+    )
     sure = np.array([[-1000.0, 0.0], [0.0, -1000.0]])
     assert metrics.log_loss([0, 1], sure, log=True) == 1000.0
     assert metrics.log_loss([0, 1], np.exp(sure)) == np.inf
@@ -66,7 +70,9 @@ def test_information_baseline_of_usps_from_the_published_counts():
 def test_information_baseline_of_the_usps_files(data_dir):
     for name, published in (("usps_3v5", 0.9956), ("usps", 3.27)):
         train, test = datasets.load(name), datasets.load(name, "test")
-        assert metrics.information_baseline(test.y, train.y) == pytest.approx(published, abs=5e-5 if name == "usps_3v5" else 5e-3)
+        assert metrics.information_baseline(test.y, train.y) == pytest.approx(
+            published, abs=5e-5 if name == "usps_3v5" else 5e-3
+        )
 
 
 def test_brier_by_hand():
@@ -86,7 +92,9 @@ def test_reliability_by_hand():
     error = metrics.expected_calibration_error([0, 1, 1, 0, 1], p, bins=4, label=1)
     assert error == pytest.approx((2 * 0.425 + 2 * 0.15 + 0) / 5, rel=1e-13)
     top = metrics.reliability_curve([0, 1, 1, 0, 1], p, bins=1)
-    assert top.claimed[0] == pytest.approx(np.mean(np.maximum(p, 1 - p)), rel=1e-14) and top.observed[0] == pytest.approx(3 / 5)
+    assert top.claimed[0] == pytest.approx(np.mean(np.maximum(p, 1 - p)), rel=1e-14) and top.observed[
+        0
+    ] == pytest.approx(3 / 5)
 
 
 def test_calibration_error_tells_true_probabilities_from_sharpened_ones():
@@ -113,7 +121,9 @@ def test_error_reject_curve_equals_brute_force(by):
         assert error == pytest.approx(wrong[kept].mean(), abs=1e-14)
         frequency = np.array([np.mean(label == TRAIN) for label in Y[kept]])
         assert information == pytest.approx(np.mean(np.log2(TRUE[kept] / frequency)), rel=1e-10)
-    assert curve.rejected[0] == 0 and curve.error[0] == metrics.error_rate(Y, np.array(list("abc"))[P.argmax(axis=1)])
+    assert curve.rejected[0] == 0 and curve.error[0] == metrics.error_rate(
+        Y, np.array(list("abc"))[P.argmax(axis=1)]
+    )
     assert curve.information[0] == pytest.approx(metrics.information(Y, P, TRAIN), rel=1e-12)
 
 
@@ -124,7 +134,8 @@ def test_rejecting_by_true_probabilities_lowers_the_error():
     curve = metrics.error_reject_curve(y, p)
     at = np.searchsorted(curve.threshold, [0.5, 0.6, 0.7, 0.8, 0.9])
     np.testing.assert_allclose(curve.rejected[at], [0, 0.2, 0.4, 0.6, 0.8], atol=0.015)
-    np.testing.assert_allclose(curve.error[at], [0.25, 0.2, 0.15, 0.1, 0.05], atol=0.015)  # mean of 1 - u, u uniform on (t, 1)
+    # mean of 1 - u, u uniform on (t, 1)
+    np.testing.assert_allclose(curve.error[at], [0.25, 0.2, 0.15, 0.1, 0.05], atol=0.015)
 
 
 def test_report_agrees_with_its_parts():

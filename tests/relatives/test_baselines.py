@@ -40,7 +40,9 @@ def test_linear_regression_solves_the_normal_equations():
 
 def test_linear_regression_gives_msll():
     mean, std = LinearRegression().fit(X, Y).predict(X, return_std=True)
-    assert metrics.msll(Y, mean, std, Y) == pytest.approx(np.log(std[0] / Y.std()) + 0.5 * (36 / 40 - 1), rel=1e-10)
+    assert metrics.msll(Y, mean, std, Y) == pytest.approx(
+        np.log(std[0] / Y.std()) + 0.5 * (36 / 40 - 1), rel=1e-10
+    )
 
 
 def test_linear_regression_without_degrees_of_freedom():
@@ -65,7 +67,9 @@ def test_smoother_against_the_formula():
     smoother = NadarayaWatson(bandwidth).fit(X, Y)
     np.testing.assert_allclose(smoother.predict(XS), kappa @ Y / kappa.sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(smoother.weights(XS) @ Y, smoother.predict(XS), rtol=1e-14)
-    assert NadarayaWatson(1.0, "epanechnikov").fit([[0.0], [1.0]], [1.0, 5.0]).predict([[0.5]])[0] == pytest.approx(3)
+    assert NadarayaWatson(1.0, "epanechnikov").fit([[0.0], [1.0]], [1.0, 5.0]).predict([[0.5]])[
+        0
+    ] == pytest.approx(3)
 
 
 def test_smoother_goes_from_the_mean_to_the_nearest_neighbour():
@@ -97,7 +101,9 @@ def test_bad_parameters_are_named(parameters, says):
 
 @pytest.mark.skipif(not os.environ.get("MERCER_DATA"), reason="needs the environment variable MERCER_DATA")
 def test_sarcos_linear_baseline():
-    """GPML table 2.1: SMSE 0.075, MSLL -1.29 (trained on all 44,484 rows; here on the 9,489 not in the test set)."""
+    """GPML table 2.1: SMSE 0.075, MSLL -1.29 (trained on all 44,484 rows;
+    here on the 9,489 not in the test set).
+    """
     train, test = load("sarcos"), load("sarcos", part="test")
     mean, std = LinearRegression().fit(train.X, train.y).predict(test.X, return_std=True)
     assert metrics.smse(test.y, mean) == pytest.approx(0.075, abs=0.001)

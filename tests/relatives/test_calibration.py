@@ -28,7 +28,9 @@ def test_the_likelihood_is_stationary_and_largest(link, regularise):
     slope, intercept = platt(F, y, link, regularise)
     h = 1e-5
     for da, db in ((h, 0.0), (0.0, h)):
-        gradient = (value(slope + da, intercept + db, t, link) - value(slope - da, intercept - db, t, link)) / (2 * h)
+        gradient = (
+            value(slope + da, intercept + db, t, link) - value(slope - da, intercept - db, t, link)
+        ) / (2 * h)
         assert abs(gradient) < 1e-5
         for s in (30, -30):
             assert value(slope + s * da, intercept + s * db, t, link) < value(slope, intercept, t, link)
@@ -62,7 +64,9 @@ def test_units_of_the_scores_do_not_matter():
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
 def test_separable_scores_are_certain_unless_regularised(link):
-    """Kuss' trap (crabs): held-out scores that separate the classes make unregularised probabilities 0 and 1."""
+    """Kuss' trap (crabs): held-out scores that separate the classes make unregularised probabilities 0 and
+    1.
+    """
     f, y = np.array([-2.0, -1.5, -1.0, 1.0, 1.5, 2.0]), np.array([0, 0, 0, 1, 1, 1])
     with pytest.warns(UserWarning, match="separate the two classes.*regularise=True"):
         sure = PlattScaling(link, regularise=False).fit(f, y)

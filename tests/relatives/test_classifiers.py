@@ -12,7 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer import datasets, metrics
 from mercer.relatives import GaussianClassConditional, ProbabilisticNearestNeighbour
 
-needs_data = pytest.mark.skipif(not os.environ.get("MERCER_DATA"), reason="needs the environment variable MERCER_DATA")
+needs_data = pytest.mark.skipif(
+    not os.environ.get("MERCER_DATA"), reason="needs the environment variable MERCER_DATA"
+)
 RNG = np.random.default_rng(0)
 NAMES = np.array(["cat", "dog", "eel"])
 Y = RNG.choice(NAMES, size=90, p=[0.5, 0.3, 0.2])
@@ -24,7 +26,9 @@ X = (
 XS = RNG.normal(size=(25, 3))
 
 
-@parametrize_with_checks([GaussianClassConditional(), GaussianClassConditional("separate"), ProbabilisticNearestNeighbour()])
+@parametrize_with_checks(
+    [GaussianClassConditional(), GaussianClassConditional("separate"), ProbabilisticNearestNeighbour()]
+)
 def test_scikit_learn_accepts_the_estimators(estimator, check):
     check(estimator)
 
@@ -36,9 +40,9 @@ def test_generative_classifier_is_bayes_rule(covariance):
     joint = np.column_stack(
         [
             np.mean(c == Y)
-            * stats.multivariate_normal(X[c == Y].mean(0), within if covariance == "shared" else np.cov(X[c == Y].T, ddof=0)).pdf(
-                XS
-            )
+            * stats.multivariate_normal(
+                X[c == Y].mean(0), within if covariance == "shared" else np.cov(X[c == Y].T, ddof=0)
+            ).pdf(XS)
             for c in NAMES
         ]
     )
@@ -61,7 +65,10 @@ def test_shared_covariance_is_linear_softmax():
 
 
 def test_given_priors_shift_the_odds():
-    free, even = GaussianClassConditional().fit(X, Y), GaussianClassConditional(priors=[0.2, 0.3, 0.5]).fit(X, Y)
+    free, even = (
+        GaussianClassConditional().fit(X, Y),
+        GaussianClassConditional(priors=[0.2, 0.3, 0.5]).fit(X, Y),
+    )
     odds = free.predict_proba(XS) * [0.2, 0.3, 0.5] / free.priors_
     np.testing.assert_allclose(even.predict_proba(XS), odds / odds.sum(axis=1, keepdims=True), rtol=1e-10)
     none = GaussianClassConditional(priors=[0.0, 0.5, 0.5]).fit(X, Y)
@@ -80,7 +87,11 @@ def test_constant_and_repeated_columns_need_the_ridge():
     wide = np.column_stack([X, X[:, 0], np.full(90, 7.0)])
     with pytest.raises(ValueError, match=r"singular.*Raise ridge \(now 0\)"):
         GaussianClassConditional(ridge=0.0).fit(wide, Y)
-    found = GaussianClassConditional().fit(wide, Y).predict_proba(np.column_stack([XS, XS[:, 0], np.full(25, 7.0)]))
+    found = (
+        GaussianClassConditional()
+        .fit(wide, Y)
+        .predict_proba(np.column_stack([XS, XS[:, 0], np.full(25, 7.0)]))
+    )
     np.testing.assert_allclose(found, GaussianClassConditional().fit(X, Y).predict_proba(XS), atol=1e-5)
 
 
@@ -104,7 +115,9 @@ def test_neighbours_against_brute_force(k):
 
 def test_distance_is_to_the_nearest_training_case():
     model = ProbabilisticNearestNeighbour(3).fit(X, Y)
-    np.testing.assert_allclose(model.distance(XS), np.sqrt(((XS[:, None] - X) ** 2).sum(axis=2)).min(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(
+        model.distance(XS), np.sqrt(((XS[:, None] - X) ** 2).sum(axis=2)).min(axis=1), rtol=1e-13
+    )
     assert (model.distance(X) == 0).all()
 
 
@@ -115,7 +128,9 @@ def test_rejecting_on_distance_refuses_the_strangers():
     model = ProbabilisticNearestNeighbour().fit(x[:60], y[:60])
     test = np.concatenate([x[60:], [[30.0, 30.0], [-20.0, 0.0]]])
     labels = np.concatenate([y[60:], [0, 1]])
-    curve = metrics.error_reject_curve(labels, model.predict_proba(test), model.classes_, by=-model.distance(test))
+    curve = metrics.error_reject_curve(
+        labels, model.predict_proba(test), model.classes_, by=-model.distance(test)
+    )
     np.testing.assert_allclose(curve.error[:3], [2 / 62, 1 / 61, 0], atol=1e-14)
     np.testing.assert_allclose(curve.rejected[:3], [0, 1 / 62, 2 / 62], atol=1e-14)
 
@@ -130,7 +145,9 @@ def test_number_of_neighbours_by_cross_validation():
     splits = [(np.flatnonzero(part != i), np.flatnonzero(part == i)) for i in range(6)]
     nearest = cross_val_predict(KNeighborsClassifier(1), X, Y, cv=splits)
     assert folded.errors_[1] == pytest.approx(np.mean(nearest != Y), rel=1e-14)
-    assert folded.pi_ == pytest.approx(1 - ProbabilisticNearestNeighbour(folded.k_).fit(X, Y).errors_[folded.k_], rel=1e-14)
+    assert folded.pi_ == pytest.approx(
+        1 - ProbabilisticNearestNeighbour(folded.k_).fit(X, Y).errors_[folded.k_], rel=1e-14
+    )
 
 
 def test_smoothing_keeps_probabilities_from_zero():
@@ -178,10 +195,13 @@ def test_nearest_neighbour_on_usps():
 
 @needs_data
 @pytest.mark.parametrize(
-    ("name", "published", "cases"), [("ionosphere", 0.1263, 351), ("crabs", 0.05, 200), ("sonar", 0.1393, 208)]
+    ("name", "published", "cases"),
+    [("ionosphere", 0.1263, 351), ("crabs", 0.05, 200), ("sonar", 0.1393, 208)],
 )
 def test_neighbours_of_kuss_table_6_2(name, published, cases):
-    """k by cross-validation, standardised inputs, 10 folds; the folds of the thesis are not known, so several are drawn."""
+    """k by cross-validation, standardised inputs, 10 folds; the folds of the thesis are not known,
+    so several are drawn.
+    """
     data = datasets.load(name)
     spread = data.X.std(0)
     z = (data.X - data.X.mean(0)) / np.where(spread > 0, spread, 1)

@@ -50,7 +50,9 @@ def test_strings():
     """The first component of a list of strings tells the two kinds apart."""
     X = ["aaab", "aaba", "abaa", "ccdc", "cdcc", "ccd"]
     Z = KernelPCA(k.Spectrum(2, normalise=True), 1).fit_transform(X)
-    assert Z.shape == (6, 1) and len(set(np.sign(Z[:3, 0]))) == 1 and (np.sign(Z[:3]) == -np.sign(Z[3:])).all()
+    assert (
+        Z.shape == (6, 1) and len(set(np.sign(Z[:3, 0]))) == 1 and (np.sign(Z[:3]) == -np.sign(Z[3:])).all()
+    )
 
 
 @pytest.mark.filterwarnings("ignore")

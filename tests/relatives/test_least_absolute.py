@@ -58,4 +58,6 @@ def test_targets_far_off_do_no_harm_and_inputs_far_off_do():
     y[3] += 1e6
     assert LeastAbsoluteDeviations().fit(x, y).coef_[0] == pytest.approx(2.0, abs=0.03)
     leverage = np.vstack([x, [[1e6]]])
-    assert LeastAbsoluteDeviations().fit(leverage, np.append(y, -1e6)).coef_[0] == pytest.approx(-1.0, abs=0.01)
+    assert LeastAbsoluteDeviations().fit(leverage, np.append(y, -1e6)).coef_[0] == pytest.approx(
+        -1.0, abs=0.01
+    )

@@ -1,4 +1,6 @@
-"""Baselines and protocol of the robust experiments: stratified folds, grid search, support vectors, a sampled network, scores."""
+"""Baselines and protocol of the robust experiments: stratified folds, grid search, support vectors,
+a sampled network, scores.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import metrics
-from mercer.relatives import BayesianNeuralNetwork, LinearRegression, SupportVectorRegression, search_grid, stratified_folds
+from mercer.relatives import (
+    BayesianNeuralNetwork,
+    LinearRegression,
+    SupportVectorRegression,
+    search_grid,
+    stratified_folds,
+)
 from mercer.relatives.neural_network import _network, _shapes
 
 
@@ -36,7 +44,8 @@ def test_every_fold_has_its_share_of_every_range_of_the_targets():
     y = np.exp(2 * np.random.default_rng(0).standard_normal(200))
     order = np.argsort(np.argsort(y))
     for fold in stratified_folds(y, 10, seed=3):
-        np.testing.assert_array_equal(np.sort(order[fold] // 10), np.arange(20))  # one of every ten neighbours
+        # one of every ten neighbours
+        np.testing.assert_array_equal(np.sort(order[fold] // 10), np.arange(20))
 
 
 def test_folds_are_random_also_among_equal_targets():
@@ -47,13 +56,16 @@ def test_folds_are_random_also_among_equal_targets():
     assert all(np.array_equal(a, b) for a, b in zip(one, stratified_folds(y, 5, seed=0), strict=True))
 
 
-@pytest.mark.parametrize("y, k", [(np.ones(3), 4), (np.ones(3), 1), (np.ones((3, 2)), 2), (np.array([1.0, np.nan]), 2)])
+@pytest.mark.parametrize(
+    "y, k", [(np.ones(3), 4), (np.ones(3), 1), (np.ones((3, 2)), 2), (np.array([1.0, np.nan]), 2)]
+)
 def test_impossible_folds(y, k):
     with pytest.raises(ValueError, match=r"folds must be|finite numbers"):
         stratified_folds(y, k)
 
 
-# ------------------------------------------------------------------------------------------------- grid search
+# ------------------------------------------------------------------------------------------------- grid
+# search
 
 
 def test_the_grid_moves_until_the_optimum_is_inside_and_is_refined():
@@ -63,7 +75,9 @@ def test_the_grid_moves_until_the_optimum_is_inside_and_is_refined():
     coarse = search_grid(bowl, {"a": 1.0, "b": 1.0}, refinements=0)
     assert (coarse.values["a"], coarse.values["b"]) == pytest.approx((1e3, 1e-2)) and coarse.interior
     fine = search_grid(bowl, {"a": 1.0, "b": 1.0}, refinements=3)
-    assert np.log10(fine.values["a"]) == pytest.approx(3.25) and np.log10(fine.values["b"]) == pytest.approx(-1.625)
+    assert np.log10(fine.values["a"]) == pytest.approx(3.25) and np.log10(fine.values["b"]) == pytest.approx(
+        -1.625
+    )
     assert fine.score == bowl(fine.values) < coarse.score
     assert coarse.tried < fine.tried < 100
 
@@ -71,10 +85,16 @@ def test_the_grid_moves_until_the_optimum_is_inside_and_is_refined():
 def test_a_grid_that_meets_its_limit_says_so():
     found = search_grid(lambda v: -v["a"], {"a": 1.0}, limit=100.0)
     assert found.values["a"] == pytest.approx(100.0) and not found.interior
-    assert search_grid(lambda v: np.nan if v["a"] > 5 else v["a"], {"a": 1.0}, refinements=0, limit=10.0).values["a"] == 0.1
+    assert (
+        search_grid(lambda v: np.nan if v["a"] > 5 else v["a"], {"a": 1.0}, refinements=0, limit=10.0).values[
+            "a"
+        ]
+        == 0.1
+    )
 
 
-# ------------------------------------------------------------------------------------------------- support vectors
+# ------------------------------------------------------------------------------------------------- support
+# vectors
 
 
 @parametrize_with_checks([SupportVectorRegression(refinements=0, folds=2)])
@@ -116,7 +136,8 @@ def test_support_vectors_do_not_know_units():
         SupportVectorRegression(loss="hinge").fit(X, y)
 
 
-# ------------------------------------------------------------------------------------------------- the network
+# ------------------------------------------------------------------------------------------------- the
+# network
 
 
 def test_the_network_is_two_layers_of_tanh_and_a_sum():

@@ -1,4 +1,6 @@
-"""Splines as Gaussian processes. GPML 6.2.1, 6.3; catalogue REL6-REL9; published claims of 6.3.1 and exercise 6.7.3."""
+"""Splines as Gaussian processes. GPML 6.2.1, 6.3; catalogue REL6-REL9;
+published claims of 6.3.1 and exercise 6.7.3.
+"""
 
 import numpy as np
 import pandas as pd
@@ -30,15 +32,24 @@ XS2 = RNG.uniform(-3, 4, (9, 2))
 
 @pytest.mark.parametrize("smoothing", [1e-4, 0.01, 1.0, 100.0])
 def test_the_mean_is_scipys_smoothing_spline(smoothing):
-    """At equal smoothing = noise variance / process variance: the curve and its derivative; linear beyond the data."""
-    ours, reference = SmoothingSpline(smoothing).fit(X, Y), make_smoothing_spline(X[ORDER], Y[ORDER], lam=smoothing)
+    """At equal smoothing = noise variance / process variance: the curve and its derivative;
+    linear beyond the data.
+    """
+    ours, reference = (
+        SmoothingSpline(smoothing).fit(X, Y),
+        make_smoothing_spline(X[ORDER], Y[ORDER], lam=smoothing),
+    )
     np.testing.assert_allclose(ours.predict(XS), reference(XS), rtol=1e-8)
     np.testing.assert_allclose(ours.predict(XS, derivative=1), reference(XS, 1), rtol=1e-6, atol=1e-8)
     assert ours.noise_variance_ / ours.variance_ == pytest.approx(smoothing, rel=1e-14)
     low, high = ours.predict([X.min(), X.max()]), ours.predict([X.min(), X.max()], derivative=1)
     left, right = X.min() > BEYOND, X.max() < BEYOND
-    np.testing.assert_allclose(ours.predict(BEYOND[left]), low[0] + high[0] * (BEYOND[left] - X.min()), rtol=1e-9)
-    np.testing.assert_allclose(ours.predict(BEYOND[right]), low[1] + high[1] * (BEYOND[right] - X.max()), rtol=1e-9)
+    np.testing.assert_allclose(
+        ours.predict(BEYOND[left]), low[0] + high[0] * (BEYOND[left] - X.min()), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        ours.predict(BEYOND[right]), low[1] + high[1] * (BEYOND[right] - X.max()), rtol=1e-9
+    )
 
 
 def test_weights_and_generalised_cross_validation_are_scipys():
@@ -69,7 +80,9 @@ def test_against_the_dense_gaussian_process(order):
 
 @pytest.mark.parametrize("order, derivative", [(2, 1), (3, 1), (3, 2)])
 def test_derivatives_by_differences_of_draws(order, derivative):
-    """Mean and standard deviation, inside the data and beyond them: differences of the exact posterior of nearby values."""
+    """Mean and standard deviation, inside the data and beyond them:
+    differences of the exact posterior of nearby values.
+    """
     spline = SmoothingSpline(0.5, order=order).fit(X, Y)
     h = 0.02 if derivative == 1 else 0.05
     stencil = np.array([-0.5, 0.5] if derivative == 1 else [-1.0, 0.0, 1.0])
@@ -81,11 +94,15 @@ def test_derivatives_by_differences_of_draws(order, derivative):
     for i, x in enumerate(at):
         near = (x + h * stencil - start)[:, None]
         assert mean[i] == pytest.approx(weights @ dense.mean(near), abs=3e-3)
-        assert std[i] == pytest.approx(np.sqrt(weights @ dense.covariance(near, latent=True) @ weights), rel=0.03)
+        assert std[i] == pytest.approx(
+            np.sqrt(weights @ dense.covariance(near, latent=True) @ weights), rel=0.03
+        )
 
 
 def test_smoothing_and_noise_by_the_evidence():
-    """The smoothing has the largest evidence, over its neighbours and over other variances; the noise is recovered."""
+    """The smoothing has the largest evidence, over its neighbours and over other variances;
+    the noise is recovered.
+    """
     best = SmoothingSpline().fit(X, Y)
     for factor in (0.9, 1.1):
         assert SmoothingSpline(factor * best.smoothing_).fit(X, Y).log_evidence_ < best.log_evidence_
@@ -112,7 +129,9 @@ def test_ten_thousand_data_where_banded_solutions_lose_their_digits():
     x = np.sort(RNG.uniform(0, 1, 10_000))
     y = np.sin(8 * x) + 0.2 * RNG.normal(size=x.size)
     spline = SmoothingSpline(1e13).fit(x, y)
-    np.testing.assert_allclose(spline.predict([0.0, 1.0]), np.polyval(np.polyfit(x, y, 1), [0.0, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(
+        spline.predict([0.0, 1.0]), np.polyval(np.polyfit(x, y, 1), [0.0, 1.0]), rtol=1e-6
+    )
 
 
 def test_the_answer_does_not_depend_on_units_order_or_origin():
@@ -155,7 +174,11 @@ def test_intervals_hold_what_they_promise():
     L = np.linalg.cholesky(K)
     for _ in range(40):
         f = 1.0 - 3.0 * x + L @ rng.normal(size=30)
-        low, high = SmoothingSpline(0.04 / 200.0).fit(x, f + 0.2 * rng.normal(size=30)).predict_interval(x, latent=True)
+        low, high = (
+            SmoothingSpline(0.04 / 200.0)
+            .fit(x, f + 0.2 * rng.normal(size=30))
+            .predict_interval(x, latent=True)
+        )
         held.append(np.mean((low < f) & (f < high)))
     assert np.mean(held) == pytest.approx(0.95, abs=0.03)
 
@@ -238,7 +261,8 @@ def test_data_on_a_line_are_no_trouble():
     assert np.isfinite([low, high]).all() and low < high
 
 
-# ------------------------------------------------------------------------------------------------- several columns
+# ------------------------------------------------------------------------------------------------- several
+# columns
 
 
 @pytest.mark.parametrize("smoothing", [1e-3, 0.1, 10.0])
@@ -249,14 +273,18 @@ def test_the_surface_is_scipys(smoothing):
     np.testing.assert_allclose(ours.predict(XS2), reference(XS2), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("d, order, kernel", [(3, 2, "linear"), (2, 3, None), (1, 2, "cubic"), (3, 3, "cubic")])
+@pytest.mark.parametrize(
+    "d, order, kernel", [(3, 2, "linear"), (2, 3, None), (1, 2, "cubic"), (3, 3, "cubic")]
+)
 def test_other_dimensions_and_orders(d, order, kernel):
     """Against the equations [G + lambda I, H; H', 0] themselves, and scipy's r and r^3."""
     Z, y, at = RNG.normal(size=(30, d)), RNG.normal(size=30), RNG.normal(size=(7, d))
     ours = ThinPlate(0.2, order=order).fit(Z, y)
     G, H = np.asarray(green(Z, Z, order)), monomials(Z, order)
     q = H.shape[1]
-    solved = np.linalg.solve(np.block([[G + 0.2 * np.eye(30), H], [H.T, np.zeros((q, q))]]), np.append(y, np.zeros(q)))
+    solved = np.linalg.solve(
+        np.block([[G + 0.2 * np.eye(30), H], [H.T, np.zeros((q, q))]]), np.append(y, np.zeros(q))
+    )
     expected = np.asarray(green(at, Z, order)) @ solved[:30] + monomials(at, order) @ solved[30:]
     np.testing.assert_allclose(ours.predict(at), expected, rtol=1e-7, atol=1e-8)
     if kernel is not None:
@@ -277,7 +305,9 @@ def test_polynomials_are_reproduced_and_the_limits_hold():
     plane = 2.0 + X2 @ [1.0, -3.0]
     np.testing.assert_allclose(ThinPlate(0.5).fit(X2, plane).predict(XS2), 2.0 + XS2 @ [1.0, -3.0], rtol=1e-8)
     coefficients = np.linalg.lstsq(monomials(X2, 2), Y2, rcond=None)[0]
-    np.testing.assert_allclose(ThinPlate(1e9).fit(X2, Y2).predict(XS2), monomials(XS2, 2) @ coefficients, rtol=1e-6)
+    np.testing.assert_allclose(
+        ThinPlate(1e9).fit(X2, Y2).predict(XS2), monomials(XS2, 2) @ coefficients, rtol=1e-6
+    )
     np.testing.assert_allclose(ThinPlate(1e-9).fit(X2, Y2).predict(X2), Y2, atol=1e-6)
 
 

@@ -7,7 +7,9 @@ from mercer.sampling import autocorrelation, autocorrelation_time, effective_sam
 
 
 def ar1(rng, phi, chains, draws, quantities=1):
-    """Stationary autoregressive chains with unit variance: autocorrelation phi^lag, integrated time (1 + phi) / (1 - phi)."""
+    """Stationary autoregressive chains with unit variance: autocorrelation phi^lag,
+    integrated time (1 + phi) / (1 - phi).
+    """
     x = np.empty((chains, draws, quantities))
     x[:, 0] = rng.standard_normal((chains, quantities))
     noise = np.sqrt(1 - phi**2) * rng.standard_normal((chains, draws, quantities))
@@ -20,7 +22,8 @@ def ar1(rng, phi, chains, draws, quantities=1):
 def test_effective_sample_size_of_autoregressive_chains(rng, phi):
     x = ar1(rng, phi, 4, 4000, 20)
     known = (1 + phi) / (1 - phi)
-    # the mean over 20 independent quantities: each is known to about 10 %, so 8 % is more than three standard errors
+    # the mean over 20 independent quantities: each is known to about 10 %, so 8 % is more than three standard
+    # errors
     np.testing.assert_allclose(np.mean(autocorrelation_time(x)), known, rtol=0.08)
     np.testing.assert_allclose(np.mean(16000 / effective_sample_size(x, "mean")), known, rtol=0.08)
     np.testing.assert_allclose(np.mean(16000 / effective_sample_size(x, "bulk")), known, rtol=0.1)
@@ -28,7 +31,8 @@ def test_effective_sample_size_of_autoregressive_chains(rng, phi):
 
 def test_autocorrelation_function(rng):
     x = ar1(rng, 0.8, 1, 50_000)[0, :, 0]
-    np.testing.assert_allclose(autocorrelation(x)[:6], 0.8 ** np.arange(6), atol=0.03)  # standard error about 0.01
+    # standard error about 0.01
+    np.testing.assert_allclose(autocorrelation(x)[:6], 0.8 ** np.arange(6), atol=0.03)
 
 
 def test_r_hat_sees_shifts_and_scales(rng):
@@ -53,7 +57,8 @@ def test_r_hat_does_not_need_moments(rng):
 def test_tail_size_falls_where_tails_are_sticky(rng):
     x = rng.standard_normal((4, 2000))
     assert 5000 < effective_sample_size(x, "tail") < 12000
-    scale = np.repeat(rng.choice([0.5, 3.0], (4, 10)), 200, axis=1)  # signs are independent, sizes come in runs of 200
+    # signs are independent, sizes come in runs of 200
+    scale = np.repeat(rng.choice([0.5, 3.0], (4, 10)), 200, axis=1)
     assert effective_sample_size(scale * x) > 4000
     assert effective_sample_size(scale * x, "tail") < 3000 < 0.7 * effective_sample_size(scale * x)
 

@@ -16,7 +16,9 @@ def test_gibbs_on_a_correlated_gaussian():
 
 
 def test_truncated_gaussian_in_767_dimensions():
-    """Kuss' Figure 6.4c: one eigenvalue of 100 along the diagonal, all others 1, truncated to x >= 0. x_i = e_i + s u."""
+    """Kuss' Figure 6.4c: one eigenvalue of 100 along the diagonal, all others 1, truncated to x >= 0.
+    x_i = e_i + s u.
+    """
     d, s = 767, np.sqrt(99 / 767)
 
     def x_given_u(rng, state):
@@ -27,8 +29,16 @@ def test_truncated_gaussian_in_767_dimensions():
         precision = 1 + d * s**2
         return rng.normal(s * state["x"].sum() / precision, precision**-0.5)
 
-    out = gibbs({"x": x_given_u, "u": u_given_x}, {"x": np.full(d, 2.0), "u": 6.0}, 12_000, burn=500, thin=2, keep=("x",))["x"]
-    # all coordinates are alike, so averages are over all of them; what is left is the error of the common u, about 1 %
+    out = gibbs(
+        {"x": x_given_u, "u": u_given_x},
+        {"x": np.full(d, 2.0), "u": 6.0},
+        12_000,
+        burn=500,
+        thin=2,
+        keep=("x",),
+    )["x"]
+    # all coordinates are alike, so averages are over all of them; what is left is the error of the common u,
+    # about 1 %
     np.testing.assert_allclose(out.mean(), 2.415638, rtol=0.015)
     np.testing.assert_allclose(np.sqrt(np.mean(out**2) - out.mean() ** 2), 0.980016, rtol=0.015)
     z = (out - 2.415638) / 0.980016
@@ -37,18 +47,23 @@ def test_truncated_gaussian_in_767_dimensions():
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
 def test_over_relaxation_keeps_the_probability_and_forgets_faster(p):
-    out = gibbs({"c": lambda rng, s: over_relaxed_bernoulli(rng, s["c"], p)}, {"c": np.zeros(50, int)}, 2000, burn=10)["c"]
+    out = gibbs(
+        {"c": lambda rng, s: over_relaxed_bernoulli(rng, s["c"], p)}, {"c": np.zeros(50, int)}, 2000, burn=10
+    )["c"]
     assert set(np.unique(out)) <= {0, 1}
     np.testing.assert_allclose(out.mean(), p, atol=4 * np.sqrt(p * (1 - p) / out.size) + 0.002)
     lag = np.mean((out[1:] - p) * (out[:-1] - p)) / (p * (1 - p))
-    expected = 1 - min(1, p / (1 - p)) - min(1, (1 - p) / p)  # eigenvalue of the two-state chain; plain Gibbs has 0
+    # eigenvalue of the two-state chain; plain Gibbs has 0
+    expected = 1 - min(1, p / (1 - p)) - min(1, (1 - p) / p)
     np.testing.assert_allclose(lag, expected, atol=0.02)
     assert lag < -0.05
 
 
 def test_over_relaxation_at_the_ends():
     rng = np.random.default_rng(0)
-    np.testing.assert_array_equal(over_relaxed_bernoulli(rng, np.array([0, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0])), [0, 0, 1, 1])
+    np.testing.assert_array_equal(
+        over_relaxed_bernoulli(rng, np.array([0, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0])), [0, 0, 1, 1]
+    )
 
 
 def test_gibbs_says_what_is_wrong_and_keeps_draws_when_interrupted():
@@ -61,7 +76,9 @@ def test_gibbs_says_what_is_wrong_and_keeps_draws_when_interrupted():
         if done == 30:
             raise KeyboardInterrupt
 
-    assert gibbs({"x": lambda rng, s: rng.normal()}, {"x": 0.0}, 100, burn=10, progress=progress)["x"].shape == (20,)
+    assert gibbs({"x": lambda rng, s: rng.normal()}, {"x": 0.0}, 100, burn=10, progress=progress)[
+        "x"
+    ].shape == (20,)
 
 
 def test_importance_sampling_of_a_one_dimensional_evidence():

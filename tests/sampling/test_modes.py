@@ -1,4 +1,6 @@
-"""Chains in different modes are told apart from chains that have not settled; draws survive Ctrl-C in every sampler."""
+"""Chains in different modes are told apart from chains that have not settled;
+draws survive Ctrl-C in every sampler.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +26,15 @@ def test_two_modes_are_reported_in_words():
     assert not found.trusted
     (text,) = [p for p in found.problems() if "modes" in p]
     assert "chains 1, 3" in text and "chains 2, 4" in text and "no chain went" in text
-    one = sample(bimodal, np.full((4, 2), 6.0), sampler=HMC(8, longest=1.6), draws=200, tune=150, seed=0, progress=False)
+    one = sample(
+        bimodal,
+        np.full((4, 2), 6.0),
+        sampler=HMC(8, longest=1.6),
+        draws=200,
+        tune=150,
+        seed=0,
+        progress=False,
+    )
     assert len(one.diagnostics().modes) == 1 and not any("modes" in p for p in one.diagnostics().problems())
 
 
@@ -59,10 +69,14 @@ class Stop:
 
 @pytest.mark.parametrize("sampler", ["nuts", "hmc", "elliptical", "metropolis"])
 def test_interrupted_chains_are_kept(sampler):
-    chains = sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), sampler=sampler, draws=200, tune=50, progress=Stop(5))
+    chains = sample(
+        lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), sampler=sampler, draws=200, tune=50, progress=Stop(5)
+    )
     assert chains.interrupted and chains.draws.shape == (4, 75, 2)
     with pytest.raises(KeyboardInterrupt):  # nothing was drawn yet
-        sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), sampler=sampler, draws=200, tune=50, progress=Stop(1))
+        sample(
+            lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), sampler=sampler, draws=200, tune=50, progress=Stop(1)
+        )
 
 
 def test_interrupted_metropolis_hastings_and_gibbs():
@@ -84,7 +98,16 @@ def test_interrupted_metropolis_hastings_and_gibbs():
 
 def test_one_after_the_other_is_the_same_density():
     both = [
-        sample(bimodal, np.full((2, 2), 6.0), sampler="hmc", draws=60, tune=50, chains=2, together=together, progress=False).draws
+        sample(
+            bimodal,
+            np.full((2, 2), 6.0),
+            sampler="hmc",
+            draws=60,
+            tune=50,
+            chains=2,
+            together=together,
+            progress=False,
+        ).draws
         for together in (True, False)
     ]
     np.testing.assert_allclose(both[0], both[1], atol=1e-6)

@@ -1,4 +1,6 @@
-"""Samplers against quadrature, and the properties that make them right: reversibility, small energy errors, detailed balance."""
+"""Samplers against quadrature, and the properties that make them right: reversibility, small energy errors,
+detailed balance.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,9 @@ SAMPLERS = ["nuts", "hmc", "elliptical", "metropolis"]
 
 
 def density(x):
-    """Two independent problems: Kuss' Figure 6.3 (prior N(0, 25), one observation y = 1, probit), and a bent valley."""
+    """Two independent problems: Kuss' Figure 6.3 (prior N(0, 25), one observation y = 1, probit),
+    and a bent valley.
+    """
     probit = -0.5 * x[0] ** 2 / 25.0 + jax.scipy.stats.norm.logcdf(x[0])
     valley = -0.5 * x[1] ** 2 - 0.5 * ((x[2] - 0.4 * x[1] ** 2) / 0.8) ** 2
     return probit + valley
@@ -60,7 +64,9 @@ def correlated(x):
 
 def trajectory(step_size, steps, momentum, position=np.array([0.3, -1.0, 0.5])):
     gradient, one = jax.grad(correlated), np.ones(3)
-    return leapfrog(correlated, jnp.asarray(position), jnp.asarray(momentum), gradient(position), step_size, one, steps)
+    return leapfrog(
+        correlated, jnp.asarray(position), jnp.asarray(momentum), gradient(position), step_size, one, steps
+    )
 
 
 def energy(x, p):
@@ -87,22 +93,34 @@ def test_energy_error_is_quadratic_in_the_step():
 
 
 def test_hmc_moments_and_acceptance_on_a_correlated_gaussian():
-    exact = sample(correlated, np.zeros(3), sampler=HMC(leapfrogs=10), draws=1500, tune=400, seed=0, progress=False)
+    exact = sample(
+        correlated, np.zeros(3), sampler=HMC(leapfrogs=10), draws=1500, tune=400, seed=0, progress=False
+    )
     x = exact.draws.reshape(-1, 3)
     np.testing.assert_allclose(x.T @ x / len(x), COVARIANCE, atol=0.12)  # standard errors below 0.03
-    timid = sample(correlated, np.zeros(3), sampler=HMC(leapfrogs=10), draws=100, tune=0, step_size=0.01, progress=False)
+    timid = sample(
+        correlated, np.zeros(3), sampler=HMC(leapfrogs=10), draws=100, tune=0, step_size=0.01, progress=False
+    )
     assert timid.acceptance.min() > 0.999
     assert timid.step_size == pytest.approx(0.01)
 
 
 def test_steps_for_each_coordinate_are_tuned():
     scales = np.array([0.05, 1.0, 20.0])
-    chains = sample(lambda x: -0.5 * jnp.sum((x / scales) ** 2), np.zeros(3), sampler="hmc", draws=800, tune=800, progress=False)
+    chains = sample(
+        lambda x: -0.5 * jnp.sum((x / scales) ** 2),
+        np.zeros(3),
+        sampler="hmc",
+        draws=800,
+        tune=800,
+        progress=False,
+    )
     np.testing.assert_allclose(chains.draws.std((0, 1)), scales, rtol=0.1)
     np.testing.assert_allclose(np.sqrt(chains.variance), scales, rtol=0.3)
 
 
-# ------------------------------------------------------------------------------------------------- Metropolis-Hastings
+# -------------------------------------------------------------------------------------------------
+# Metropolis-Hastings
 
 
 def test_detailed_balance_on_three_states():
@@ -115,7 +133,8 @@ def test_detailed_balance_on_three_states():
     states = walk.draws[0]
     counts = np.zeros((3, 3))
     np.add.at(counts, (states[:-1], states[1:]), 1)
-    np.testing.assert_allclose(np.bincount(states) / len(states), p, atol=0.015)  # standard errors about 0.003
+    # standard errors about 0.003
+    np.testing.assert_allclose(np.bincount(states) / len(states), p, atol=0.015)
     accept = np.minimum(1.0, (p[None] * proposal.T) / (p[:, None] * proposal))
     flow = p[:, None] * proposal * accept
     for i in range(3):
@@ -126,7 +145,9 @@ def test_detailed_balance_on_three_states():
 
 def test_metropolis_with_the_wrong_proposal_ratio_fails_this_test():
     p, proposal = np.array([0.2, 0.5, 0.3]), np.array([[0.1, 0.8, 0.1], [0.45, 0.1, 0.45], [0.1, 0.8, 0.1]])
-    walk = metropolis_hastings(lambda i: np.log(p[i]), 0, 20_000, propose=lambda rng, i: int(rng.choice(3, p=proposal[i])))
+    walk = metropolis_hastings(
+        lambda i: np.log(p[i]), 0, 20_000, propose=lambda rng, i: int(rng.choice(3, p=proposal[i]))
+    )
     assert np.abs(np.bincount(walk.draws[0]) / 20_000 - p).max() > 0.03
 
 
@@ -139,7 +160,8 @@ def test_random_walk_on_the_host():
         metropolis_hastings(lambda x: -np.inf, 0.0, 10)
 
 
-# ------------------------------------------------------------------------------------------------- running chains
+# ------------------------------------------------------------------------------------------------- running
+# chains
 
 
 def test_same_seed_same_draws_and_thinning():
@@ -149,7 +171,10 @@ def test_same_seed_same_draws_and_thinning():
     np.testing.assert_array_equal(a.draws, b.draws)
     np.testing.assert_array_equal(a.draws[:, 2::3], c.draws)
     assert (
-        np.abs(a.draws - sample(correlated, np.zeros(3), sampler="hmc", draws=60, tune=50, seed=6, progress=False).draws).max()
+        np.abs(
+            a.draws
+            - sample(correlated, np.zeros(3), sampler="hmc", draws=60, tune=50, seed=6, progress=False).draws
+        ).max()
         > 0.1
     )
 
@@ -196,7 +221,14 @@ def test_bad_requests():
 
 def test_divergences_are_counted_and_reported():
     chains = sample(
-        correlated, np.full((2, 3), 0.1), sampler=HMC(leapfrogs=10), draws=40, chains=2, tune=0, step_size=9.0, progress=False
+        correlated,
+        np.full((2, 3), 0.1),
+        sampler=HMC(leapfrogs=10),
+        draws=40,
+        chains=2,
+        tune=0,
+        step_size=9.0,
+        progress=False,
     )
     d = chains.diagnostics()
     assert d.divergences > 0

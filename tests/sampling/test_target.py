@@ -11,7 +11,15 @@ from mercer import hyperpriors as hp
 from mercer.inference import EP, Laplace
 from mercer.params import Constraint, positive, unit
 from mercer.sampling.hyper import Hyperparameters, log_prob, on_traced
-from mercer.sampling.target import bucket, evidence_target, joint_target, latent_target, prior_moments, sufficient_target, whiten
+from mercer.sampling.target import (
+    bucket,
+    evidence_target,
+    joint_target,
+    latent_target,
+    prior_moments,
+    sufficient_target,
+    whiten,
+)
 from mercer.solvers import Dense
 
 k = mc.kernels
@@ -24,9 +32,16 @@ def data(n=7):
 
 
 PRIORS = [
-    hp.Normal(0.3, 2.0), hp.LogNormal(0.1, 0.7), hp.Gamma(2.0, 3.0), hp.InverseGamma(3.0, 2.0), hp.Exponential(2.0),
-    hp.HalfNormal(1.5), hp.Beta(2.0, 3.0), hp.Uniform(0.0, 2.0), hp.Each((hp.LogNormal(), hp.Gamma())),
-]  # fmt: skip
+    hp.Normal(0.3, 2.0),
+    hp.LogNormal(0.1, 0.7),
+    hp.Gamma(2.0, 3.0),
+    hp.InverseGamma(3.0, 2.0),
+    hp.Exponential(2.0),
+    hp.HalfNormal(1.5),
+    hp.Beta(2.0, 3.0),
+    hp.Uniform(0.0, 2.0),
+    hp.Each((hp.LogNormal(), hp.Gamma())),
+]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
@@ -37,7 +52,9 @@ def test_priors_inside_compiled_code(prior):
     np.testing.assert_allclose(gradient, prior.score(x), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("constraint", [positive, unit, Constraint("real"), Constraint("above 2", 2.0)], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "constraint", [positive, unit, Constraint("real"), Constraint("above 2", 2.0)], ids=lambda c: c.name
+)
 def test_constraints_inside_compiled_code(constraint):
     u = np.array([-1.3, 0.4])
     value = constraint.value(u)
@@ -64,7 +81,12 @@ def test_latent_density_is_that_of_the_model(rule):
     for row, latent in zip(v, f, strict=True):
         z = np.zeros(target.size)
         z[target.data["where"]] = row
-        ours = float(target.log_density(z, target.data)) + white.log_normaliser - 0.5 * n * np.log(2 * np.pi) - jacobian
+        ours = (
+            float(target.log_density(z, target.data))
+            + white.log_normaliser
+            - 0.5 * n * np.log(2 * np.pi)
+            - jacobian
+        )
         exact = multivariate_normal(m[:, 0], K).logpdf(latent) - np.sum(np.log1p(np.exp(-y * latent)))
         np.testing.assert_allclose(ours, exact, rtol=1e-9)
 
@@ -96,7 +118,9 @@ def test_density_of_hyperparameters_is_evidence_times_prior_times_jacobian():
     for z in (np.log([0.8, 0.1]), np.log([1.7, 0.03])):
         l, s = np.exp(z)
         exact = (
-            mc.log_evidence(mc.GP(k.SE(l, 1.5)), X, y, noise_variance=s) + hp.LogNormal(0.0, 0.5).log_prob(l) + noise.log_prob(s)
+            mc.log_evidence(mc.GP(k.SE(l, 1.5)), X, y, noise_variance=s)
+            + hp.LogNormal(0.0, 0.5).log_prob(l)
+            + noise.log_prob(s)
         )
         np.testing.assert_allclose(target.log_density(z, target.data), exact + z.sum(), rtol=1e-10)
 
@@ -124,7 +148,9 @@ def test_hyperparameters_without_prior_bounds_and_ties():
 
 
 def test_joint_density_in_both_parametrisations():
-    """Ancillary (u held) and sufficient (f held) are the same density, up to the determinant of f = m + L u."""
+    """Ancillary (u held) and sufficient (f held) are the same density,
+    up to the determinant of f = m + L u.
+    """
     X, y = data()
     model = model_with_priors(mc.likelihoods.Poisson())
     counts = np.abs(np.round(3 * y))

@@ -20,7 +20,9 @@ each = pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys
 
 
 def test_yule_walker_equations_of_the_catalogue():
-    np.testing.assert_allclose(ARMA([0.5, 0.3]).covariance([0, 1, 2]), [2.243589744, 1.602564103, 1.474358974], rtol=5e-10)
+    np.testing.assert_allclose(
+        ARMA([0.5, 0.3]).covariance([0, 1, 2]), [2.243589744, 1.602564103, 1.474358974], rtol=5e-10
+    )
     a1, a2, b = 0.5, -0.7, 1.4
     k = ARMA([a1, a2], b).covariance([0, 1, -2])
     k0 = (1 - a2) * b**2 / ((1 + a2) * ((1 - a2) ** 2 - a1**2))
@@ -32,13 +34,17 @@ def test_first_order():
     a, b, s, j = 0.6, 1.3, np.linspace(0, 1, 7), np.arange(-5, 6)
     process = ARMA([a], b)
     np.testing.assert_allclose(process.covariance(j), a ** np.abs(j) * b**2 / (1 - a**2), rtol=1e-13)
-    np.testing.assert_allclose(process.spectrum(s), b**2 / (1 - 2 * a * np.cos(2 * np.pi * s) + a**2), rtol=1e-13)
+    np.testing.assert_allclose(
+        process.spectrum(s), b**2 / (1 - 2 * a * np.cos(2 * np.pi * s) + a**2), rtol=1e-13
+    )
 
 
 @each
 def test_the_spectrum_is_the_transform_of_the_covariance(process):
     lags = np.arange(8)
-    np.testing.assert_allclose(Integers(reach=300).synthesis(process.spectrum, lags).real, process.covariance(lags), atol=1e-12)
+    np.testing.assert_allclose(
+        Integers(reach=300).synthesis(process.spectrum, lags).real, process.covariance(lags), atol=1e-12
+    )
 
 
 @each
@@ -49,7 +55,9 @@ def test_the_density_is_that_of_the_covariance_matrix(process, rng):
     assert process.log_density(x, noise_variance=0.3) == pytest.approx(noisy, rel=1e-11)
     x[[0, 4, 5]] = np.nan
     seen = ~np.isnan(x)
-    assert process.log_density(x) == pytest.approx(multivariate_normal(cov=K[np.ix_(seen, seen)]).logpdf(x[seen]), rel=1e-11)
+    assert process.log_density(x) == pytest.approx(
+        multivariate_normal(cov=K[np.ix_(seen, seen)]).logpdf(x[seen]), rel=1e-11
+    )
 
 
 @each
@@ -64,7 +72,9 @@ def test_forecasts_condition_the_covariance_matrix(process, rng):
 
 @each
 def test_series_start_stationary(process):
-    """Sample covariances of 20,000 short series, within five standard errors; the same at the start and at the end."""
+    """Sample covariances of 20,000 short series, within five standard errors;
+    the same at the start and at the end.
+    """
     x, K = process.sample(5, size=20_000, seed=1), toeplitz(process.covariance(np.arange(5)))
     error = np.sqrt((K**2 + np.outer(np.diag(K), np.diag(K))) / 20_000)
     assert (np.abs(x.T @ x / 20_000 - K) < 5 * error).all()

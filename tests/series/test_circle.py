@@ -1,4 +1,6 @@
-"""Around the circle and the polygon. GPML B.2.2, B.3.2 with B.34, B.36, B.48 corrected; the published N = 3 example."""
+"""Around the circle and the polygon. GPML B.2.2, B.3.2 with B.34, B.36, B.48 corrected;
+the published N = 3 example.
+"""
 
 import numpy as np
 import pytest
@@ -15,20 +17,25 @@ def test_ou_around_a_circle():
     closed = np.cosh(a * (length / 2 - np.abs(t))) / np.sinh(a * length / 2) / (2 * a)
     np.testing.assert_allclose(found, closed, rtol=1e-13)
     np.testing.assert_allclose(found, wrap(process.covariance, t, length), rtol=1e-13)
-    series = Circle(length, harmonics=200_000).synthesis(lambda n: wrapped_spectrum(process.spectrum, n, length), t)
+    series = Circle(length, harmonics=200_000).synthesis(
+        lambda n: wrapped_spectrum(process.spectrum, n, length), t
+    )
     np.testing.assert_allclose(found, series.real, atol=2e-6)
     assert found[1] == pytest.approx(0.18558159277868, rel=1e-13)
 
 
 @pytest.mark.parametrize(
-    "process", [ContinuousARMA([4.0, 0.8]), ContinuousARMA.matern(2.0, 3), ContinuousARMA([4.0, 0.8], [0.3, 1.0])]
+    "process",
+    [ContinuousARMA([4.0, 0.8]), ContinuousARMA.matern(2.0, 3), ContinuousARMA([4.0, 0.8], [0.3, 1.0])],
 )
 def test_covariances_equal_the_wrapped_line(process):
     t = np.linspace(-1, 4, 11)
     np.testing.assert_allclose(process.on_circle(t, 1.3), wrap(process.covariance, t, 1.3), rtol=1e-10)
     np.testing.assert_allclose(process.on_circle(t, 200.0), process.covariance(t), atol=1e-14)
     coefficients = Circle(1.3).analysis(lambda x: process.on_circle(x, 1.3), np.arange(4))
-    np.testing.assert_allclose(coefficients, wrapped_spectrum(process.spectrum, np.arange(4), 1.3), atol=1e-12)
+    np.testing.assert_allclose(
+        coefficients, wrapped_spectrum(process.spectrum, np.arange(4), 1.3), atol=1e-12
+    )
     K = Circulant(process.on_circle(1.3 * np.arange(16) / 16, 1.3))
     assert K.eigenvalues.min() > 0
 
@@ -42,12 +49,16 @@ def test_the_published_triangle():
     a, b = 0.6, 1.0
     K = on_polygon(ARMA([a], b), 3)
     variance = b**2 / (1 - a**2)
-    np.testing.assert_allclose(K.column, variance / (1 - a**3) * np.array([1 + a**3, a + a**2, a + a**2]), rtol=1e-14)
+    np.testing.assert_allclose(
+        K.column, variance / (1 - a**3) * np.array([1 + a**3, a + a**2, a + a**2]), rtol=1e-14
+    )
     np.testing.assert_allclose(K.column, [2.4234693878, 1.9132653061, 1.9132653061], rtol=1e-10)
     precision = K.inverse()
     np.testing.assert_allclose(precision.column, [(1 + a**2) / b**2, -a / b**2, -a / b**2], rtol=1e-13)
     np.testing.assert_allclose(precision.matrix() @ K.matrix(), np.eye(3), atol=1e-14)
-    np.testing.assert_allclose(on_polygon(ARMA([a], b), 6).column[:3], [1.7154353518, 1.1108267320, 0.8024385741], rtol=1e-10)
+    np.testing.assert_allclose(
+        on_polygon(ARMA([a], b), 6).column[:3], [1.7154353518, 1.1108267320, 0.8024385741], rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("process", [ARMA([0.6]), ARMA([0.5, -0.7], 1.4), ARMA([0.9, -0.3], [0.2, 0.5])])

@@ -10,7 +10,13 @@ from mercer.inputs import InputError
 from mercer.params import ParameterError
 from mercer.series import ARMA, Coloured, yule_walker
 
-PROCESSES = [ARMA([0.6], 1.3), ARMA([0.5, -0.7, 0.2]), ARMA([0.9, -0.3], [0.2, 0.5]), ARMA([], [1.0, 0.4, -0.3]), ARMA([-0.8], 0.7)]
+PROCESSES = [
+    ARMA([0.6], 1.3),
+    ARMA([0.5, -0.7, 0.2]),
+    ARMA([0.9, -0.3], [0.2, 0.5]),
+    ARMA([], [1.0, 0.4, -0.3]),
+    ARMA([-0.8], 0.7),
+]
 T = np.array([[3.0], [0.0], [4.0], [1.0], [1.0], [9.0], [1000.0], [-2.0]])
 
 
@@ -26,11 +32,15 @@ def test_the_kernel_is_the_covariance(process):
 
 
 @pytest.mark.parametrize(
-    "process", [PROCESSES[2], *(pytest.param(p, marks=pytest.mark.slow) for p in PROCESSES if p is not PROCESSES[2])]
+    "process",
+    [PROCESSES[2], *(pytest.param(p, marks=pytest.mark.slow) for p in PROCESSES if p is not PROCESSES[2])],
 )
 def test_markov_is_dense(process, rng):
     y, gp = rng.normal(size=len(T)), mc.GP(Coloured.of(process) + k.Matern(5.0, nu=1.5))
-    values = [mc.log_evidence_and_gradient(gp, T, y, noise_variance=0.1, solver=solver) for solver in ("dense", "markov")]
+    values = [
+        mc.log_evidence_and_gradient(gp, T, y, noise_variance=0.1, solver=solver)
+        for solver in ("dense", "markov")
+    ]
     assert values[1][0] == pytest.approx(values[0][0], rel=1e-11)
     for name, slope in values[0][1].items():
         np.testing.assert_allclose(values[1][1][name], slope, rtol=1e-8, atol=1e-10, err_msg=name)
@@ -43,7 +53,9 @@ def test_markov_is_dense(process, rng):
 @pytest.mark.parametrize("process", PROCESSES)
 def test_the_evidence_is_the_innovations_form(process, rng):
     x = rng.normal(size=25)
-    evidence = mc.GP(Coloured.of(process)).condition(np.arange(25.0)[:, None], x, noise_variance=0.2).log_evidence
+    evidence = (
+        mc.GP(Coloured.of(process)).condition(np.arange(25.0)[:, None], x, noise_variance=0.2).log_evidence
+    )
     assert evidence == pytest.approx(process.log_density(x, noise_variance=0.2), rel=1e-11)
 
 
@@ -63,7 +75,9 @@ def test_signal_and_noise_are_told_apart(rng):
 
 
 def test_it_is_learned():
-    """From 300 values of an AR(2): more likely than the truth and than Yule and Walker's fit, and within four standard errors."""
+    """From 300 values of an AR(2): more likely than the truth and than Yule and Walker's fit,
+    and within four standard errors.
+    """
     process = ARMA([0.5, -0.6])
     x, t = process.sample(300, seed=4)[0], np.arange(300.0)[:, None]
     model = mc.Model(mc.GP(Coloured([0.1, 0.1])), mc.likelihoods.Gaussian(mc.fixed(1e-6)))

@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.kernels.conditioned import tied_down
+from mercer.kernels.algebra.conditioned import tied_down
 from mercer.kernels.statespace import state_space
 from mercer.series import ARMA, ContinuousARMA, from_covariances, sampled_spectrum
 
@@ -26,7 +26,9 @@ each = pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES.keys
 def test_closed_forms_of_the_second_order():
     """OU (B.29) and the three regimes of an AR(2)."""
     t, b = np.abs(T), 1.7
-    np.testing.assert_allclose(ContinuousARMA([1.5], b).covariance(T), b**2 / 3.0 * np.exp(-1.5 * t), rtol=1e-13)
+    np.testing.assert_allclose(
+        ContinuousARMA([1.5], b).covariance(T), b**2 / 3.0 * np.exp(-1.5 * t), rtol=1e-13
+    )
     one, two = 1.0, 2.0  # overdamped: minus the roots
     over = b**2 * (one * np.exp(-two * t) - two * np.exp(-one * t)) / (2 * one * two * (one**2 - two**2))
     np.testing.assert_allclose(ContinuousARMA([one * two, one + two], b).covariance(T), over, rtol=1e-12)
@@ -34,7 +36,9 @@ def test_closed_forms_of_the_second_order():
     np.testing.assert_allclose(ContinuousARMA([1.3**2, 2.6], b).covariance(T), critical, rtol=1e-12)
     a0, a1 = 4.0, 0.8
     beta = np.sqrt(a0 - a1**2 / 4)
-    under = b**2 / (2 * a0 * a1) * np.exp(-a1 * t / 2) * (np.cos(beta * t) + a1 / (2 * beta) * np.sin(beta * t))
+    under = (
+        b**2 / (2 * a0 * a1) * np.exp(-a1 * t / 2) * (np.cos(beta * t) + a1 / (2 * beta) * np.sin(beta * t))
+    )
     np.testing.assert_allclose(ContinuousARMA([a0, a1], b).covariance(T), under, rtol=1e-12)
 
 
@@ -92,13 +96,17 @@ def test_a_sampled_process_is_an_arma(process, h):
     discrete, s = process.sampled(h), np.array([0.0, 0.1, 0.37])
     p = process.ar.size
     assert (discrete.ar.size, discrete.ma.size) == (p, p)
-    np.testing.assert_allclose(discrete.covariance(np.arange(9)), process.covariance(h * np.arange(9)), rtol=1e-7)
+    np.testing.assert_allclose(
+        discrete.covariance(np.arange(9)), process.covariance(h * np.arange(9)), rtol=1e-7
+    )
     wrapped = sampled_spectrum(process.spectrum, s / h, h) / h
     np.testing.assert_allclose(discrete.spectrum(s), wrapped, rtol=1e-6)
 
 
 def test_sampled_values_of_the_catalogue():
-    """OU becomes an AR(1); an AR(2) becomes an ARMA(2, 1) and no AR(2): its Yule-Walker fit misses the third lag."""
+    """OU becomes an AR(1); an AR(2) becomes an ARMA(2, 1) and no AR(2):
+    its Yule-Walker fit misses the third lag.
+    """
     ou = PROCESSES["OU"].sampled(0.5)
     np.testing.assert_allclose([ou.ar[0], ou.ma[0] ** 2], [0.4723665527, 0.2589566133], rtol=1e-9)
     process = PROCESSES["overdamped"]
@@ -123,7 +131,9 @@ def test_the_state_space_of_kernels_is_this_process(rng):
 
 
 def test_paths_started_at_zero(rng):
-    """Wiener process tied down at one is the bridge; Karhunen-Loeve; the integrated process has variance t^3 / 3 (GM5)."""
+    """Wiener process tied down at one is the bridge; Karhunen-Loeve;
+    the integrated process has variance t^3 / 3 (GM5).
+    """
     t = rng.uniform(0.05, 0.95, (6, 1))
     np.testing.assert_allclose(tied_down(k.Wiener(), [[1.0]])(t), k.BrownianBridge()(t), atol=1e-9)
     np.testing.assert_allclose(k.BrownianBridge()(t), np.minimum(t, t.T) - t * t.T, atol=1e-15)

@@ -1,4 +1,6 @@
-"""Gaussian Markov random fields against dense algebra. GPML B.5, (B.56) with each edge counted once or twice."""
+"""Gaussian Markov random fields against dense algebra. GPML B.5,
+(B.56) with each edge counted once or twice.
+"""
 
 import numpy as np
 import pytest
@@ -62,14 +64,20 @@ def test_conditioning_and_observing(field, rng):
     rest, given = field.condition(sites, values)
     G = np.linalg.solve(K[np.ix_(sites, sites)], K[np.ix_(sites, rest)])
     np.testing.assert_allclose(given.mean, field.mean[rest] + G.T @ (values - field.mean[sites]), atol=1e-12)
-    np.testing.assert_allclose(given.variances(), np.diag(K[np.ix_(rest, rest)] - K[np.ix_(rest, sites)] @ G), atol=1e-12)
+    np.testing.assert_allclose(
+        given.variances(), np.diag(K[np.ix_(rest, rest)] - K[np.ix_(rest, sites)] @ G), atol=1e-12
+    )
     y, noise = rng.normal(size=20), rng.uniform(0.1, 1.0, 20)
     y[[4, 9]] = np.nan
     seen = ~np.isnan(y)
     C = K[np.ix_(seen, seen)] + np.diag(noise[seen])
     posterior = field.observe(y, noise)
-    np.testing.assert_allclose(posterior.mean, field.mean + K[:, seen] @ np.linalg.solve(C, (y - field.mean)[seen]), atol=1e-12)
-    np.testing.assert_allclose(posterior.variances(), np.diag(K - K[:, seen] @ np.linalg.solve(C, K[seen])), atol=1e-12)
+    np.testing.assert_allclose(
+        posterior.mean, field.mean + K[:, seen] @ np.linalg.solve(C, (y - field.mean)[seen]), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        posterior.variances(), np.diag(K - K[:, seen] @ np.linalg.solve(C, K[seen])), atol=1e-12
+    )
     expected = multivariate_normal(field.mean[seen], C).logpdf(y[seen])
     assert field.log_evidence(y, noise) == pytest.approx(expected, rel=1e-12)
 
@@ -79,7 +87,9 @@ def test_eigenvalues_of_the_torus(edges, factor):
     made = lattice((5, 6), 0.3, 0.7, torus=True, edges=edges)
     i, j = np.meshgrid(np.arange(5) / 5, np.arange(6) / 6, indexing="ij")
     expected = 0.6 + factor * 0.7 * (4 - 2 * np.cos(2 * np.pi * i) - 2 * np.cos(2 * np.pi * j))
-    np.testing.assert_allclose(np.linalg.eigvalsh(made.precision.toarray()), np.sort(expected.ravel()), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(made.precision.toarray()), np.sort(expected.ravel()), rtol=1e-12
+    )
     np.testing.assert_allclose(made.variances(), np.mean(1 / expected), rtol=1e-12)
 
 

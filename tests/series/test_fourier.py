@@ -70,7 +70,9 @@ def test_the_polygon(rng):
 
 @pytest.mark.parametrize("h", [0.5, 0.02, 3.0])
 def test_sampling_wraps_the_spectrum(h):
-    """B.15: the spectrum of an OU process at times h apart is that of an AR(1), alias sums of 1 / s^2 included."""
+    """B.15: the spectrum of an OU process at times h apart is that of an AR(1),
+    alias sums of 1 / s^2 included.
+    """
     s = np.array([0.0, 0.3, 0.45 / h])
     by_sum = Integers(1.0 / h, reach=4000).analysis(lambda n: OU.covariance(n * h), s)
     np.testing.assert_allclose(sampled_spectrum(OU.spectrum, s, h), by_sum.real, rtol=1e-11)

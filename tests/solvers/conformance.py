@@ -2,8 +2,9 @@
 
 A new exact solver joins by one line in `CASES`.
 
-Reference: f = m + S u with u = (w, beta), S = [K^1/2, H], w ~ N(0, I) and beta ~ N(b, B) or flat. The sites are quadratic in u,
-so the integral over u is one Gaussian integral, done here with a symmetric root of the joint covariance at data and test inputs.
+Reference: f = m + S u with u = (w, beta), S = [K^1/2, H], w ~ N(0, I) and beta ~ N(b, B) or flat. The sites
+are quadratic in u, so the integral over u is one Gaussian integral, done here with a symmetric root of the
+joint covariance at data and test inputs.
 """
 
 import dataclasses
@@ -21,7 +22,9 @@ N, M, D = 9, 4, 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """A solver with a prior it can handle. `bars`: the cotangents it pulls back; `inputs`: whether those of the inputs too."""
+    """A solver with a prior it can handle. `bars`: the cotangents it pulls back; `inputs`:
+    whether those of the inputs too.
+    """
 
     name: str
     solver: object
@@ -58,7 +61,9 @@ def problem(n: int = N, m: int = M, seed: int = 3):
 
 
 def sites(kind: str, n: int = N, seed: int = 4) -> Sites:
-    """ "noise": one precision for all; "per-datum": a precision each; "general": with slopes, and some sites of precision zero."""
+    """ "noise": one precision for all; "per-datum": a precision each; "general": with slopes, and some sites
+    of precision zero.
+    """
     rng = np.random.default_rng(seed)
     c, W, g = rng.normal(size=(n, 1)), np.full((n, 1), 4.0), None
     if kind != "noise":
@@ -121,7 +126,8 @@ def reference(gp, X, sites: Sites, Xs=None, V=None, K=None) -> dict[str, np.ndar
     )
 
 
-# ------------------------------------------------------------------------------------------------- finite differences
+# ------------------------------------------------------------------------------------------------- finite
+# differences
 
 
 def central(function, value, step: float = 1e-5) -> np.ndarray:
@@ -143,7 +149,8 @@ def expected_cotangents(case: Case, X, sites: Sites, scalar) -> dict[str, np.nda
     out = {}
     for p in parameters(gp.kernel):
         out[f"kernel.{p.name}"] = central(
-            lambda v, p=p: at(mc.GP(replace_leaves(gp.kernel, {p.name: v}), gp.mean, gp.basis), K=None), p.value
+            lambda v, p=p: at(mc.GP(replace_leaves(gp.kernel, {p.name: v}), gp.mean, gp.basis), K=None),
+            p.value,
         )
     for p in parameters(gp.mean):
         out[f"mean.{p.name}"] = central(
@@ -172,7 +179,8 @@ def found_cotangents(cotangents) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in out.items()}
 
 
-# ------------------------------------------------------------------------------------------------- what a test asserts
+# ------------------------------------------------------------------------------------------------- what a
+# test asserts
 
 
 def bars_of(V: np.ndarray, seed: int = 6) -> dict:
@@ -193,15 +201,21 @@ def assert_cotangents(found: dict, expected: dict, rtol: float = 1e-6, atol: flo
     """Every derivative by name; `atol` in units of the largest entry, or of one."""
     assert sorted(found) == sorted(expected)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol * max(1.0, np.abs(value).max()), err_msg=name)
+        np.testing.assert_allclose(
+            found[name], value, rtol=rtol, atol=atol * max(1.0, np.abs(value).max()), err_msg=name
+        )
 
 
 def assert_sum_of_parts(pullback, bars: dict, **together) -> None:
-    """One joint pass gives the sum of a pass for each bar; `pullback(**bars)` is that of a fresh State each time."""
+    """One joint pass gives the sum of a pass for each bar;
+    `pullback(**bars)` is that of a fresh State each time.
+    """
     bars = {f"{name}_bar": bar for name, bar in bars.items()}
     parts = [found_cotangents(pullback(**{name: bar})) for name, bar in bars.items()]
     for name, value in found_cotangents(pullback(**bars, **together)).items():
-        np.testing.assert_allclose(value, sum(part[name] for part in parts), rtol=1e-9, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            value, sum(part[name] for part in parts), rtol=1e-9, atol=1e-9, err_msg=name
+        )
 
 
 def assert_views(state, expected: dict, Xs, V, **close) -> None:
@@ -221,7 +235,9 @@ def assert_views(state, expected: dict, Xs, V, **close) -> None:
 
 
 def assert_draws(state, expected: dict, Xs, size: int = 20_000) -> None:
-    """Joint draws have the posterior's mean and covariance within five standard errors, and follow the seed."""
+    """Joint draws have the posterior's mean and covariance within five standard errors,
+    and follow the seed.
+    """
     draws, covariance = state.sample(0, Xs, size), expected["test_covariance"]
     assert draws.shape == (size, len(Xs))
     scale = np.sqrt(np.diag(covariance))

@@ -69,7 +69,9 @@ TABLE = {  # which solver for which task
 SLOW = ("compact support, wide",)
 
 
-@pytest.mark.parametrize("task", [pytest.param(task, marks=pytest.mark.slow) if task in SLOW else task for task in TABLE])
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=pytest.mark.slow) if task in SLOW else task for task in TABLE]
+)
 def test_decision_table(task):
     expected, kernel, X, noise = TABLE[task]
     choice = Auto().choose(gp(kernel, X), X, noise)
@@ -93,8 +95,8 @@ def test_what_takes_longer_than_exact_is_not_considered():
 
 
 def test_memory_is_not_promised_too_small(monkeypatch):
-    """The array that is surely needed, and the blocks that two threads work on; measured: 152 MiB for VFE, 181 for FITC, 125 for
-    VFE that streams."""
+    """The array that is surely needed, and the blocks that two threads work on; measured: 152 MiB for VFE,
+    181 for FITC, 125 for VFE that streams."""
     monkeypatch.setattr("mercer.solvers.lowrank.thread_count", lambda: 2)
     MiB = 2**20
     assert 181 * MiB <= FITC(512).cost(20_000, 4).bytes <= 2 * 152 * MiB
@@ -130,7 +132,9 @@ def test_rough_functions_of_many_inputs_are_dense_until_time_forbids():
     X = RNG.normal(size=(4000, 8))
     prior = gp(k.Matern(nu=0.5, lengthscale=[0.3] * 8), X)
     assert isinstance(Auto(seconds=1e5).choose(prior, X, 0.01).solver, Dense)
-    hurried = Auto(seconds=0.9 * 20 * Auto(seconds=1e5).choose(prior, X, 0.01).best.seconds).choose(prior, X, 0.01)
+    hurried = Auto(seconds=0.9 * 20 * Auto(seconds=1e5).choose(prior, X, 0.01).best.seconds).choose(
+        prior, X, 0.01
+    )
     assert isinstance(hurried.solver, VFE) and "misses the tolerance" in hurried.why
 
 

@@ -36,7 +36,9 @@ BARS = bars_of(V)
 
 
 def part(given: Sites, rows) -> Sites:
-    return Sites(given.centre[rows], given.precision[rows], None if given.slope is None else given.slope[rows])
+    return Sites(
+        given.centre[rows], given.precision[rows], None if given.slope is None else given.slope[rows]
+    )
 
 
 def regression(n=40, seed=0):
@@ -45,7 +47,8 @@ def regression(n=40, seed=0):
     return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n), rng.uniform(-2, 2, size=(6, 2))
 
 
-# ------------------------------------------------------------------------------------------------- as a prior of blocks
+# ------------------------------------------------------------------------------------------------- as a prior
+# of blocks
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,7 +75,9 @@ def test_views_are_those_of_a_block_diagonal_prior(kind, split):
 
 @pytest.mark.parametrize("quantity", list(BARS))
 def test_pullback_is_the_sum_over_blocks(quantity):
-    """Each bar against central differences of the reference, block by block: kernel, mean, sites and inputs."""
+    """Each bar against central differences of the reference, block by block: kernel, mean,
+    sites and inputs.
+    """
     solver, given = Committee(BLOCKS), sites("general", N)
     state = solver.factor(GP.bind(as_inputs(X)), X, given)
     found = found_cotangents(state.pullback(**{f"{quantity}_bar": BARS[quantity]}, inputs=True))
@@ -82,7 +87,9 @@ def test_pullback_is_the_sum_over_blocks(quantity):
     for rows in solver.members(X):
         bar = jax.tree.map(lambda a, rows=rows: a[rows] if np.ndim(a) else a, BARS[quantity])
         block = Case("block", None, GP, inputs=True)
-        for name, value in expected_cotangents(block, X[rows], part(given, rows), along(quantity, bar)).items():
+        for name, value in expected_cotangents(
+            block, X[rows], part(given, rows), along(quantity, bar)
+        ).items():
             if name in ("centre", "precision", "slope", "inputs"):
                 total.setdefault(name, np.zeros(found[name].shape))[rows] = value
             else:
@@ -98,11 +105,15 @@ def test_joint_pullback_and_workspace():
     fresh = lambda: solver.factor(prior, X, sites("general", N), workspace)  # noqa: E731
     assert_sum_of_parts(lambda **bars: fresh().pullback(**bars), BARS, consume=True)
     for kind in KINDS:
-        again, afresh = solver.factor(prior, X, sites(kind, N), workspace), solver.factor(prior, X, sites(kind, N))
+        again, afresh = (
+            solver.factor(prior, X, sites(kind, N), workspace),
+            solver.factor(prior, X, sites(kind, N)),
+        )
         assert again.log_normaliser == pytest.approx(afresh.log_normaliser, rel=1e-13)
 
 
-# ------------------------------------------------------------------------------------------------- predictions
+# -------------------------------------------------------------------------------------------------
+# predictions
 
 
 @pytest.mark.parametrize("combine", RULES)
@@ -167,7 +178,10 @@ def test_bcm_is_exact_when_the_query_holds_the_data(blocks, split):
     """The query-set effect (Exercise 8.7.1): given f at all training inputs, blocks of y are independent."""
     X, y, Xs = regression()
     gp = mc.GP(k.Matern([1.0, 2.0], nu=1.5), means.Constant(0.7))
-    exact, post = gp.condition(X, y, 0.04), gp.condition(X, y, 0.04, solver=Committee(blocks, split=split, query=46))
+    exact, post = (
+        gp.condition(X, y, 0.04),
+        gp.condition(X, y, 0.04, solver=Committee(blocks, split=split, query=46)),
+    )
     both = np.concatenate([Xs, X])
     np.testing.assert_allclose(post.mean(both), exact.mean(both), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(post.variance(both), exact.variance(both), rtol=1e-9)
@@ -222,7 +236,8 @@ def test_draws():
     assert np.all(np.abs(np.cov(draws.T) - covariance) < 5 * np.sqrt(2 / 20_000) * np.outer(scale, scale))
 
 
-# ------------------------------------------------------------------------------------------------- rules and learning
+# ------------------------------------------------------------------------------------------------- rules and
+# learning
 
 
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
@@ -245,11 +260,15 @@ def test_classification(inference):
     precision = sum(1 / v for _, v in moments) - 2 / prior
     mean = sum(m / v for m, v in moments) / precision
     np.testing.assert_allclose(post.latent_moments(Xs)[0], mean, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(post.probability(Xs), likelihoods.Bernoulli().probability(mean, 1 / precision), rtol=1e-5)
+    np.testing.assert_allclose(
+        post.probability(Xs), likelihoods.Bernoulli().probability(mean, 1 / precision), rtol=1e-5
+    )
 
 
 def test_several_latent_functions():
-    """Softmax: blocks of L latent values at each test input are combined; one committee member is the dense answer."""
+    """Softmax: blocks of L latent values at each test input are combined;
+    one committee member is the dense answer.
+    """
     X, y, Xs = regression(24)
     y = np.digitize(y, [-0.4, 0.5])
     model = mc.Model(mc.GP(k.SE(1.0, 1.5)), likelihoods.Softmax(3))
@@ -274,7 +293,9 @@ def test_several_latent_functions():
         np.testing.assert_allclose(gradient[name], sum(g[name] for _, g in both), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("likelihood", [likelihoods.Gaussian(0.05), likelihoods.Bernoulli()], ids=["exact", "ep"])
+@pytest.mark.parametrize(
+    "likelihood", [likelihoods.Gaussian(0.05), likelihoods.Bernoulli()], ids=["exact", "ep"]
+)
 def test_gradient_of_the_evidence(likelihood):
     """Finite differences of (8.31) summed over blocks."""
     X, y, _ = regression(24)
@@ -283,23 +304,30 @@ def test_gradient_of_the_evidence(likelihood):
     solver = Committee(size=9)
     _, gradient = mc.log_evidence_and_gradient(at(1.1), X, y, solver=solver)
     h = 1e-5
-    slope = (mc.log_evidence(at(1.1 + h), X, y, solver=solver) - mc.log_evidence(at(1.1 - h), X, y, solver=solver)) / (2 * h)
+    slope = (
+        mc.log_evidence(at(1.1 + h), X, y, solver=solver) - mc.log_evidence(at(1.1 - h), X, y, solver=solver)
+    ) / (2 * h)
     assert gradient["kernel.lengthscale"][0] == pytest.approx(slope, rel=1e-5)
 
 
 def test_fit():
-    """Learned through the estimator, blocks stay what they are and predictions are nearly those of the dense solver."""
+    """Learned through the estimator, blocks stay what they are and predictions are nearly those of the dense
+    solver.
+    """
     X, y, Xs = regression(120)
     committee = mc.GPRegressor(solver=Committee(size=40, query=20)).fit(X, y)
     dense = mc.GPRegressor().fit(X, y)
     assert np.sqrt(np.mean((committee.predict(Xs) - dense.predict(Xs)) ** 2)) < 0.15 * y.std()
 
 
-# ------------------------------------------------------------------------------------------------- blocks and errors
+# ------------------------------------------------------------------------------------------------- blocks and
+# errors
 
 
 @pytest.mark.parametrize("split", ["kmeans", "random"])
-@pytest.mark.parametrize(("n", "blocks", "size"), [(50, 7, 1000), (50, None, 20), (5, 5, 1000), (9, 1, 1000), (128, None, 32)])
+@pytest.mark.parametrize(
+    ("n", "blocks", "size"), [(50, 7, 1000), (50, None, 20), (5, 5, 1000), (9, 1, 1000), (128, None, 32)]
+)
 def test_blocks(split, n, blocks, size):
     """Every datum once, sizes equal up to one, the same blocks every time."""
     X = np.random.default_rng(0).normal(size=(n, 3))

@@ -1,4 +1,6 @@
-"""Every solver says what one Gaussian integral says, and pulls every cotangent back right. GPML 2.2-2.7, 5.4, 5.9."""
+"""Every solver says what one Gaussian integral says, and pulls every cotangent back right. GPML 2.2-2.7, 5.4,
+5.9.
+"""
 
 import numpy as np
 import pytest
@@ -45,7 +47,8 @@ def bound(gp, X=X):
     return gp.bind(as_inputs(X))
 
 
-# ------------------------------------------------------------------------------------------------- items 1-4, 6
+# ------------------------------------------------------------------------------------------------- items 1-4,
+# 6
 
 
 @kinds
@@ -53,7 +56,9 @@ def bound(gp, X=X):
 def test_log_normaliser(case, kind):
     """Item 1: the log of the integral of prior times sites."""
     state = factor(case, kind)
-    assert state.log_normaliser == pytest.approx(reference(case.gp, X, sites(kind))["log_normaliser"], rel=1e-10, abs=1e-10)
+    assert state.log_normaliser == pytest.approx(
+        reference(case.gp, X, sites(kind))["log_normaliser"], rel=1e-10, abs=1e-10
+    )
     assert state.jitter == 0.0
 
 
@@ -85,7 +90,9 @@ def test_dual(case, kind):
 def test_apply_and_cross(case, kind):
     """Item 4: R V, and K(Xs, X) V (which a prior with basis functions does not have)."""
     state = factor(case, kind)
-    np.testing.assert_allclose(state.apply(V), reference(case.gp, X, sites(kind), V=V)["apply"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        state.apply(V), reference(case.gp, X, sites(kind), V=V)["apply"], rtol=1e-9, atol=1e-9
+    )
     if case.gp.basis is None:
         np.testing.assert_allclose(state.cross(XS, V), case.gp.kernel(XS, X) @ V, rtol=1e-12, atol=1e-13)
     else:
@@ -115,7 +122,9 @@ def test_predict(case, kind):
 
 @each
 def test_sample(case):
-    """Item 7: joint draws have the posterior's mean and covariance (within five standard errors), and follow the seed."""
+    """Item 7: joint draws have the posterior's mean and covariance (within five standard errors),
+    and follow the seed.
+    """
     assert_draws(factor(case, "general"), reference(case.gp, X, sites("general"), XS), XS)
 
 
@@ -128,7 +137,9 @@ BARS = bars_of(V)
 @pytest.mark.parametrize("quantity", list(BARS))
 @each
 def test_pullback(case, quantity, kind):
-    """Item 5: each bar against central differences of the reference: kernel, mean, centre, precision, slope, inputs."""
+    """Item 5: each bar against central differences of the reference: kernel, mean, centre, precision, slope,
+    inputs.
+    """
     state = factor(case, kind)
     bar = {f"{quantity}_bar": BARS[quantity]}
     if quantity == "mean" and case.gp.basis is not None and kind == "per-datum":
@@ -146,7 +157,9 @@ def test_joint_pullback_is_the_sum(case):
     """Item 5: one joint pass, which may overwrite the factor, gives the sum of the separate ones."""
     for consume in (False, True):
         assert_sum_of_parts(
-            lambda **bars: factor(case, "general").pullback(**bars), {name: BARS[name] for name in case.bars}, consume=consume
+            lambda **bars: factor(case, "general").pullback(**bars),
+            {name: BARS[name] for name in case.bars},
+            consume=consume,
         )
 
 
@@ -159,7 +172,9 @@ def test_inputs_are_refused_clearly():
 
 
 def test_a_spent_state_says_so():
-    """pullback(consume=True) may spend the State; what it still knows stays, the rest asks to factor again."""
+    """pullback(consume=True) may spend the State; what it still knows stays,
+    the rest asks to factor again.
+    """
     state = factor(CASES[0], "noise")
     value = state.log_normaliser
     state.pullback(1.0, consume=True)
@@ -169,12 +184,15 @@ def test_a_spent_state_says_so():
             ask()
 
 
-# ------------------------------------------------------------------------------------------------- across solvers and tiles
+# ------------------------------------------------------------------------------------------------- across
+# solvers and tiles
 
 
 @pytest.mark.parametrize("n", [70, 257])
 def test_solvers_agree_across_tiles(n):
-    """LAPACK by tiles, pure JAX and the weight space agree on everything at sizes that need several tiles and buckets."""
+    """LAPACK by tiles, pure JAX and the weight space agree on everything at sizes that need several tiles and
+    buckets.
+    """
     X, XS = problem(n, 5)
     given = sites("general", n)
     rng = np.random.default_rng(8)
@@ -209,7 +227,10 @@ def test_evidence_across_tiles():
     expected = reference(gp, X, given)
     assert state.log_normaliser == pytest.approx(expected["log_normaliser"], rel=1e-11)
     found = found_cotangents(state.pullback(1.0))
-    for name, moved in [("kernel.terms.0.variance", "variance"), ("kernel.terms.0.lengthscale", "lengthscale")]:
+    for name, moved in [
+        ("kernel.terms.0.variance", "variance"),
+        ("kernel.terms.0.lengthscale", "lengthscale"),
+    ]:
         value = np.asarray(getattr(FULL.terms[0], moved))
         for index in np.ndindex(value.shape):
             ends = []
@@ -222,9 +243,15 @@ def test_evidence_across_tiles():
 
 
 def test_a_workspace_is_reused():
-    """Factoring again with one workspace gives the same answers as afresh, for new hyperparameters and sites."""
+    """Factoring again with one workspace gives the same answers as afresh,
+    for new hyperparameters and sites.
+    """
     gp = bound(mc.GP(FULL, MEAN))
-    for solver, kernel in [(Dense("lapack"), FULL), (WeightSpace(), FINITE), (WithBasis(Dense("lapack")), FULL)]:
+    for solver, kernel in [
+        (Dense("lapack"), FULL),
+        (WeightSpace(), FINITE),
+        (WithBasis(Dense("lapack")), FULL),
+    ]:
         gp = bound(mc.GP(kernel, MEAN, VAGUE if isinstance(solver, WithBasis) else None))
         workspace = solver.workspace(gp, X)
         for kind in KINDS:
@@ -234,7 +261,9 @@ def test_a_workspace_is_reused():
 
 
 def test_huge_precision_keeps_its_digits():
-    """Architecture 1: centred sites lose nothing at noise 1e-8 (the evidence against a solve in extended precision)."""
+    """Architecture 1: centred sites lose nothing at noise 1e-8 (the evidence against a solve in extended
+    precision).
+    """
     x = np.linspace(0, 3, 8)[:, None]
     y = np.sin(2 * x[:, 0])
     gp = mc.GP(k.Matern(0.5, nu=0.5)).bind(as_inputs(x))
@@ -242,10 +271,13 @@ def test_huge_precision_keeps_its_digits():
     state = Dense("lapack").factor(gp, x, Sites(y[:, None], np.full((8, 1), 1 / noise)))
     Ky = gp.kernel(x) + noise * np.eye(8)
     found = state.log_normaliser + 0.5 * 8 * np.log(1 / noise)
-    assert found == pytest.approx(-0.5 * y @ np.linalg.solve(Ky, y) - 0.5 * np.linalg.slogdet(Ky)[1], rel=1e-12)
+    assert found == pytest.approx(
+        -0.5 * y @ np.linalg.solve(Ky, y) - 0.5 * np.linalg.slogdet(Ky)[1], rel=1e-12
+    )
 
 
-# ------------------------------------------------------------------------------------------------- cost and errors
+# ------------------------------------------------------------------------------------------------- cost and
+# errors
 
 
 def test_cost():
@@ -286,7 +318,9 @@ def test_errors():
 
 
 def test_dependent_basis_functions():
-    """A vague prior on linearly dependent basis functions leaves the weights undetermined; a covariance settles it."""
+    """A vague prior on linearly dependent basis functions leaves the weights undetermined;
+    a covariance settles it.
+    """
     x = np.zeros((5, 1)) + 0.3
     twice = lambda X: np.hstack([X, 2 * X])  # noqa: E731
     given = Sites(np.arange(5.0)[:, None], np.ones((5, 1)))

@@ -1,4 +1,6 @@
-"""Sites of negative precision and sites that couple latent functions: W = diag(D) - P P', against one dense Gaussian integral."""
+"""Sites of negative precision and sites that couple latent functions: W = diag(D) - P P',
+against one dense Gaussian integral.
+"""
 
 import numpy as np
 import pytest
@@ -15,8 +17,12 @@ from .conformance import CASES, FINITE, N, central, expected_cotangents, found_c
 X, XS = problem()
 V = np.random.default_rng(5).normal(size=(N, 3))
 RNG = np.random.default_rng(8)
-BARS = dict(log_normaliser=1.7, mean=RNG.normal(size=N), alpha=RNG.normal(size=N), apply=(V, RNG.normal(size=V.shape)))
-negative = pytest.mark.parametrize("case", [c for c in CASES if "jax" not in c.name], ids=lambda case: case.name)
+BARS = dict(
+    log_normaliser=1.7, mean=RNG.normal(size=N), alpha=RNG.normal(size=N), apply=(V, RNG.normal(size=V.shape))
+)
+negative = pytest.mark.parametrize(
+    "case", [c for c in CASES if "jax" not in c.name], ids=lambda case: case.name
+)
 
 
 def negative_sites() -> Sites:
@@ -74,9 +80,14 @@ def test_improper():
         Dense().factor(gp, X, Sites(np.zeros((N, 1)), np.full((N, 1), -2.0)))
 
 
-# ------------------------------------------------------------------------------------------------- several latent functions
+# ------------------------------------------------------------------------------------------------- several
+# latent functions
 
-GPS = (mc.GP(k.SE(1.1, 1.4), means.Constant(0.3)), mc.GP(k.Matern([0.8, 1.7], 0.9, nu=1.5)), mc.GP(k.SE(2.0, 0.5)))
+GPS = (
+    mc.GP(k.SE(1.1, 1.4), means.Constant(0.3)),
+    mc.GP(k.Matern([0.8, 1.7], 0.9, nu=1.5)),
+    mc.GP(k.SE(2.0, 0.5)),
+)
 FINITE_GPS = (mc.GP(FINITE), mc.GP(k.Linear([0.5, 0.4]) + k.Constant(1.0)), mc.GP(k.Linear(0.4)))
 
 
@@ -99,7 +110,9 @@ def block_sites(L: int, kind: str) -> Sites:
 
 
 def stacked(gps, sites: Sites, Xs=None):
-    """The same from dense algebra on the stacked vector: log normaliser, mean, covariance at data (and tests)."""
+    """The same from dense algebra on the stacked vector: log normaliser, mean,
+    covariance at data (and tests).
+    """
     n, L = sites.centre.shape
     Xs = X[:0] if Xs is None else Xs
     both = np.concatenate([X, Xs])
@@ -121,7 +134,9 @@ def stacked(gps, sites: Sites, Xs=None):
     delta = c - m[data]
     h = g + W @ delta
     alpha = np.linalg.solve(B, h)
-    log_normaliser = -0.5 * np.linalg.slogdet(B)[1] + 0.5 * h @ (Kd @ alpha) - g @ delta - 0.5 * delta @ W @ delta
+    log_normaliser = (
+        -0.5 * np.linalg.slogdet(B)[1] + 0.5 * h @ (Kd @ alpha) - g @ delta - 0.5 * delta @ W @ delta
+    )
     mean = m + A @ alpha
     covariance = K - A @ np.linalg.solve(B, W) @ A.T
     return log_normaliser, mean.reshape(L, b).T, covariance.reshape(L, b, L, b)
@@ -179,15 +194,23 @@ def test_block_pullback(solver, shared):
                 new = replace_leaves(gps[j], {p.name: v})
                 return scalar((new,) * 3 if shared else (*gps[:j], new, *gps[j + 1 :]), given)
 
-            np.testing.assert_allclose(total[f"{j}.{p.name}"], central(moved, p.value), rtol=1e-5, atol=1e-6, err_msg=p.name)
+            np.testing.assert_allclose(
+                total[f"{j}.{p.name}"], central(moved, p.value), rtol=1e-5, atol=1e-6, err_msg=p.name
+            )
     rest = dict(precision=given.precision, slope=given.slope, coupling=given.coupling)
     expected = central(lambda v: scalar(gps, Sites(v, **rest)), given.centre)
     np.testing.assert_allclose(bars.sites.centre, expected, rtol=1e-5, atol=1e-6)
-    expected = central(lambda v: scalar(gps, Sites(given.centre, given.precision, v, given.coupling)), given.slope)
+    expected = central(
+        lambda v: scalar(gps, Sites(given.centre, given.precision, v, given.coupling)), given.slope
+    )
     np.testing.assert_allclose(bars.sites.slope, expected, rtol=1e-5, atol=1e-6)
-    expected = central(lambda v: scalar(gps, Sites(given.centre, v, given.slope, given.coupling)), given.precision)
+    expected = central(
+        lambda v: scalar(gps, Sites(given.centre, v, given.slope, given.coupling)), given.precision
+    )
     np.testing.assert_allclose(np.einsum("ill->il", bars.sites.precision), expected, rtol=1e-5, atol=1e-6)
-    expected = central(lambda v: scalar(gps, Sites(given.centre, given.precision, given.slope, v)), given.coupling)
+    expected = central(
+        lambda v: scalar(gps, Sites(given.centre, given.precision, given.slope, v)), given.coupling
+    )
     by_block = -2.0 * np.einsum("ilp,ipr->ilr", bars.sites.precision, given.coupling)
     np.testing.assert_allclose(by_block, expected, rtol=1e-5, atol=1e-6)
 

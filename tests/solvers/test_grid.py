@@ -31,16 +31,30 @@ def grid(*axes, seed=1):
     return X[np.random.default_rng(seed).permutation(len(X))]
 
 
-MEAN2, MEAN3, MEAN1 = means.Linear([0.3, -0.2], 0.5), means.Linear([0.3, -0.2, 0.1], 0.5), means.Linear([0.3], 0.5)
+MEAN2, MEAN3, MEAN1 = (
+    means.Linear([0.3, -0.2], 0.5),
+    means.Linear([0.3, -0.2, 0.1], 0.5),
+    means.Linear([0.3], 0.5),
+)
 LINE = np.random.default_rng(2).permutation(0.37 * np.arange(11) - 1.0)[:, None]
 CASES = [
     Case("se-ard", Kronecker(), mc.GP(k.SE([0.9, 1.4], 1.3), MEAN2)),
     Case(
         "product",
         Kronecker(),
-        mc.GP(1.7 * (k.Matern(0.7, nu=1.5).on(0) * ((k.Linear(0.4) + k.Constant(0.3)) * k.Periodic(1.1, 0.8)).on(1)), MEAN2),
+        mc.GP(
+            1.7
+            * (
+                k.Matern(0.7, nu=1.5).on(0) * ((k.Linear(0.4) + k.Constant(0.3)) * k.Periodic(1.1, 0.8)).on(1)
+            ),
+            MEAN2,
+        ),
     ),
-    Case("tied", Kronecker(), mc.GP(k.Matern([0.7, 0.9], nu=2.5).on(2, 0) * k.RationalQuadratic(0.8, 0.6).on(1), MEAN3)),
+    Case(
+        "tied",
+        Kronecker(),
+        mc.GP(k.Matern([0.7, 0.9], nu=2.5).on(2, 0) * k.RationalQuadratic(0.8, 0.6).on(1), MEAN3),
+    ),
     Case("three", Kronecker(), mc.GP(k.SE([0.9, 1.4, 0.5], 0.8) * k.Constant(2.0), MEAN3)),
     Case("toeplitz", Toeplitz(), mc.GP(k.Matern(0.9, 1.3, nu=1.5) + k.Periodic(1.3, 0.9, 0.4), MEAN1)),
 ]
@@ -103,7 +117,10 @@ def test_evidence_gradient_by_finite_differences(case):
     assert gradient["likelihood.noise_variance"] == pytest.approx(float(slope), rel=1e-7)
     first = mc.params.parameters(case.gp.kernel)[0]
     slope = central(
-        lambda v: value(mc.GP(mc.params.replace_leaves(case.gp.kernel, {first.name: v}), case.gp.mean), 0.2)[0], first.value
+        lambda v: value(mc.GP(mc.params.replace_leaves(case.gp.kernel, {first.name: v}), case.gp.mean), 0.2)[
+            0
+        ],
+        first.value,
     )
     np.testing.assert_allclose(gradient[f"kernel.{first.name}"], slope, rtol=1e-7)
 
@@ -147,7 +164,11 @@ def test_basis_functions():
 def test_regressor(solver):
     """Learning finds what the dense solver finds."""
     rng = np.random.default_rng(9)
-    X = grid(np.linspace(0, 2, 8), np.linspace(-1, 1, 6)) if solver == "kronecker" else np.linspace(0, 4, 40)[:, None]
+    X = (
+        grid(np.linspace(0, 2, 8), np.linspace(-1, 1, 6))
+        if solver == "kronecker"
+        else np.linspace(0, 4, 40)[:, None]
+    )
     y = np.sin(2 * X[:, 0]) + X[:, -1] + 0.1 * rng.normal(size=len(X))
     kernel = k.SE(np.ones(X.shape[1]))
     ours, dense = (mc.GPRegressor(kernel, solver=s, restarts=0).fit(X, y) for s in (solver, "dense"))
@@ -156,22 +177,33 @@ def test_regressor(solver):
 
 
 def test_kronecker_on_a_large_grid():
-    """n = 40,000 = 200 x 200: the axes' matrices only; a part of it checked by the identity (K + I / w) alpha = y."""
+    """n = 40,000 = 200 x 200: the axes' matrices only;
+    a part of it checked by the identity (K + I / w) alpha = y.
+    """
     X = grid(np.linspace(0, 5, 200), np.linspace(0, 5, 200))
     y = np.sin(X[:, 0]) * X[:, 1]
     state = Kronecker().factor(
-        mc.GP(k.Matern(0.7, nu=1.5).on(0) * k.SE(0.9).on(1)).bind(as_inputs(X)), X, Sites(y[:, None], np.full((40_000, 1), 10.0))
+        mc.GP(k.Matern(0.7, nu=1.5).on(0) * k.SE(0.9).on(1)).bind(as_inputs(X)),
+        X,
+        Sites(y[:, None], np.full((40_000, 1), 10.0)),
     )
-    np.testing.assert_allclose(state.times_K(state.alpha[:, None])[:, 0] + state.alpha / 10, y, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        state.times_K(state.alpha[:, None])[:, 0] + state.alpha / 10, y, rtol=0, atol=1e-9
+    )
     mean, variance = state.predict(X[:3])
     np.testing.assert_allclose(mean, state.mean()[:3], rtol=1e-9)
     np.testing.assert_allclose(variance[:, 0], state.variances()[:3], rtol=1e-7)
 
 
 def test_refusals():
-    """No grid, no product, no stationarity, no single noise variance: said with a solver that does without."""
+    """No grid, no product, no stationarity, no single noise variance:
+    said with a solver that does without.
+    """
     x, X = LINE, grid(*AXES[:2])
-    fit = lambda solver, kernel, X, s=None: solver.factor(mc.GP(kernel).bind(as_inputs(X)), X, s or sites(len(X), False))  # noqa: E731
+
+    def fit(solver, kernel, X, s=None):
+        return solver.factor(mc.GP(kernel).bind(as_inputs(X)), X, s or sites(len(X), False))
+
     uneven = Sites(np.zeros((len(X), 1)), np.linspace(1, 2, len(X))[:, None])
     for ask, message in (
         (lambda: fit(Kronecker(), k.SE(), X[:-1]), "11 data at 11"),
@@ -183,7 +215,10 @@ def test_refusals():
         (lambda: fit(Toeplitz(), k.Linear(), x), "stationary"),
         (lambda: fit(Toeplitz(), k.SE(), x**2), "equal distances"),
         (lambda: fit(Toeplitz(), k.SE(), np.zeros((4, 1))), "equal distances"),
-        (lambda: fit(Toeplitz(), k.SE(), x, Sites(uneven.centre[:11], uneven.precision[:11])), "same noise variance"),
+        (
+            lambda: fit(Toeplitz(), k.SE(), x, Sites(uneven.centre[:11], uneven.precision[:11])),
+            "same noise variance",
+        ),
     ):
         with pytest.raises(SolverError, match=message) as error:
             ask()

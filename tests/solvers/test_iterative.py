@@ -1,4 +1,6 @@
-"""Conjugate gradients (SP14) against the reference integral, and their estimates against their own standard errors."""
+"""Conjugate gradients (SP14) against the reference integral,
+and their estimates against their own standard errors.
+"""
 
 import tracemalloc
 
@@ -49,7 +51,8 @@ def large(n=300, noise=0.05, seed=0):
     return prior, X, Sites(y[:, None], np.full((n, 1), 1 / noise))
 
 
-# ------------------------------------------------------------------------------------------------- exact things
+# ------------------------------------------------------------------------------------------------- exact
+# things
 
 
 @kinds
@@ -60,7 +63,9 @@ def test_with_a_full_preconditioner_all_is_exact(kind):
     assert state.logdet_error < 1e-10
     assert_views(state, expected, XS, V, **close)
     np.testing.assert_allclose(state.cross(XS, V), FULL(XS, X) @ V, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(state.rows_times_K(np.array([2, 5]), V), FULL(X)[[2, 5]] @ V, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        state.rows_times_K(np.array([2, 5]), V), FULL(X)[[2, 5]] @ V, rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("quantity", ["log_normaliser", "mean", "alpha", "apply"])
@@ -81,7 +86,9 @@ def test_solutions_meet_the_tolerance():
     counts = []
     for rank in (0, 20, 100):
         state = ConjugateGradient(rank=rank, tol=1e-10).factor(prior, X, s)
-        np.testing.assert_allclose(state.apply(V), dense.apply(V), rtol=0, atol=1e-7 * np.abs(dense.apply(V)).max())
+        np.testing.assert_allclose(
+            state.apply(V), dense.apply(V), rtol=0, atol=1e-7 * np.abs(dense.apply(V)).max()
+        )
         np.testing.assert_allclose(state.alpha, dense.alpha, rtol=0, atol=1e-7 * np.abs(dense.alpha).max())
         for ours, exact in zip(state.predict(Xs), dense.predict(Xs), strict=True):
             np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-9)
@@ -94,7 +101,8 @@ def test_basis_functions():
     """A vague linear trend on top: the same as with the dense solver."""
     gp = mc.GP(FULL, MEAN, VAGUE)
     ours, dense = (
-        WithBasis(s).factor(gp.bind(as_inputs(X)), X, sites("per-datum")) for s in (ConjugateGradient(tol=1e-13), Dense())
+        WithBasis(s).factor(gp.bind(as_inputs(X)), X, sites("per-datum"))
+        for s in (ConjugateGradient(tol=1e-13), Dense())
     )
     assert ours.log_normaliser == pytest.approx(dense.log_normaliser, rel=1e-9)
     for a, b in zip(ours.predict(XS), dense.predict(XS), strict=True):
@@ -118,7 +126,9 @@ def test_log_determinant_within_its_error():
 
 
 def test_gradient_within_its_error():
-    """The derivative of the evidence: the mean over seeds against the dense one, in units of the stated standard error."""
+    """The derivative of the evidence: the mean over seeds against the dense one,
+    in units of the stated standard error.
+    """
     prior, X, s = large()
     exact = found_cotangents(Dense().factor(prior, X, s).pullback(1.0))
     states = [ConjugateGradient(rank=20, probes=8, seed=seed).factor(prior, X, s) for seed in range(12)]
@@ -155,7 +165,9 @@ def test_evidence_gradient_by_finite_differences():
 
 
 def test_memory_is_linear_in_n():
-    """No array of n x n, at no moment: the peak of a factorisation, a gradient and a prediction is far below one."""
+    """No array of n x n, at no moment: the peak of a factorisation,
+    a gradient and a prediction is far below one.
+    """
     n = 3000
     prior, X, s = large(n, noise=0.5)
     solver = ConjugateGradient(rank=20, probes=2, tol=1e-2)
@@ -175,11 +187,14 @@ def test_memory_is_linear_in_n():
 
 
 def test_regressor():
-    """Learning with it finds what the dense solver finds, within the error of its estimates; the notes say how it went."""
+    """Learning with it finds what the dense solver finds, within the error of its estimates;
+    the notes say how it went.
+    """
     _, X, s = large(80)
     y = s.centre[:, 0]
     found = [
-        mc.GPRegressor(k.SE([1.0, 1.0]), solver=solver, restarts=0).fit(X, y) for solver in (ConjugateGradient(rank=200), "dense")
+        mc.GPRegressor(k.SE([1.0, 1.0]), solver=solver, restarts=0).fit(X, y)
+        for solver in (ConjugateGradient(rank=200), "dense")
     ]
     (mean, std), (exact, exact_std) = (model.predict(X[:20], return_std=True) for model in found)
     np.testing.assert_allclose(mean, exact, rtol=0, atol=1e-3)
@@ -190,7 +205,9 @@ def test_regressor():
 
 @pytest.mark.parametrize("rule", ["laplace", "ep", "kl"])
 def test_classification(rule):
-    """Newton's steps with an incomplete Cholesky factor (3.4.3), and the other rules: evidence and gradient of the dense solver."""
+    """Newton's steps with an incomplete Cholesky factor (3.4.3), and the other rules:
+    evidence and gradient of the dense solver.
+    """
     y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1, -1)
     gp = mc.GP(FULL)
     model = mc.Model(gp, mc.likelihoods.Bernoulli())
@@ -212,7 +229,9 @@ def test_not_converged_is_said():
 
 
 def test_what_it_does_not_do_is_refused():
-    """n x n matrices, derivatives of variances and inputs, several latent functions: with a solver that does."""
+    """n x n matrices, derivatives of variances and inputs, several latent functions:
+    with a solver that does.
+    """
     state = state_of("noise")
     ones = np.ones(N)
     for ask in (
@@ -222,7 +241,9 @@ def test_what_it_does_not_do_is_refused():
         lambda: state.pull_matrix(np.eye(N), None, None, False),
         state.resolvent,
         lambda: ConjugateGradient().workspace((GP, GP), X),
-        lambda: ConjugateGradient().factor(GP.bind(as_inputs(X)), X, Sites(np.zeros((N, 1)), -np.ones((N, 1)))),
+        lambda: ConjugateGradient().factor(
+            GP.bind(as_inputs(X)), X, Sites(np.zeros((N, 1)), -np.ones((N, 1)))
+        ),
     ):
         with pytest.raises(SolverError, match=r"dense|Dense"):
             ask()

@@ -1,4 +1,6 @@
-"""Low-rank solvers say what the dense algebra of their approximate prior says (GPML 8.3), and pull every cotangent back."""
+"""Low-rank solvers say what the dense algebra of their approximate prior says (GPML 8.3),
+and pull every cotangent back.
+"""
 
 import dataclasses
 
@@ -11,7 +13,17 @@ from mercer import kernels as k
 from mercer import likelihoods as lik
 from mercer.inputs import as_inputs
 from mercer.params import strip
-from mercer.solvers import FITC, VFE, Dense, Nystrom, ProjectedProcess, Sites, SolverError, SubsetOfRegressors, by_name
+from mercer.solvers import (
+    FITC,
+    VFE,
+    Dense,
+    Nystrom,
+    ProjectedProcess,
+    Sites,
+    SolverError,
+    SubsetOfRegressors,
+    by_name,
+)
 from mercer.solvers.inducing import JITTER
 
 N, M = 30, 6
@@ -50,15 +62,26 @@ def dense(cls, kernel, mean, sites, X=X, Z=Z):
     z = delta - Kt @ g
     alpha = g + R @ z
     root = np.sqrt(W)
-    log_z = -0.5 * np.linalg.slogdet(np.eye(len(X)) + root[:, None] * Kt * root)[1] - 0.5 * z @ R @ z - g @ delta + 0.5 * g @ Kt @ g
+    log_z = (
+        -0.5 * np.linalg.slogdet(np.eye(len(X)) + root[:, None] * Kt * root)[1]
+        - 0.5 * z @ R @ z
+        - g @ delta
+        + 0.5 * g @ Kt @ g
+    )
     variance = np.diag(Kt - Kt @ R @ Kt) + (t if cls in (ProjectedProcess, VFE) else 0.0)
     Ks = K(XS, Z)
     Qs, Qss = Ks @ np.linalg.solve(Kmm, Knm.T), Ks @ np.linalg.solve(Kmm, Ks.T)
     covariance = Qss - Qs @ R @ Qs.T + (0.0 if cls is SubsetOfRegressors else K(XS, XS) - Qss)
     return dict(
-        log_normaliser=log_z - (0.5 * W @ t if cls is VFE else 0.0), alpha=alpha, kappa=np.diag(R), mean=mean + Kt @ alpha,
-        variance=variance, R=R, predicted=mean[0] + Qs @ alpha, covariance=covariance,
-    )  # fmt: skip
+        log_normaliser=log_z - (0.5 * W @ t if cls is VFE else 0.0),
+        alpha=alpha,
+        kappa=np.diag(R),
+        mean=mean + Kt @ alpha,
+        variance=variance,
+        R=R,
+        predicted=mean[0] + Qs @ alpha,
+        covariance=covariance,
+    )
 
 
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "streamed"])
@@ -73,7 +96,13 @@ def test_state(cls, slope, store):
     alpha, kappa = state.dual()
     predicted, covariance = state.predict(XS, full=True)
     assert state.log_normaliser == pytest.approx(expected["log_normaliser"], rel=1e-12)
-    for found, name in ((mean, "mean"), (variance, "variance"), (alpha, "alpha"), (kappa, "kappa"), (predicted, "predicted")):
+    for found, name in (
+        (mean, "mean"),
+        (variance, "variance"),
+        (alpha, "alpha"),
+        (kappa, "kappa"),
+        (predicted, "predicted"),
+    ):
         np.testing.assert_allclose(found[:, 0], expected[name], **close)
     np.testing.assert_allclose(covariance, expected["covariance"], **close)
     np.testing.assert_allclose(state.predict(XS)[1][:, 0], np.diag(expected["covariance"]), **close)
@@ -84,14 +113,18 @@ def test_state(cls, slope, store):
 @slopes
 @family
 def test_every_cotangent(cls, slope):
-    """One joint pass against finite differences of the dense algebra: kernel leaves, precision, inputs, inducing inputs."""
+    """One joint pass against finite differences of the dense algebra: kernel leaves, precision, inputs,
+    inducing inputs.
+    """
     sites = some_sites(slope)
     u, v, a, kap = np.random.default_rng(2).normal(size=(4, N))
     leaves, tree = jax.tree.flatten(strip(PRIOR.kernel))
 
     def value(leaves=leaves, sites=sites, X=X, Z=Z):
         d = dense(cls, jax.tree.unflatten(tree, leaves), np.full(N, 0.3), sites, X, Z)
-        return 0.7 * d["log_normaliser"] + u @ d["mean"] + v @ d["variance"] + a @ d["alpha"] + kap @ d["kappa"]
+        return (
+            0.7 * d["log_normaliser"] + u @ d["mean"] + v @ d["variance"] + a @ d["alpha"] + kap @ d["kappa"]
+        )
 
     state = cls(inducing=Z, learn=True).factor(PRIOR, X, sites)
     out = state.pullback(0.7, mean_bar=u, var_bar=v, alpha_bar=a, kappa_bar=kap, inputs=True)
@@ -108,20 +141,33 @@ def test_every_cotangent(cls, slope):
     close = dict(rel=3e-6, abs=3e-6)
     for j, bar in enumerate(jax.tree.leaves(out.prior.kernel)):
         for i in np.ndindex(np.shape(leaves[j])):
-            found = slope_of(lambda h, j=j, i=i: dict(leaves=[bumped(x, i, h) if q == j else x for q, x in enumerate(leaves)]))
+            found = slope_of(
+                lambda h, j=j, i=i: dict(
+                    leaves=[bumped(x, i, h) if q == j else x for q, x in enumerate(leaves)]
+                )
+            )
             assert np.asarray(bar)[i] == pytest.approx(found, **close)
     for i in (0, 7, 29):
-        moved = slope_of(lambda h, i=i: dict(sites=dataclasses.replace(sites, precision=bumped(sites.precision, (i, 0), h))))
+        moved = slope_of(
+            lambda h, i=i: dict(
+                sites=dataclasses.replace(sites, precision=bumped(sites.precision, (i, 0), h))
+            )
+        )
         assert out.sites.precision[i, 0] == pytest.approx(moved, **close)
-        moved = slope_of(lambda h, i=i: dict(sites=dataclasses.replace(sites, centre=bumped(sites.centre, (i, 0), h))))
+        moved = slope_of(
+            lambda h, i=i: dict(sites=dataclasses.replace(sites, centre=bumped(sites.centre, (i, 0), h)))
+        )
         assert out.sites.centre[i, 0] == pytest.approx(moved, **close)
     for i in ((0, 0), (11, 1)):
         assert out.inputs[i] == pytest.approx(slope_of(lambda h, i=i: dict(X=bumped(X, i, h))), **close)
     for i in ((0, 1), (4, 0)):
-        assert out.prior.inducing[i] == pytest.approx(slope_of(lambda h, i=i: dict(Z=bumped(Z, i, h))), **close)
+        assert out.prior.inducing[i] == pytest.approx(
+            slope_of(lambda h, i=i: dict(Z=bumped(Z, i, h))), **close
+        )
 
 
-# ------------------------------------------------------------------------------------------------- what the texts say
+# ------------------------------------------------------------------------------------------------- what the
+# texts say
 
 
 @family
@@ -140,7 +186,8 @@ def test_subset_of_regressors_is_a_gp_with_the_nystrom_kernel():
     _, Knm, Kmm = matrices(strip(KERNEL), X, Z)
     Q = Knm @ np.linalg.solve(Kmm, Knm.T) + 0.05 * np.eye(N)
     assert post.log_evidence == pytest.approx(
-        -0.5 * np.linalg.slogdet(Q)[1] - 0.5 * Y @ np.linalg.solve(Q, Y) - 0.5 * N * np.log(2 * np.pi), rel=1e-11
+        -0.5 * np.linalg.slogdet(Q)[1] - 0.5 * Y @ np.linalg.solve(Q, Y) - 0.5 * N * np.log(2 * np.pi),
+        rel=1e-11,
     )
     weights = np.linalg.solve(Knm.T @ Knm + 0.05 * Kmm, Knm.T @ Y)  # (8.16)
     quadratic = np.sum((Y - Knm @ weights) ** 2) / 0.05 + weights @ Kmm @ weights
@@ -154,7 +201,9 @@ def test_subset_of_regressors_is_a_gp_with_the_nystrom_kernel():
 
 
 def test_a_basis_function_at_the_test_input_mends_the_variance():
-    """SP7: the same as the subset of regressors rebuilt with m + 1 basis functions, one test input at a time."""
+    """SP7: the same as the subset of regressors rebuilt with m + 1 basis functions,
+    one test input at a time.
+    """
     far = np.full((1, 2), 30.0)
     points = np.concatenate([XS, far])
     post = mc.GP(KERNEL).condition(X, Y, 0.05, solver=SubsetOfRegressors(inducing=Z, augment=True))
@@ -177,7 +226,9 @@ def test_the_exact_evidence_lies_between_the_bounds():
 
 
 def test_the_bound_of_titsias_is_the_kl_bound():
-    """SP20: VFE = log p_SR - tr(K - Q) / (2 noise), and KL inference on the projected process is the same number."""
+    """SP20: VFE = log p_SR - tr(K - Q) / (2 noise),
+    and KL inference on the projected process is the same number.
+    """
     model = mc.Model(mc.GP(KERNEL), lik.Gaussian(0.05))
     vfe = model.condition(X, Y, solver=VFE(inducing=Z)).log_evidence
     _, Knm, Kmm = matrices(strip(KERNEL), X, Z)
@@ -202,7 +253,8 @@ def test_nystrom_reports_negative_variances():
     np.testing.assert_allclose(full.variance(x), exact.variance(x), atol=1e-6)
 
 
-# ------------------------------------------------------------------------------------------------- other likelihoods (8.4)
+# ------------------------------------------------------------------------------------------------- other
+# likelihoods (8.4)
 
 LABELS = np.where(Y > 0.1, 1.0, -1.0)
 CLASSIFIER = mc.Model(mc.GP(k.SE([0.8, 1.3], 1.5)), lik.Bernoulli("probit"))
@@ -218,9 +270,17 @@ def test_classification_is_exact_when_all_data_are_inducing(rule):
 
 
 @pytest.mark.parametrize(
-    ("rule", "cls"), [("laplace", SubsetOfRegressors), ("laplace", FITC), ("laplace", VFE), ("ep", FITC), ("ep", ProjectedProcess),
-                      ("variational", VFE), ("variational", FITC)],
-)  # fmt: skip
+    ("rule", "cls"),
+    [
+        ("laplace", SubsetOfRegressors),
+        ("laplace", FITC),
+        ("laplace", VFE),
+        ("ep", FITC),
+        ("ep", ProjectedProcess),
+        ("variational", VFE),
+        ("variational", FITC),
+    ],
+)
 def test_evidence_gradients_of_classifiers(rule, cls):
     solver = cls(inducing=Z)
 
@@ -233,7 +293,9 @@ def test_evidence_gradients_of_classifiers(rule, cls):
     h = 1e-4
     for i in range(3):
         step = h * np.eye(3)[i]
-        up, down = (mc.log_evidence(model(theta + s), X, LABELS, inference=rule, solver=solver) for s in (step, -step))
+        up, down = (
+            mc.log_evidence(model(theta + s), X, LABELS, inference=rule, solver=solver) for s in (step, -step)
+        )
         assert found[i] == pytest.approx((up - down) / (2 * h), rel=2e-5, abs=2e-6)
 
 
@@ -243,12 +305,17 @@ def test_subset_of_regressors_laplace_is_newton_on_m_weights():
     from scipy.special import log_ndtr
 
     _, Knm, Kmm = matrices(strip(CLASSIFIER.gp.kernel), X, Z)
-    best = minimize(lambda a: -np.sum(log_ndtr(LABELS * (Knm @ a))) + 0.5 * a @ Kmm @ a, np.zeros(M), tol=1e-12)
+    best = minimize(
+        lambda a: -np.sum(log_ndtr(LABELS * (Knm @ a))) + 0.5 * a @ Kmm @ a, np.zeros(M), tol=1e-12
+    )
     post = CLASSIFIER.condition(X, LABELS, "laplace", SubsetOfRegressors(inducing=Z))
-    np.testing.assert_allclose(post.mean(XS, latent=True), np.asarray(strip(CLASSIFIER.gp.kernel)(XS, Z)) @ best.x, atol=2e-5)
+    np.testing.assert_allclose(
+        post.mean(XS, latent=True), np.asarray(strip(CLASSIFIER.gp.kernel)(XS, Z)) @ best.x, atol=2e-5
+    )
 
 
-# ------------------------------------------------------------------------------------------------- learning and people
+# ------------------------------------------------------------------------------------------------- learning
+# and people
 
 
 def test_learning_moves_inducing_inputs():
@@ -278,7 +345,9 @@ def test_names_and_bad_input():
         mc.Model(mc.GP(KERNEL), lik.Softmax(3)).condition(X, np.arange(N) % 3, solver=FITC(m=5))
     twice = np.concatenate([Z, Z])
     same = mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=twice))
-    assert same.log_evidence == pytest.approx(mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=Z)).log_evidence, abs=1e-5)
+    assert same.log_evidence == pytest.approx(
+        mc.GP(KERNEL).condition(X, Y, 0.1, solver=VFE(inducing=Z)).log_evidence, abs=1e-5
+    )
 
 
 def test_what_needs_exact_covariances_is_refused():
@@ -300,11 +369,15 @@ def test_saved_models_keep_their_inducing_inputs(tmp_path):
 def test_a_limit_of_memory_goes_with_auto():
     with pytest.raises(ValueError, match="limit for solver='auto'"):
         mc.GPRegressor(memory="8GiB").fit(X, Y)
-    assert mc.GPRegressor(k.SE([1.0, 1.0]), solver="auto", memory="8GiB").fit(X, Y).posterior_.solver == Dense()
+    assert (
+        mc.GPRegressor(k.SE([1.0, 1.0]), solver="auto", memory="8GiB").fit(X, Y).posterior_.solver == Dense()
+    )
 
 
 def test_nystrom_eigenpairs_and_error():
-    """8.2-8.4: eigenpairs from m columns rebuild K_nm K_mm^-1 K_mn; what is left is positive semi-definite and shrinks with m."""
+    """8.2-8.4: eigenpairs from m columns rebuild K_nm K_mm^-1 K_mn;
+    what is left is positive semi-definite and shrinks with m.
+    """
     K = np.asarray(strip(KERNEL)(X, X))
     left = []
     for m in (5, 10, 20, N):
@@ -345,7 +418,9 @@ def test_repeated_inducing_inputs_are_told():
 @pytest.mark.parametrize("solver", [VFE, FITC, SubsetOfRegressors])
 @pytest.mark.parametrize("store", [True, False])
 def test_many_blocks_in_threads_equal_one(solver, store, monkeypatch):
-    """Three blocks of rows, two threads: evidence, gradient, cotangents of the inputs and predictions as in one piece."""
+    """Three blocks of rows, two threads: evidence, gradient,
+    cotangents of the inputs and predictions as in one piece.
+    """
     rng = np.random.default_rng(3)
     X, Xs = rng.normal(size=(700, 2)), rng.normal(size=(5, 2))
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=700)

@@ -1,4 +1,6 @@
-"""The Markov solver is the dense one, in O(n): values, marginals, derivatives, every rule. GPML B.2, 2.2-2.7; GM11."""
+"""The Markov solver is the dense one, in O(n): values, marginals, derivatives, every rule. GPML B.2, 2.2-2.7;
+GM11.
+"""
 
 import numpy as np
 import pytest
@@ -69,7 +71,9 @@ def test_everything_a_state_says(kind):
 def test_pullback(quantity, kind):
     """Every bar against central differences: kernel, mean, centre, precision, slope."""
     expected = expected_cotangents(CASE, X, some_sites(kind), along(quantity, BARS[quantity]))
-    assert_cotangents(found_cotangents(factor(kind).pullback(**{f"{quantity}_bar": BARS[quantity]})), expected)
+    assert_cotangents(
+        found_cotangents(factor(kind).pullback(**{f"{quantity}_bar": BARS[quantity]})), expected
+    )
 
 
 def test_joint_pullback_is_the_sum():
@@ -81,7 +85,8 @@ def test_sample():
     assert factor("negative").sample(0, XS, 3).shape == (3, M)
 
 
-# ------------------------------------------------------------------------------------------------- equal to dense
+# ------------------------------------------------------------------------------------------------- equal to
+# dense
 
 T = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, 40))[:, None]
 T[7] = T[8]
@@ -89,27 +94,44 @@ Y = np.sin(2 * T[:, 0]) + 0.2 * np.random.default_rng(6).normal(size=40)
 PAIRS = [
     (mc.Model(mc.GP(KERNEL), likelihoods.Gaussian(0.1)), Y, "exact", 1e-9),
     (mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=2.5)), likelihoods.StudentT(0.3, dof=4.0)), Y, "laplace", 1e-7),
-    (mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.StudentT(0.3, dof=4.0)), Y, ScaleMixture(), 1e-6),
-    (mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.Poisson()), np.round(np.exp(Y)), "laplace", 1e-7),
+    (
+        mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.StudentT(0.3, dof=4.0)),
+        Y,
+        ScaleMixture(),
+        1e-6,
+    ),
+    (
+        mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.Poisson()),
+        np.round(np.exp(Y)),
+        "laplace",
+        1e-7,
+    ),
     (mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.Bernoulli()), np.sign(Y), EP(), 1e-6),
     (mc.Model(mc.GP(k.Matern(0.8, 1.2, nu=1.5)), likelihoods.Poisson()), np.round(np.exp(Y)), "kl", 1e-6),
 ]
 
 
-@pytest.mark.parametrize(("model", "y", "rule", "tol"), PAIRS, ids=lambda v: str(v)[:24] if not isinstance(v, np.ndarray) else "y")
+@pytest.mark.parametrize(
+    ("model", "y", "rule", "tol"), PAIRS, ids=lambda v: str(v)[:24] if not isinstance(v, np.ndarray) else "y"
+)
 def test_every_rule_equals_its_dense_counterpart(model, y, rule, tol):
     """Evidence, gradient, marginals and forecasts of each inference rule."""
     (value, gradient), (expected, slopes) = (
-        mc.log_evidence_and_gradient(model, T, y, inference=rule, solver=solver) for solver in ("markov", Dense("lapack"))
+        mc.log_evidence_and_gradient(model, T, y, inference=rule, solver=solver)
+        for solver in ("markov", Dense("lapack"))
     )
     assert value == pytest.approx(expected, rel=tol)
     assert sorted(gradient) == sorted(slopes)
     scale = max(np.abs(v).max() for v in slopes.values())
     for name in slopes:
-        np.testing.assert_allclose(gradient[name], slopes[name], rtol=10 * tol, atol=10 * tol * scale, err_msg=name)
+        np.testing.assert_allclose(
+            gradient[name], slopes[name], rtol=10 * tol, atol=10 * tol * scale, err_msg=name
+        )
     new = np.linspace(0.0, 8.0, 7)[:, None]
     found, dense = (model.condition(T, y, rule, solver).state for solver in ("markov", Dense("lapack")))
-    for a, b in zip((*found.marginals(), *found.predict(new)), (*dense.marginals(), *dense.predict(new)), strict=True):
+    for a, b in zip(
+        (*found.marginals(), *found.predict(new)), (*dense.marginals(), *dense.predict(new)), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=10 * tol, atol=10 * tol)
 
 
@@ -119,7 +141,9 @@ def test_pooled_series_and_fit():
     parts = [T[:22], T[15:]], [Y[:22], Y[15:]]
     markov, dense = (mc.fit(model, *parts, solver=solver) for solver in ("markov", None))
     assert markov.value == pytest.approx(dense.value, abs=1e-6)
-    markov, dense = (mc.GPRegressor(k.Matern(1.0, nu=1.5), solver=solver).fit(T, Y) for solver in ("markov", None))
+    markov, dense = (
+        mc.GPRegressor(k.Matern(1.0, nu=1.5), solver=solver).fit(T, Y) for solver in ("markov", None)
+    )
     for a, b in zip(markov.predict(T, return_std=True), dense.predict(T, return_std=True), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-3)
 
@@ -134,28 +158,38 @@ def test_basis_functions():
 
 
 def test_approximations_are_noted():
-    """An SE and a periodic kernel come with an error in the notes, which bounds the difference to dense in scale."""
+    """An SE and a periodic kernel come with an error in the notes,
+    which bounds the difference to dense in scale.
+    """
     gp = mc.GP(k.SE(0.9) + k.Periodic(1.7, 1.5, 0.5))
     coarse, fine, dense = (
-        gp.condition(T, Y, 0.1, solver=solver) for solver in (Markov(tolerance=5e-3), Markov(tolerance=1e-4), None)
+        gp.condition(T, Y, 0.1, solver=solver)
+        for solver in (Markov(tolerance=5e-3), Markov(tolerance=1e-4), None)
     )
-    assert "states in time" in " ".join(coarse.notes) and not any("states in time" in note for note in dense.notes)
+    assert "states in time" in " ".join(coarse.notes) and not any(
+        "states in time" in note for note in dense.notes
+    )
     errors = [abs(p.log_evidence - dense.log_evidence) for p in (coarse, fine)]
     assert errors[1] < 0.05 and errors[1] < errors[0] < 1.0
 
 
 def test_little_noise_and_near_coincidences():
-    """Noise variance 1e-10, times a billionth apart: as accurate as dense, in the evidence of smooth processes too."""
+    """Noise variance 1e-10, times a billionth apart: as accurate as dense,
+    in the evidence of smooth processes too.
+    """
     rng = np.random.default_rng(1)
     t = np.sort(rng.uniform(0, 3, 30))[:, None]
     t[4] = t[3] + 1e-9
     y = np.sin(t[:, 0])
     for nu in (0.5, 2.5):
-        markov, dense = (mc.GP(k.Matern(1.0, nu=nu)).condition(t, y, 1e-10, solver=solver) for solver in ("markov", None))
+        markov, dense = (
+            mc.GP(k.Matern(1.0, nu=nu)).condition(t, y, 1e-10, solver=solver) for solver in ("markov", None)
+        )
         assert markov.log_evidence == pytest.approx(dense.log_evidence, rel=1e-5)
 
 
-# ------------------------------------------------------------------------------------------------- choice and refusal
+# ------------------------------------------------------------------------------------------------- choice and
+# refusal
 
 
 def test_lengths_are_few():
@@ -168,7 +202,9 @@ def test_lengths_are_few():
 
 def test_one_and_two_data():
     for n in (1, 2):
-        markov, dense = (mc.GP(KERNEL).condition(T[:n], Y[:n], 0.1, solver=solver) for solver in ("markov", None))
+        markov, dense = (
+            mc.GP(KERNEL).condition(T[:n], Y[:n], 0.1, solver=solver) for solver in ("markov", None)
+        )
         assert markov.log_evidence == pytest.approx(dense.log_evidence, rel=1e-12)
 
 
@@ -204,4 +240,8 @@ def test_refusals():
         Markov(tolerance=0.0)
     with pytest.raises(SolverError, match="one latent function"):
         Markov().workspace((GP, GP), X)
-    assert Markov().cost(1000, 1).bytes == Markov(states=2).cost(1000, 1).bytes < Markov(states=3).cost(1000, 1).bytes
+    assert (
+        Markov().cost(1000, 1).bytes
+        == Markov(states=2).cost(1000, 1).bytes
+        < Markov(states=3).cost(1000, 1).bytes
+    )

@@ -40,7 +40,9 @@ def test_one_by_one_and_in_pieces_is_the_batch(batch):
     for t, y in zip(T, Y, strict=True):
         online.update(t, y)
     check(online, batch)
-    check(OnlineMarkov(GP, 0.05, lag=5).update(T[:7], Y[:7]).update(T[7:8], Y[7:8]).update(T[8:], Y[8:]), batch)
+    check(
+        OnlineMarkov(GP, 0.05, lag=5).update(T[:7], Y[:7]).update(T[7:8], Y[7:8]).update(T[8:], Y[8:]), batch
+    )
     assert online.count == 23
 
 

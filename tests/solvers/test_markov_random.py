@@ -1,4 +1,6 @@
-"""Markov equals dense to 1e-8 over random times, values and expressions of exact kernels: evidence, gradient, marginals."""
+"""Markov equals dense to 1e-8 over random times, values and expressions of exact kernels: evidence, gradient,
+marginals.
+"""
 
 import os
 
@@ -24,14 +26,19 @@ EXPRESSIONS = {
     "ar(3) + ou": lambda v: k.ContinuousAR(v[:3], v[3]) + k.OrnsteinUhlenbeck(v[4], v[5]),
     "oscillator * ou": lambda v: k.Oscillator(v[0], v[1], v[2]) * k.OrnsteinUhlenbeck(v[3], mc.fixed(1.0)),
     "trend + season * ou": lambda v: (
-        k.LocalLinear(v[0], v[1], v[2]) + k.Seasonal(v[3], v[4], v[5], harmonics=1) * k.OrnsteinUhlenbeck(v[6], mc.fixed(1.0))
+        k.LocalLinear(v[0], v[1], v[2])
+        + k.Seasonal(v[3], v[4], v[5], harmonics=1) * k.OrnsteinUhlenbeck(v[6], mc.fixed(1.0))
     ),
     "spline + bridge": lambda v: k.IntegratedWiener(1, v[0]) + k.BrownianBridge(9.0, v[1]),
-    "(matern + linear covariance)^2": lambda v: (k.Matern(v[0], v[1], nu=0.5) + k.LinearCovariance([[v[2]]], v[3])) ** 2,
+    "(matern + linear covariance)^2": lambda v: (
+        (k.Matern(v[0], v[1], nu=0.5) + k.LinearCovariance([[v[2]]], v[3])) ** 2
+    ),
 }
 RARE = {"cosine * ou + polynomial", "oscillator * ou", "spline + bridge", "(matern + linear covariance)^2"}
 each = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in RARE else ()) for name in EXPRESSIONS], ids=list(EXPRESSIONS)
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in RARE else ()) for name in EXPRESSIONS],
+    ids=list(EXPRESSIONS),
 )
 
 
@@ -39,7 +46,10 @@ def drawn(name, rng):
     """A model, unsorted times with repetitions and near coincidences, and values."""
     t = rng.uniform(0.0, 8.0, N)
     t[3], t[11], t[17] = t[9], t[9], t[5] + 1e-7
-    model = mc.Model(mc.GP(EXPRESSIONS[name](np.exp(0.5 * rng.normal(size=7)))), likelihoods.Gaussian(rng.uniform(0.02, 0.3)))
+    model = mc.Model(
+        mc.GP(EXPRESSIONS[name](np.exp(0.5 * rng.normal(size=7)))),
+        likelihoods.Gaussian(rng.uniform(0.02, 0.3)),
+    )
     return model, t[:, None], np.sin(t) + 0.3 * rng.normal(size=N)
 
 
@@ -63,18 +73,24 @@ def test_markov_is_dense(name):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_series_of_few_data(n):
-    """Series of a few unsorted, repeated times that share a noise variance: the same one is learned as by dense."""
+    """Series of a few unsorted, repeated times that share a noise variance:
+    the same one is learned as by dense.
+    """
     rng = np.random.default_rng(n)
     model = mc.Model(mc.GP(k.Matern(mc.fixed(0.8), mc.fixed(1.3), nu=1.5)), likelihoods.Gaussian(1.0))
     t = [rng.integers(0, 3, (m, 1)).astype(float) for m in (n, 1, 2)]
     y = [3.0 * rng.normal(size=len(a)) for a in t]
     markov, dense = (mc.fit(model, t, y, solver=solver) for solver in ("markov", None))
     assert markov.value == pytest.approx(dense.value, rel=1e-8)
-    assert float(markov.model.likelihood.noise_variance) == pytest.approx(float(dense.model.likelihood.noise_variance), rel=1e-4)
+    assert float(markov.model.likelihood.noise_variance) == pytest.approx(
+        float(dense.model.likelihood.noise_variance), rel=1e-4
+    )
 
 
 def test_missing_values_are_named():
-    """NaN among the values or the times is one clear error; a fit of what is left is what GPTimeSeries does."""
+    """NaN among the values or the times is one clear error;
+    a fit of what is left is what GPTimeSeries does.
+    """
     t, gp = np.arange(4.0)[:, None], mc.GP(k.Matern(nu=1.5))
     with pytest.raises(InputError, match=r"y contains NaN.*row 1.*Remove or impute"):
         gp.condition(t, [0.1, np.nan, 0.3, 0.2], 0.1, solver="markov")
@@ -83,7 +99,9 @@ def test_missing_values_are_named():
 
 
 def test_options_of_xla(monkeypatch):
-    """The option that compiles small loops as a whole joins those of the user, who may switch it off or set the same himself."""
+    """The option that compiles small loops as a whole joins those of the user,
+    who may switch it off or set the same himself.
+    """
     option = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=8192"
     for given, switch, expected in [
         ("", "1", option),

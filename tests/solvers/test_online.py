@@ -1,4 +1,6 @@
-"""The online projected process against batch formulas, exact inference and EP. GPML 8.3.4; Csato and Opper's updates."""
+"""The online projected process against batch formulas, exact inference and EP. GPML 8.3.4;
+Csato and Opper's updates.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ GAUSSIAN, PROBIT = likelihoods.Gaussian(NOISE), likelihoods.Bernoulli()
 
 
 def batch(variance):
-    """Projected process (8.24)-(8.27), or FITC: the same with the noise plus what the active set leaves open. And (8.17)."""
+    """Projected process (8.24)-(8.27), or FITC: the same with the noise plus what the active set leaves open.
+    And (8.17).
+    """
     Kmm, Kmn, Ksm = GP.kernel(Z), GP.kernel(Z, X), GP.kernel(XS, Z)
     Q = Kmn.T @ np.linalg.solve(Kmm, Kmn)
     noise = NOISE + (np.diag(GP.kernel(X) - Q) if variance == "full" else np.zeros(N))
@@ -36,7 +40,9 @@ def batch(variance):
 
 @pytest.mark.parametrize("variance", ["projected", "full"])
 def test_one_pass_is_the_batch_answer(variance):
-    """SP12: on a fixed active set, in any order and in any pieces; the predictions along the way add up to the evidence."""
+    """SP12: on a fixed active set, in any order and in any pieces;
+    the predictions along the way add up to the evidence.
+    """
     mean, covariance, evidence = batch(variance)
     for order in (np.arange(N), np.random.default_rng(3).permutation(N)):
         online = OnlineProjectedProcess(GP, GAUSSIAN, active=Z, variance=variance)
@@ -94,7 +100,9 @@ def test_the_thirteenth_replaces_one(forget):
 
 
 def test_novelty():
-    """Inputs that the active set explains are projected; repeated ones never enter. No rounding errors pile up in a long stream."""
+    """Inputs that the active set explains are projected; repeated ones never enter.
+    No rounding errors pile up in a long stream.
+    """
     online = OnlineProjectedProcess(GP, GAUSSIAN, capacity=50, novelty=0.05)
     online.update(np.repeat(X[:5], 3, 0), np.repeat(Y[:5], 3))
     assert online.active.shape == (5, 2)
@@ -110,7 +118,9 @@ def test_novelty():
 
 @pytest.mark.parametrize("variance", ["projected", "full"])
 def test_two_classes_one_pass(variance):
-    """Assumed-density filtering in the order of the data, written out on f at the active inputs with the probit in closed form."""
+    """Assumed-density filtering in the order of the data,
+    written out on f at the active inputs with the probit in closed form.
+    """
     online = OnlineProjectedProcess(GP, PROBIT, active=Z, variance=variance).update(X, LABELS)
     Kmm, Kmn = GP.kernel(Z), GP.kernel(Z, X)
     mean, S, total = np.zeros(7), Kmm.copy(), 0.0  # of f - m at Z
@@ -142,7 +152,9 @@ def test_sweeps_are_ep(likelihood):
 
 
 def test_sweeps_on_few_inputs():
-    """At the end every site matches its tilted moments; for Gaussian noise the second sweep changes nothing."""
+    """At the end every site matches its tilted moments;
+    for Gaussian noise the second sweep changes nothing.
+    """
     online = OnlineProjectedProcess(GP, GAUSSIAN, active=Z)
     assert online.refine(X, Y) == 2
     np.testing.assert_allclose(online.predict(XS)[0], batch("projected")[0], rtol=1e-9)
@@ -158,11 +170,15 @@ def test_sweeps_on_few_inputs():
 
 
 def test_robust_noise_skips_nothing_it_can_use():
-    """Student-t: a site of negative precision is taken where the posterior stays proper; the outlier hardly moves the mean."""
+    """Student-t: a site of negative precision is taken where the posterior stays proper;
+    the outlier hardly moves the mean.
+    """
     y = Y.copy()
     y[20] = 30.0
     online = OnlineProjectedProcess(GP, likelihoods.StudentT(3.0, 0.3), capacity=N).update(X, y)
-    clean = OnlineProjectedProcess(GP, likelihoods.StudentT(3.0, 0.3), capacity=N).update(np.delete(X, 20, 0), np.delete(Y, 20))
+    clean = OnlineProjectedProcess(GP, likelihoods.StudentT(3.0, 0.3), capacity=N).update(
+        np.delete(X, 20, 0), np.delete(Y, 20)
+    )
     assert np.abs(online.predict(X[20:21])[0] - clean.predict(X[20:21])[0]) < 0.5
     assert np.all(np.linalg.eigvalsh(online.predict(XS, full=True)[1]) > 0)
 

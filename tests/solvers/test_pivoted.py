@@ -42,7 +42,9 @@ def test_all_rows_give_the_matrix():
 
 
 def test_tolerance_and_repeated_rows():
-    """It stops when little enough is left; a repeated row is never a pivot twice; a kernel of rank 3 needs 3."""
+    """It stops when little enough is left; a repeated row is never a pivot twice;
+    a kernel of rank 3 needs 3.
+    """
     G, pivots, rest = pivoted_cholesky(KERNEL, X, 90, tol=1e-2)
     total = np.trace(KERNEL(X))
     assert rest.sum() <= 1e-2 * total < rest.sum() + G[:, -1] @ G[:, -1]

@@ -33,27 +33,38 @@ def approximate(solver, kernel, A, B=None, on=X):
     """The kernel that the solver works with."""
     prior = mc.GP(kernel).bind(as_inputs(on))
     waves = Workspace(solver, prior, on).waves(prior)
-    left, right = (np.asarray(tiles.call(_values, waves, waves.encode(Z))) for Z in (A, A if B is None else B))
+    left, right = (
+        np.asarray(tiles.call(_values, waves, waves.encode(Z))) for Z in (A, A if B is None else B)
+    )
     return left @ right.T
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_kernel_converges(name):
-    """m = 20,000: every entry within five standard deviations, at most sqrt(1 / m) of the variance each; the diagonal exact."""
+    """m = 20,000: every entry within five standard deviations, at most sqrt(1 / m) of the variance each;
+    the diagonal exact.
+    """
     kernel, m = KERNELS[name], 20_000
     K, exact = approximate(RandomFeatures(m), kernel, X, XS), kernel(X, XS)
     variance = float(kernel(X[:1])[0, 0])
     terms = 2 if name == "sum" else 1
     assert np.abs(K - exact).max() < 5 * variance * np.sqrt(terms / m)
-    np.testing.assert_allclose(np.diag(approximate(RandomFeatures(8), kernel, X)), np.diag(kernel(X)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.diag(approximate(RandomFeatures(8), kernel, X)), np.diag(kernel(X)), rtol=1e-12
+    )
 
 
 def test_error_falls_as_the_root_of_m_and_orthogonality_helps():
-    """Root-mean-square over seeds, 8 columns: a quarter with 16 times the frequencies; less for orthogonal ones at the same m."""
+    """Root-mean-square over seeds, 8 columns: a quarter with 16 times the frequencies;
+    less for orthogonal ones at the same m.
+    """
     kernel, X = k.SE(3.0), np.random.default_rng(1).normal(size=(40, 8))
 
     def rms(m, orthogonal=False):
-        errors = [approximate(RandomFeatures(m, seed, orthogonal), kernel, X, on=X) - kernel(X) for seed in range(10)]
+        errors = [
+            approximate(RandomFeatures(m, seed, orthogonal), kernel, X, on=X) - kernel(X)
+            for seed in range(10)
+        ]
         return np.sqrt(np.mean(np.square(errors)))
 
     assert rms(512) == pytest.approx(rms(32) / 4, rel=0.25)
@@ -78,9 +89,13 @@ def test_state_is_exact_for_its_own_kernel(kind):
     assert "pairs of data" in state.notes[0] and 0 < state.kernel_error < 0.5
 
 
-@pytest.mark.parametrize("name", ["se", "matern-learned", "rational quadratic", "gamma-exponential", "product", "sum"])
+@pytest.mark.parametrize(
+    "name", ["se", "matern-learned", "rational quadratic", "gamma-exponential", "product", "sum"]
+)
 def test_gradient_by_finite_differences(name):
-    """The evidence of the approximate model is a smooth function of all hyperparameters, and this is its gradient."""
+    """The evidence of the approximate model is a smooth function of all hyperparameters,
+    and this is its gradient.
+    """
     y, solver = np.sin(X[:, 0]), RandomFeatures(20)
     gp = mc.GP(KERNELS[name], means.Constant(0.1))
     value = lambda kernel: mc.log_evidence_and_gradient(mc.GP(kernel, gp.mean), X, y, 0.1, solver=solver)  # noqa: E731
@@ -90,9 +105,14 @@ def test_gradient_by_finite_differences(name):
         step = np.zeros(at.shape)
         step.flat[0] = 1e-6
         up, down = (
-            value(mc.params.replace_leaves(gp.kernel, {p.name: np.reshape(at + s * step, np.shape(p.value))}))[0] for s in (1, -1)
+            value(
+                mc.params.replace_leaves(gp.kernel, {p.name: np.reshape(at + s * step, np.shape(p.value))})
+            )[0]
+            for s in (1, -1)
         )
-        assert np.ravel(gradient[f"kernel.{p.name}"])[0] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-6), p.name
+        assert np.ravel(gradient[f"kernel.{p.name}"])[0] == pytest.approx(
+            (up - down) / 2e-6, rel=1e-5, abs=1e-6
+        ), p.name
 
 
 def test_posterior_converges_to_the_dense_one():
@@ -101,7 +121,9 @@ def test_posterior_converges_to_the_dense_one():
     X = rng.uniform(-2, 2, size=(60, 2))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
     Xs, kernel = rng.uniform(-2, 2, size=(20, 2)), KERNELS["se"]
-    ours, dense = (mc.GP(kernel).condition(X, y, noise_variance=0.09, solver=s) for s in (RandomFeatures(2000), "dense"))
+    ours, dense = (
+        mc.GP(kernel).condition(X, y, noise_variance=0.09, solver=s) for s in (RandomFeatures(2000), "dense")
+    )
     assert ours.log_evidence == pytest.approx(dense.log_evidence, abs=1.0)
     np.testing.assert_allclose(ours.mean(Xs), dense.mean(Xs), rtol=0, atol=0.05)
 
@@ -115,7 +137,9 @@ def test_regressor_and_classifiers():
     assert np.mean((model.predict(X) - y) ** 2) < 0.05
     assert any("random features" in note for note in model.posterior_.notes)
     labels = np.digitize(X[:, 0], [-0.7, 0.7])
-    classes = mc.GPClassifier(k.SE(1.0), inference="laplace", solver=RandomFeatures(20), restarts=0).fit(X, labels)
+    classes = mc.GPClassifier(k.SE(1.0), inference="laplace", solver=RandomFeatures(20), restarts=0).fit(
+        X, labels
+    )
     assert classes.score(X, labels) > 0.9
 
 

@@ -1,4 +1,6 @@
-"""Selection of active sets: what each criterion builds up equals a fresh computation. Algorithm 8.1, (8.17)-(8.19)."""
+"""Selection of active sets: what each criterion builds up equals a fresh computation. Algorithm 8.1,
+(8.17)-(8.19).
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,18 @@ from mercer import kernels as k
 from mercer import likelihoods, means
 from mercer.inputs import as_inputs
 from mercer.solvers import Dense, Sites, SolverError
-from mercer.solvers.selection import HOW, _Columns, _Noise, _Posterior, _Regressors, centres, inducing, scaled, select, tilted
+from mercer.solvers.selection import (
+    HOW,
+    _Columns,
+    _Noise,
+    _Posterior,
+    _Regressors,
+    centres,
+    inducing,
+    scaled,
+    select,
+    tilted,
+)
 
 N, M = 30, 6
 rng = np.random.default_rng(2)
@@ -32,20 +45,29 @@ def value(how, active, noise=NOISE):
     if how == "trace":
         return -np.trace(K - Q)
     if how == "residual":
-        return -np.sum((R - K[:, active] @ np.linalg.lstsq(K[:, active], R, rcond=None)[0]) ** 2) if len(active) else -R @ R
+        return (
+            -np.sum((R - K[:, active] @ np.linalg.lstsq(K[:, active], R, rcond=None)[0]) ** 2)
+            if len(active)
+            else -R @ R
+        )
     S = Q + noise * np.eye(N)
     quadratic = R @ np.linalg.solve(S, R)
     return -quadratic if how == "matching" else -0.5 * quadratic - 0.5 * np.linalg.slogdet(S)[1]
 
 
-# ------------------------------------------------------------------------------------------------- greedy on columns
+# ------------------------------------------------------------------------------------------------- greedy on
+# columns
 
 
 @pytest.mark.parametrize("how", ["trace", "residual", "matching", "evidence"])
 def test_every_step_takes_the_best_column(how):
-    """With all candidates in the working set: each score is the gain of its criterion, recomputed, and the best is taken."""
+    """With all candidates in the working set: each score is the gain of its criterion, recomputed,
+    and the best is taken.
+    """
     weights = np.ones(N) if how == "residual" else np.full(N, NOISE**-0.5)
-    state = _Regressors(_Columns(GP, X), M, how, None if how == "trace" else R, None if how == "trace" else weights)
+    state = _Regressors(
+        _Columns(GP, X), M, how, None if how == "trace" else R, None if how == "trace" else weights
+    )
     chosen = select(GP, X, Y, M, how, noise_variance=NOISE, candidates=None)
     rest = list(range(N))
     for j in chosen:
@@ -63,15 +85,21 @@ def test_every_step_takes_the_best_column(how):
 
 
 def test_quadratic_identity():
-    """(8.18): residual and prior terms of the subset of regressors make up the quadratic form that "matching" lowers."""
+    """(8.18): residual and prior terms of the subset of regressors make up the quadratic form that "matching"
+    lowers.
+    """
     active = select(GP, X, Y, M, "matching", noise_variance=NOISE)
     Knm, Kmm = K[:, active], K[np.ix_(active, active)]
     a = np.linalg.solve(Knm.T @ Knm + NOISE * Kmm, Knm.T @ R)
-    assert np.sum((R - Knm @ a) ** 2) / NOISE + a @ Kmm @ a == pytest.approx(-value("matching", active), rel=1e-10)
+    assert np.sum((R - Knm @ a) ** 2) / NOISE + a @ Kmm @ a == pytest.approx(
+        -value("matching", active), rel=1e-10
+    )
 
 
 def test_pivoted():
-    """Pivots are the largest residual variances; what is left is the trace of K minus that of its approximation."""
+    """Pivots are the largest residual variances;
+    what is left is the trace of K minus that of its approximation.
+    """
     chosen = select(GP, X, None, M, "pivoted")
     for i in range(M):
         residual = np.diag(K) - (np.diag(low_rank(chosen[:i])) if i else 0.0)
@@ -79,7 +107,9 @@ def test_pivoted():
 
 
 def test_greedy_beats_random():
-    """The trace of K - K~ after greedy steps is below that of random subsets, and a working set of 10 is nearly as good as all."""
+    """The trace of K - K~ after greedy steps is below that of random subsets,
+    and a working set of 10 is nearly as good as all.
+    """
     random = np.mean([value("trace", select(GP, X, None, M, "random", seed=s)) for s in range(20)])
     greedy = value("trace", select(GP, X, None, M, "trace", candidates=None))
     some = np.mean([value("trace", select(GP, X, None, M, "trace", candidates=10, seed=s)) for s in range(5)])
@@ -106,12 +136,15 @@ def test_dependent_columns_are_left_out():
     assert len(select(GP, Z, np.arange(12.0), 5, "entropy", noise_variance=0.1)) == 5
 
 
-# ------------------------------------------------------------------------------------------------- greedy on the posterior
+# ------------------------------------------------------------------------------------------------- greedy on
+# the posterior
 
 
 @pytest.mark.parametrize("how", ["entropy", "information"])
 def test_posterior_of_the_active_set(how):
-    """(8.19): variances and means after every inclusion are those of the exact GP; the best score is taken; entropies add up."""
+    """(8.19): variances and means after every inclusion are those of the exact GP; the best score is taken;
+    entropies add up.
+    """
     chosen = select(GP, X, Y, M, how, noise_variance=NOISE)
     state = _Posterior(_Columns(GP, X), np.full(N, 0.4), Y, _Noise(np.full(N, NOISE)), M, how)
     rest, total = np.ones(N, bool), 0.0
@@ -146,7 +179,9 @@ def test_probit_sites():
 
 
 def test_informative_vector_machine():
-    """Two classes: after each inclusion mean and variance are those of the sites taken so far; the score is -1/2 log(1 - nu v)."""
+    """Two classes: after each inclusion mean and variance are those of the sites taken so far;
+    the score is -1/2 log(1 - nu v).
+    """
     likelihood = likelihoods.Bernoulli()
     chosen = select(GP, X, LABELS, M, "entropy", likelihood=likelihood)
     state = _Posterior(_Columns(GP, X), np.full(N, 0.4), LABELS, likelihood, M, "entropy")
@@ -173,13 +208,15 @@ def test_sites_of_negative_precision_are_skipped():
     assert 4 not in chosen and len(chosen) == 10
 
 
-# ------------------------------------------------------------------------------------------------- random, clusters
+# ------------------------------------------------------------------------------------------------- random,
+# clusters
 
 
 def test_biased():
     """Uniform for a stationary kernel (Drineas and Mahoney); a dot-product kernel prefers large norms."""
     np.testing.assert_array_equal(
-        select(GP, X, None, M, "biased", seed=3), np.random.default_rng(3).choice(N, M, replace=False, p=np.full(N, 1 / N))
+        select(GP, X, None, M, "biased", seed=3),
+        np.random.default_rng(3).choice(N, M, replace=False, p=np.full(N, 1 / N)),
     )
     Z = X.copy()
     Z[:20] = 0.0
@@ -187,7 +224,9 @@ def test_biased():
     assert np.all(select(linear, Z, None, 10, "biased") >= 20)
     first = np.array([select(linear, X, None, 1, "biased", seed=s)[0] for s in range(300)])
     weight = np.sum(X**2, 1) ** 2
-    assert abs(np.mean(weight[first]) - np.sum(weight**2) / weight.sum()) < 4 * np.std(weight[first]) / np.sqrt(300)
+    assert abs(np.mean(weight[first]) - np.sum(weight**2) / weight.sum()) < 4 * np.std(
+        weight[first]
+    ) / np.sqrt(300)
     with pytest.raises(ValueError, match="only 10 data have prior variance"):
         select(linear, Z, None, 11, "biased")
 

@@ -1,4 +1,6 @@
-"""The sparse solver says what dense says for kernels of compact support, without ever holding an n x n matrix."""
+"""The sparse solver says what dense says for kernels of compact support,
+without ever holding an n x n matrix.
+"""
 
 import tracemalloc
 
@@ -29,13 +31,16 @@ from .conformance import (
     sites,
 )
 
-COMPACT = k.PiecewisePolynomial([0.9, 1.6], 1.3, q=2) * k.Linear(0.4).on(1) + k.PiecewisePolynomial(1.1, 0.4, q=3)
+COMPACT = k.PiecewisePolynomial([0.9, 1.6], 1.3, q=2) * k.Linear(0.4).on(1) + k.PiecewisePolynomial(
+    1.1, 0.4, q=3
+)
 V = np.random.default_rng(5).normal(size=(N, 3))
 BARS = bars_of(V)
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-# ------------------------------------------------------------------------------------------------- block-tridiagonal matrices
+# -------------------------------------------------------------------------------------------------
+# block-tridiagonal matrices
 
 
 def pairs_of(A):
@@ -45,7 +50,9 @@ def pairs_of(A):
 
 @pytest.mark.parametrize("kind", ["chain", "scattered", "apart", "full", "one"])
 def test_block_cholesky(kind):
-    """Log determinant, solves and the inverse on the pattern, against dense algebra; also in unconnected parts."""
+    """Log determinant, solves and the inverse on the pattern, against dense algebra;
+    also in unconnected parts.
+    """
     rng = np.random.default_rng(1)
     n = 1 if kind == "one" else 300
     place = {
@@ -78,23 +85,35 @@ def test_not_positive_definite():
 
 
 def test_support():
-    """Every covariance that is not zero lies in the support, through sums, products, scales and columns; little else does."""
+    """Every covariance that is not zero lies in the support, through sums, products, scales and columns;
+    little else does.
+    """
     rng = np.random.default_rng(0)
     X, XS = rng.uniform(size=(80, 2)) * 5, rng.uniform(size=(30, 2)) * 5
     pp = k.PiecewisePolynomial
-    for kernel in (pp(1.0), 2.0 * pp([0.5, 2.0]), pp(0.7).on(1), pp(1.0).on(0) * pp(1.0).on(1), pp(1.0) * k.SE(1.0), COMPACT):
+    for kernel in (
+        pp(1.0),
+        2.0 * pp([0.5, 2.0]),
+        pp(0.7).on(1),
+        pp(1.0).on(0) * pp(1.0).on(1),
+        pp(1.0) * k.SE(1.0),
+        COMPACT,
+    ):
         bound = mc.params.strip(kernel.bind(2))
         for other in (X, XS):
             where, K = support(bound, X, other).toarray() > 0, kernel(X, other)
             assert not K[~where].any()
             assert np.mean(K[where] == 0) < 0.01 and where.mean() < 0.6
-    with pytest.raises(SolverError, match=r"compact support, such as PiecewisePolynomial.*SE.*solver='dense'"):
+    with pytest.raises(
+        SolverError, match=r"compact support, such as PiecewisePolynomial.*SE.*solver='dense'"
+    ):
         support(k.SE(1.0).bind(2) + pp(1.0).bind(2), X, X)
     with pytest.raises(SolverError, match="compact support"):
         support(k.SE(1.0).bind(2) * k.SE(1.0).bind(2), X, X)
 
 
-# ------------------------------------------------------------------------------------------------- conformance
+# -------------------------------------------------------------------------------------------------
+# conformance
 
 
 @kinds
@@ -127,7 +146,9 @@ def test_pullback(quantity, kind):
 
 @kinds
 def test_equals_dense_over_several_blocks(kind):
-    """To 1e-10: log normaliser, marginals, predictions and all bars at once, with seven blocks and several chunks of pairs."""
+    """To 1e-10: log normaliser, marginals, predictions and all bars at once,
+    with seven blocks and several chunks of pairs.
+    """
     n = 400
     X, XS = problem(n, 7)
     X, XS = 4 * X, 4 * XS
@@ -135,20 +156,29 @@ def test_equals_dense_over_several_blocks(kind):
     sparse, dense = (solver.factor(gp, X, given) for solver in (SparseCholesky(), Dense("lapack")))
     assert len(sparse.factor.L) >= 5 and sparse.K.nnz < 0.1 * n**2 and sparse.i.size > 1024
     assert sparse.log_normaliser == pytest.approx(dense.log_normaliser, rel=1e-12)
-    for one, other in ((sparse.marginals(), dense.marginals()), (sparse.predict(XS, full=True), dense.predict(XS, full=True))):
+    for one, other in (
+        (sparse.marginals(), dense.marginals()),
+        (sparse.predict(XS, full=True), dense.predict(XS, full=True)),
+    ):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-11)
-    given = {f"{name}_bar": bar for name, bar in bars_of(np.random.default_rng(5).normal(size=(n, 3))).items()}
+    given = {
+        f"{name}_bar": bar for name, bar in bars_of(np.random.default_rng(5).normal(size=(n, 3))).items()
+    }
     one, other = (found_cotangents(state.pullback(**given, inputs=True)) for state in (sparse, dense))
     assert sorted(one) == sorted(other)
     for name, value in other.items():
-        np.testing.assert_allclose(one[name], value, rtol=1e-10, atol=1e-10 * np.abs(value).max(), err_msg=name)
+        np.testing.assert_allclose(
+            one[name], value, rtol=1e-10, atol=1e-10 * np.abs(value).max(), err_msg=name
+        )
 
 
 def test_with_basis():
     X, XS = problem()
     gp = mc.GP(COMPACT, MEAN, means.Polynomial(1)).bind(as_inputs(X))
-    sparse, dense = (WithBasis(solver).factor(gp, X, sites("per-datum")) for solver in (SparseCholesky(), Dense("lapack")))
+    sparse, dense = (
+        WithBasis(solver).factor(gp, X, sites("per-datum")) for solver in (SparseCholesky(), Dense("lapack"))
+    )
     assert sparse.log_normaliser == pytest.approx(dense.log_normaliser, rel=1e-11)
     np.testing.assert_allclose(sparse.predict(XS)[1], dense.predict(XS)[1], rtol=1e-10)
     one, other = (found_cotangents(state.pullback(1.0, kappa_bar=np.ones(N))) for state in (sparse, dense))
@@ -160,24 +190,32 @@ def test_a_workspace_is_reused():
     """Holding a prior keeps its covariances; another prior, or another workspace, gets its own or shares."""
     X, _ = problem()
     gp = mc.GP(COMPACT, MEAN).bind(as_inputs(X))
-    longer = mc.GP(k.Sum((COMPACT.terms[0], COMPACT.terms[1].with_values(lengthscale=3.0))), MEAN).bind(as_inputs(X))
+    longer = mc.GP(k.Sum((COMPACT.terms[0], COMPACT.terms[1].with_values(lengthscale=3.0))), MEAN).bind(
+        as_inputs(X)
+    )
     solver = SparseCholesky()
     workspace, other = solver.workspace(gp, X), solver.workspace(gp, X)
     workspace.hold(gp)
     other.share(workspace)
     for prior in (gp, longer):
         for place in (workspace, other):
-            again, afresh = solver.factor(prior, X, sites("noise"), place), solver.factor(prior, X, sites("noise"))
+            again, afresh = (
+                solver.factor(prior, X, sites("noise"), place),
+                solver.factor(prior, X, sites("noise")),
+            )
             assert again.log_normaliser == afresh.log_normaliser and again.K.nnz == afresh.K.nnz
     assert solver.factor(longer, X, sites("noise"), workspace).K.nnz > workspace.gram.K.nnz
     assert other.covariances(gp) is workspace.covariances(gp)
 
 
-# ------------------------------------------------------------------------------------------------- size and use
+# ------------------------------------------------------------------------------------------------- size and
+# use
 
 
 def test_memory_grows_as_the_bandwidth():
-    """Factor and gradient in O(n b) bytes: twice the data of the same density take twice the memory, far below n^2 numbers."""
+    """Factor and gradient in O(n b) bytes: twice the data of the same density take twice the memory,
+    far below n^2 numbers.
+    """
     peaks, solver = [], SparseCholesky()
     for n in (3000, 6000):
         x = np.random.default_rng(0).uniform(0, n, size=(n, 1))
@@ -195,13 +233,17 @@ def test_memory_grows_as_the_bandwidth():
 
 
 def test_learning():
-    """The same hyperparameters as dense through the estimator; the kernel's length-scale stays within its bounds."""
+    """The same hyperparameters as dense through the estimator;
+    the kernel's length-scale stays within its bounds.
+    """
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(150, 2))
     y = np.sin(6 * x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=150)
     kernel = k.PiecewisePolynomial(mc.param(0.3, bounds=(0.05, 0.6)), q=2)
     for objective in ("evidence", "loo"):
-        one, other = (mc.GPRegressor(kernel, objective=objective, solver=s).fit(x, y) for s in (SparseCholesky(), None))
+        one, other = (
+            mc.GPRegressor(kernel, objective=objective, solver=s).fit(x, y) for s in (SparseCholesky(), None)
+        )
         assert one.log_marginal_likelihood_ == pytest.approx(other.log_marginal_likelihood_, abs=1e-6)
         np.testing.assert_allclose(one.predict(x[:9]), other.predict(x[:9]), rtol=1e-5)
 
@@ -213,7 +255,10 @@ def test_other_likelihoods(rule):
     x = rng.uniform(size=(60, 1))
     y = np.where(np.sin(9 * x[:, 0]) + 0.3 * rng.normal(size=60) > 0, 1.0, -1.0)
     model = mc.Model(mc.GP(k.PiecewisePolynomial(0.3, 2.0, q=2)), mc.likelihoods.Bernoulli())
-    (a, da), (b, db) = (mc.log_evidence_and_gradient(model, x, y, inference=rule, solver=s) for s in (SparseCholesky(), Dense()))
+    (a, da), (b, db) = (
+        mc.log_evidence_and_gradient(model, x, y, inference=rule, solver=s)
+        for s in (SparseCholesky(), Dense())
+    )
     assert a == pytest.approx(b, rel=1e-9)
     assert sorted(da) == sorted(db)
     for name, value in db.items():
@@ -229,7 +274,9 @@ def test_notes():
 
 
 def test_nearly_singular():
-    """Duplicated rows almost without noise: jitter, reported; entries that are not finite: an error with the cause."""
+    """Duplicated rows almost without noise: jitter, reported; entries that are not finite:
+    an error with the cause.
+    """
     x = np.repeat(np.linspace(0, 1, 6), 2)[:, None]
     given = Sites(np.zeros((12, 1)), np.full((12, 1), 1e20))
     state = SparseCholesky().factor(mc.GP(k.PiecewisePolynomial(0.7, q=3)).bind(as_inputs(x)), x, given)
@@ -250,11 +297,17 @@ def test_cost():
 def test_errors():
     X, _ = problem()
     gp = mc.GP(COMPACT).bind(as_inputs(X))
-    with pytest.raises(SolverError, match=r"pairs inside the kernel's support.*length-scale is too long.*memory"):
+    with pytest.raises(
+        SolverError, match=r"pairs inside the kernel's support.*length-scale is too long.*memory"
+    ):
         SparseCholesky(memory=100.0).factor(gp, X, sites("noise"))
     wide = np.linspace(0, 9, 300)[:, None]
-    with pytest.raises(SolverError, match=r"a factor would take .* bytes, more than SparseCholesky\.memory = 1e\+05"):
-        SparseCholesky(memory=1e5).factor(mc.GP(k.PiecewisePolynomial(0.05)).bind(as_inputs(wide)), wide, sites("noise", 300))
+    with pytest.raises(
+        SolverError, match=r"a factor would take .* bytes, more than SparseCholesky\.memory = 1e\+05"
+    ):
+        SparseCholesky(memory=1e5).factor(
+            mc.GP(k.PiecewisePolynomial(0.05)).bind(as_inputs(wide)), wide, sites("noise", 300)
+        )
     with pytest.raises(SolverError, match="one latent function"):
         SparseCholesky().workspace((gp, gp), X)
     with pytest.raises(SolverError, match=r"compact support.*Matern"):

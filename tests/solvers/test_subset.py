@@ -1,4 +1,6 @@
-"""Subset of data: an exact model on the data that were chosen. GPML 8.3.3, (8.31); informative vector machine for two classes."""
+"""Subset of data: an exact model on the data that were chosen. GPML 8.3.3, (8.31);
+informative vector machine for two classes.
+"""
 
 import itertools
 
@@ -46,7 +48,9 @@ def test_all_data_is_the_base_solver():
 
 def test_more_data_never_raise_the_variance():
     """Greedy sets are nested, so variances fall with m."""
-    variances = [GP.condition(X, Y, 0.05, solver=SubsetOfData(m, "entropy")).variance(XS) for m in (3, 8, 20, 40)]
+    variances = [
+        GP.condition(X, Y, 0.05, solver=SubsetOfData(m, "entropy")).variance(XS) for m in (3, 8, 20, 40)
+    ]
     for fewer, more in itertools.pairwise(variances):
         assert np.all(more <= fewer + 1e-12)
 
@@ -86,7 +90,9 @@ def test_other_bases_and_cost():
     solver = SubsetOfData(10, base=WeightSpace())
     rows = solver.rows(linear, X, Y, likelihoods.Gaussian(0.1))
     np.testing.assert_allclose(
-        linear.condition(X, Y, 0.1, solver=solver).mean(XS), linear.condition(X[rows], Y[rows], 0.1).mean(XS), rtol=1e-9
+        linear.condition(X, Y, 0.1, solver=solver).mean(XS),
+        linear.condition(X[rows], Y[rows], 0.1).mean(XS),
+        rtol=1e-9,
     )
     assert solver.offers == WeightSpace().offers
     assert SubsetOfData(100).cost(10_000, 3) == Dense().cost(100, 3) == SubsetOfData(1000).cost(100, 3)

@@ -27,20 +27,28 @@ def central(function, theta, step):
 def test_gradient_of_a_traced_evidence():
     """`jax.grad` through `log_evidence` equals the host's gradient and finite differences."""
     found = jax.jit(jax.value_and_grad(evidence))(THETA)
-    value, gradient = mc.log_evidence_and_gradient(mc.GP(k.SE(THETA[:2], THETA[2])), X, Y, noise_variance=THETA[3])
+    value, gradient = mc.log_evidence_and_gradient(
+        mc.GP(k.SE(THETA[:2], THETA[2])), X, Y, noise_variance=THETA[3]
+    )
     assert float(found[0]) == pytest.approx(value, rel=1e-13)
-    host = np.concatenate([gradient["kernel.lengthscale"], [gradient["kernel.variance"], gradient["likelihood.noise_variance"]]])
+    host = np.concatenate(
+        [gradient["kernel.lengthscale"], [gradient["kernel.variance"], gradient["likelihood.noise_variance"]]]
+    )
     np.testing.assert_allclose(found[1], host, rtol=1e-10)
     np.testing.assert_allclose(found[1], central(evidence, THETA, 1e-5), rtol=1e-7)
 
 
 def test_hessian_and_forward_mode():
-    """Second derivatives come through the custom rule: symmetric, and central differences of the host's gradient."""
+    """Second derivatives come through the custom rule: symmetric,
+    and central differences of the host's gradient.
+    """
     hessian = np.asarray(jax.jit(jax.hessian(evidence))(THETA))
 
     def gradient(theta):
         g = mc.log_evidence_and_gradient(mc.GP(k.SE(theta[:2], theta[2])), X, Y, noise_variance=theta[3])[1]
-        return np.concatenate([g["kernel.lengthscale"], [g["kernel.variance"], g["likelihood.noise_variance"]]])
+        return np.concatenate(
+            [g["kernel.lengthscale"], [g["kernel.variance"], g["likelihood.noise_variance"]]]
+        )
 
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(hessian, central(gradient, THETA, 1e-5), rtol=1e-6, atol=1e-7)
@@ -75,7 +83,9 @@ def test_predictions_under_jit():
 def test_lapack_cannot_be_traced():
     """The host path says so when a leaf is traced."""
     with pytest.raises(SolverError, match=r"cannot be traced: use Dense\(backend='jax'\)"):
-        jax.grad(lambda l: mc.log_evidence(mc.GP(k.SE(l)), X, Y, noise_variance=0.1, solver=Dense("lapack")))(1.0)
+        jax.grad(lambda l: mc.log_evidence(mc.GP(k.SE(l)), X, Y, noise_variance=0.1, solver=Dense("lapack")))(
+            1.0
+        )
 
 
 def test_values_never_recompile():

@@ -1,4 +1,6 @@
-"""Vecchia's approximation: with all predecessors it is the exact answer, with few the product of conditionals it says it is."""
+"""Vecchia's approximation: with all predecessors it is the exact answer,
+with few the product of conditionals it says it is.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +32,10 @@ GP = mc.GP(FULL, MEAN).bind(as_inputs(X))
 RNG = np.random.default_rng(6)
 V = RNG.normal(size=(N, 3))
 BARS = dict(
-    log_normaliser_bar=1.7, alpha_bar=RNG.normal(size=N), kappa_bar=RNG.normal(size=N), apply_bar=(V, RNG.normal(size=V.shape))
+    log_normaliser_bar=1.7,
+    alpha_bar=RNG.normal(size=N),
+    kappa_bar=RNG.normal(size=N),
+    apply_bar=(V, RNG.normal(size=V.shape)),
 )
 kinds = pytest.mark.parametrize("kind", ["noise", "per-datum"])
 
@@ -47,7 +52,9 @@ def surface(n, seed=0, noise=0.2):
 @pytest.mark.parametrize("how", ORDERINGS)
 @pytest.mark.parametrize(("n", "d", "neighbours"), [(5, 2, 4), (700, 2, 7), (600, 1, 5), (300, 3, 80)])
 def test_predecessors_are_the_nearest(n, d, neighbours, how):
-    """Against all distances, with coincident points: a permutation, and the nearest of those before, nearest first."""
+    """Against all distances, with coincident points: a permutation, and the nearest of those before,
+    nearest first.
+    """
     Z = np.random.default_rng(n).normal(size=(n, d))
     Z[n // 2 :: 50] = Z[0]
     order = ordering(Z, how, seed=1)
@@ -72,12 +79,16 @@ def test_maximin_spreads_out():
             D = np.linalg.norm(first[:, None] - first[None], axis=2)[np.triu_indices(m, 1)]
             closest[how] = D.min()
         assert closest["maximin"] > 2 * closest["random"]
-    assert np.array_equal(ordering(Z, seed=3), ordering(Z, seed=3)) and not np.array_equal(ordering(Z, seed=3), ordering(Z, seed=4))
+    assert np.array_equal(ordering(Z, seed=3), ordering(Z, seed=3)) and not np.array_equal(
+        ordering(Z, seed=3), ordering(Z, seed=4)
+    )
     np.testing.assert_array_equal(np.sort(ordering(np.ones((7, 2)))), np.arange(7))
 
 
 def test_reach():
-    """An SE falls to one half at l sqrt(2 log 2); a column the kernel does not read reaches far; the units of X come out."""
+    """An SE falls to one half at l sqrt(2 log 2); a column the kernel does not read reaches far;
+    the units of X come out.
+    """
     x = np.random.default_rng(0).uniform(size=(200, 3)) * [1.0, 1.0, 100.0]
     near, middle, far = reach(k.SE([0.1, 0.2]).on(0, 1).bind(3), x)
     assert near == pytest.approx(0.1 * np.sqrt(2 * np.log(2)), rel=0.15)
@@ -86,14 +97,18 @@ def test_reach():
     assert reach(k.SE(0.1).bind(1), np.ones((4, 1))) == 1.0
 
 
-# ------------------------------------------------------------------------------------------------- all neighbours
+# ------------------------------------------------------------------------------------------------- all
+# neighbours
 
 
 @kinds
 @pytest.mark.parametrize("how", ORDERINGS)
 @pytest.mark.parametrize("neighbours", [N - 1, 40])
 def test_all_neighbours_are_exact(neighbours, how, kind):
-    state, expected = Vecchia(neighbours, how).factor(GP, X, sites(kind)), reference(GP, X, sites(kind), XS, V)
+    state, expected = (
+        Vecchia(neighbours, how).factor(GP, X, sites(kind)),
+        reference(GP, X, sites(kind), XS, V),
+    )
     close = dict(rtol=1e-10, atol=1e-11)
     assert state.log_normaliser == pytest.approx(expected["log_normaliser"], rel=1e-11)
     root = np.sqrt(sites(kind).precision[:, 0])
@@ -111,7 +126,9 @@ def test_all_neighbours_are_exact(neighbours, how, kind):
         mean, second = state.predict(XS, full=full)
         np.testing.assert_allclose(mean[:, 0], expected["test_mean"], **close)
         np.testing.assert_allclose(
-            second if full else np.diag(second[:, 0]), expected["test_covariance"] * (1.0 if full else np.eye(4)), **close
+            second if full else np.diag(second[:, 0]),
+            expected["test_covariance"] * (1.0 if full else np.eye(4)),
+            **close,
         )
     assert state.predict(XS, variance=False)[1] is None
 
@@ -127,7 +144,9 @@ def test_pullback_with_all_neighbours(bar, kind):
         "apply_bar": lambda a: np.sum(BARS["apply_bar"][1] * (a["R"] @ V)),
     }[bar]
     found = found_cotangents(Vecchia(N).factor(GP, X, sites(kind)).pullback(**{bar: BARS[bar]}, inputs=True))
-    expected = expected_cotangents(Case("vecchia", Vecchia(N), mc.GP(FULL, MEAN), inputs=True), X, sites(kind), along)
+    expected = expected_cotangents(
+        Case("vecchia", Vecchia(N), mc.GP(FULL, MEAN), inputs=True), X, sites(kind), along
+    )
     assert_cotangents(found, expected)
 
 
@@ -138,12 +157,15 @@ def test_one_datum():
     np.testing.assert_allclose(state.predict(XS)[1], exact.predict(XS)[1], rtol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------- few neighbours
+# ------------------------------------------------------------------------------------------------- few
+# neighbours
 
 
 @pytest.mark.parametrize("n", [60, 300])
 def test_the_density_is_the_product_of_conditionals(n):
-    """log p(z) = sum_j log p(z_j | its neighbours), by plain conditioning; over one and over several chunks."""
+    """log p(z) = sum_j log p(z_j | its neighbours), by plain conditioning;
+    over one and over several chunks.
+    """
     x, y = surface(n)
     noise = np.random.default_rng(1).uniform(0.01, 0.2, n)
     gp = mc.GP(k.Matern([0.4, 0.3], 1.2, nu=1.5), 0.3).bind(as_inputs(x))
@@ -155,13 +177,17 @@ def test_the_density_is_the_product_of_conditionals(n):
         j, near = index[-1], index[:-1][present[:-1]]
         weights = np.linalg.solve(C[np.ix_(near, near)], C[near, j])
         variance = C[j, j] - weights @ C[near, j]
-        total -= 0.5 * (np.log(2 * np.pi * variance) + (y[j] - 0.3 - weights @ (y[near] - 0.3)) ** 2 / variance)
+        total -= 0.5 * (
+            np.log(2 * np.pi * variance) + (y[j] - 0.3 - weights @ (y[near] - 0.3)) ** 2 / variance
+        )
     density = state.log_normaliser - 0.5 * np.sum(np.log(2 * np.pi * noise))
     assert density == pytest.approx(total, rel=1e-11)
     # and it is the density of one Gaussian, whose inverse covariance is R
     R = state.apply(np.eye(n))
     np.testing.assert_allclose(R, R.T, rtol=1e-12, atol=1e-12 * np.abs(R).max())
-    assert density == pytest.approx(0.5 * np.linalg.slogdet(R / (2 * np.pi))[1] - 0.5 * (y - 0.3) @ R @ (y - 0.3), rel=1e-11)
+    assert density == pytest.approx(
+        0.5 * np.linalg.slogdet(R / (2 * np.pi))[1] - 0.5 * (y - 0.3) @ R @ (y - 0.3), rel=1e-11
+    )
     np.testing.assert_allclose(state.alpha, R @ (y - 0.3), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(state.dual()[1][:, 0], np.diag(R), rtol=1e-11)
 
@@ -180,7 +206,9 @@ def test_predictions_condition_on_the_nearest():
         for a, b in zip((mean[t], variance[t]), alone.predict(test[t : t + 1]), strict=True):
             np.testing.assert_allclose(a, b[0], rtol=1e-10)
     rows = np.unique(near)
-    together = Dense().factor(gp, x[rows], Sites(given.centre[rows], given.precision[rows])).predict(test, full=True)
+    together = (
+        Dense().factor(gp, x[rows], Sites(given.centre[rows], given.precision[rows])).predict(test, full=True)
+    )
     joint = state.predict(test, full=True)
     for a, b in zip(joint, together, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
@@ -197,14 +225,24 @@ def test_pullback_with_few_neighbours():
         state = solver.factor(gp, X, given, workspace)
         alpha, kappa = state.dual()
         applied = np.sum(BARS["apply_bar"][1] * state.apply(V))
-        return 1.7 * state.log_normaliser + BARS["alpha_bar"] @ alpha[:, 0] + BARS["kappa_bar"] @ kappa[:, 0] + applied
+        return (
+            1.7 * state.log_normaliser
+            + BARS["alpha_bar"] @ alpha[:, 0]
+            + BARS["kappa_bar"] @ kappa[:, 0]
+            + applied
+        )
 
     found = solver.factor(GP, X, given, workspace).pullback(**BARS)
     c, W, matern = given.centre, given.precision, FULL.terms[0]
-    lengthscale = lambda v: mc.GP(k.Sum((matern.with_values(lengthscale=v), FULL.terms[1])), MEAN).bind(as_inputs(X))  # noqa: E731
+
+    def lengthscale(v):
+        return mc.GP(k.Sum((matern.with_values(lengthscale=v), FULL.terms[1])), MEAN).bind(as_inputs(X))
+
     close = dict(rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found.sites.centre, central(lambda v: scalar(given=Sites(v, W)), c), **close)
-    np.testing.assert_allclose(found.sites.precision, central(lambda v: scalar(given=Sites(c, v)), W), **close)
+    np.testing.assert_allclose(
+        found.sites.precision, central(lambda v: scalar(given=Sites(c, v)), W), **close
+    )
     by_difference = central(lambda v: scalar(lengthscale(v)), matern.lengthscale)
     np.testing.assert_allclose(found.prior.kernel.terms[0].lengthscale, by_difference, **close)
 
@@ -214,13 +252,19 @@ def test_evidence_gradient():
     x, y = surface(300)
 
     def evidence(lengthscale, variance, noise):
-        return mc.log_evidence(mc.GP(k.Matern(lengthscale, variance, nu=2.5)), x, y, noise, solver=Vecchia(5, "coordinate"))
+        return mc.log_evidence(
+            mc.GP(k.Matern(lengthscale, variance, nu=2.5)), x, y, noise, solver=Vecchia(5, "coordinate")
+        )
 
     at = dict(lengthscale=np.array([0.5, 0.4]), variance=1.3, noise=0.05)
     gp = mc.GP(k.Matern(at["lengthscale"], 1.3, nu=2.5))
     value, gradient = mc.log_evidence_and_gradient(gp, x, y, 0.05, solver=Vecchia(5, "coordinate"))
     assert value == evidence(**at)
-    named = {"kernel.lengthscale": "lengthscale", "kernel.variance": "variance", "likelihood.noise_variance": "noise"}
+    named = {
+        "kernel.lengthscale": "lengthscale",
+        "kernel.variance": "variance",
+        "likelihood.noise_variance": "noise",
+    }
     assert sorted(gradient) == sorted(named)
     for name, moved in named.items():
         expected = central(lambda v, moved=moved: evidence(**(at | {moved: v})), at[moved], 1e-5)
@@ -228,7 +272,9 @@ def test_evidence_gradient():
 
 
 def test_a_markov_process_needs_one_neighbour():
-    """An Ornstein-Uhlenbeck process seen (almost) without noise depends on its past through the last point alone."""
+    """An Ornstein-Uhlenbeck process seen (almost) without noise depends on its past through the last point
+    alone.
+    """
     x = np.sort(np.random.default_rng(0).uniform(0, 10, 80))[:, None]
     gp = mc.GP(k.Matern(2.0, 1.5, nu=0.5))
     y = gp.sample(x, seed=1)[0]
@@ -238,7 +284,9 @@ def test_a_markov_process_needs_one_neighbour():
 
 
 def test_more_neighbours_are_nearer():
-    """The expected log evidence under the exact model (a divergence) shrinks with k, and maximin needs fewest."""
+    """The expected log evidence under the exact model (a divergence) shrinks with k,
+    and maximin needs fewest.
+    """
     x, _ = surface(150)
     gp = mc.GP(k.Matern(0.3, nu=1.5)).bind(as_inputs(x))
     C = gp.kernel(x) + 0.05 * np.eye(150)
@@ -258,7 +306,10 @@ def test_more_neighbours_are_nearer():
 def test_with_basis():
     """Basis functions integrated out: with all neighbours as dense, with few close to it."""
     x, y = surface(60)
-    gp, given = mc.GP(k.SE(0.3), basis=means.Polynomial(1)).bind(as_inputs(x)), Sites(y[:, None], np.full((60, 1), 25.0))
+    gp, given = (
+        mc.GP(k.SE(0.3), basis=means.Polynomial(1)).bind(as_inputs(x)),
+        Sites(y[:, None], np.full((60, 1), 25.0)),
+    )
     exact = WithBasis(Dense()).factor(gp, x, given)
     test = np.random.default_rng(2).uniform(size=(5, 2))
     for neighbours, tolerance in ((59, 1e-8), (30, 5e-2)):
@@ -266,7 +317,9 @@ def test_with_basis():
         assert state.log_normaliser == pytest.approx(exact.log_normaliser, rel=tolerance)
         for a, b in zip(state.predict(test), exact.predict(test), strict=True):
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-    one, other = (found_cotangents(s.pullback(1.0)) for s in (WithBasis(Vecchia(59)).factor(gp, x, given), exact))
+    one, other = (
+        found_cotangents(s.pullback(1.0)) for s in (WithBasis(Vecchia(59)).factor(gp, x, given), exact)
+    )
     for name in other:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-7, atol=1e-8, err_msg=name)
 
@@ -276,7 +329,9 @@ def test_regression():
     x, y = surface(250, noise=0.05)
     test, truth = surface(200, seed=1, noise=0.0)
     kernel, error = k.Matern([0.4, 0.4], nu=2.5), {}
-    for name, given in dict(dense={}, vecchia=dict(solver=Vecchia(15)), loo=dict(solver=Vecchia(15), objective="loo")).items():
+    for name, given in dict(
+        dense={}, vecchia=dict(solver=Vecchia(15)), loo=dict(solver=Vecchia(15), objective="loo")
+    ).items():
         model = mc.GPRegressor(kernel, **given).fit(x, y)
         error[name] = np.sqrt(np.mean((model.predict(test) - truth) ** 2))
         assert model.fit_.status.converged
@@ -297,13 +352,17 @@ def test_a_workspace_is_reused():
 
 
 def test_nearly_singular():
-    """Duplicated rows almost without noise: jitter, reported; entries that are not finite: an error with the cause."""
+    """Duplicated rows almost without noise: jitter, reported; entries that are not finite:
+    an error with the cause.
+    """
     x = np.repeat(np.linspace(0, 1, 6), 2)[:, None]
     gp = mc.GP(k.SE(5.0)).bind(as_inputs(x))
     state = Vecchia(11).factor(gp, x, Sites(np.zeros((12, 1)), np.full((12, 1), 1e20)))
     assert state.jitter > 0 and np.isfinite(state.log_normaliser)
     with pytest.raises(np.linalg.LinAlgError, match="datum and its neighbours"), np.errstate(all="ignore"):
-        Vecchia(3).factor(mc.GP(k.SE(1.0, 1e300)).bind(as_inputs(x)), x, Sites(np.zeros((12, 1)), np.full((12, 1), 1e20)))
+        Vecchia(3).factor(
+            mc.GP(k.SE(1.0, 1e300)).bind(as_inputs(x)), x, Sites(np.zeros((12, 1)), np.full((12, 1), 1e20))
+        )
 
 
 def test_cost():
@@ -336,7 +395,9 @@ def test_errors():
         Vecchia().workspace((GP, GP), X)
     with pytest.raises(SolverError, match=r"variance.*Vecchia does not offer"):
         mc.GPClassifier(solver=Vecchia()).fit(X, np.arange(N) % 2)
-    with pytest.raises(SolverError, match=r"nearest neighbours, among numbers: X is not numeric \(found 'a'\).*'dense'"):
+    with pytest.raises(
+        SolverError, match=r"nearest neighbours, among numbers: X is not numeric \(found 'a'\).*'dense'"
+    ):
         mc.GPRegressor(k.Categorical(), solver=Vecchia()).fit(np.array([["a"], ["b"]], object), [1.0, 2.0])
     assert by_name("vecchia") == Vecchia()
 

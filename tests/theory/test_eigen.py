@@ -1,4 +1,6 @@
-"""Eigenfunctions: golden values, convergence of Nystrom's method, bounds, decay, degeneracy. A.S7-S9, A.S11-S12, D.KA6-KA9."""
+"""Eigenfunctions: golden values, convergence of Nystrom's method, bounds, decay, degeneracy. A.S7-S9,
+A.S11-S12, D.KA6-KA9.
+"""
 
 import math
 
@@ -27,12 +29,16 @@ def test_se_under_gaussian():
         assert np.sum(np.sign(values[1:]) != np.sign(values[:-1])) == i
     # the normaliser of the unnormalised functions exp(-(c-a)x^2) H_k(sqrt(2c) x)
     c = math.sqrt(7)
-    unnormalised = np.exp(-(c - 1) * grid[:, 0] ** 2) * np.polynomial.hermite.hermval(math.sqrt(2 * c) * grid[:, 0], [0, 0, 1])
+    unnormalised = np.exp(-(c - 1) * grid[:, 0] ** 2) * np.polynomial.hermite.hermval(
+        math.sqrt(2 * c) * grid[:, 0], [0, 0, 1]
+    )
     np.testing.assert_allclose(exact(grid)[:, 2] * math.sqrt(4.918305), unnormalised, rtol=1e-6, atol=1e-9)
 
 
 def test_expansion_is_the_kernel():
-    """A.S7: Mercer's theorem (4.37), and the kernel of its first terms: of that rank, and its error is the rest of the series."""
+    """A.S7: Mercer's theorem (4.37), and the kernel of its first terms: of that rank,
+    and its error is the rest of the series.
+    """
     exact = t.se_under_gaussian(LENGTHSCALE, SD, 60, variance=1.7)
     X = np.random.default_rng(0).normal(0, SD, (30, 1))
     K = k.SE(LENGTHSCALE, 1.7)(X)
@@ -59,11 +65,14 @@ def test_se_in_several_columns(d):
     phi = exact(nodes[0])[:, :10]
     np.testing.assert_allclose((phi * nodes[1][:, None]).T @ phi, np.eye(10), atol=1e-5)
     mixed = t.se_under_gaussian([0.4, 2.0], [0.5, 1.5], 8, mean=[1.0, -2.0])
-    by_hand = np.outer(t.se_under_gaussian(0.4, 0.5, 20).eigenvalues, t.se_under_gaussian(2.0, 1.5, 20).eigenvalues)
+    by_hand = np.outer(
+        t.se_under_gaussian(0.4, 0.5, 20).eigenvalues, t.se_under_gaussian(2.0, 1.5, 20).eigenvalues
+    )
     np.testing.assert_allclose(mixed.eigenvalues, np.sort(by_hand.ravel())[::-1][:8], rtol=1e-12)
     X = np.array([[1.3, -2.5]])
     first, second = (
-        t.se_under_gaussian(l, s, 9, mean=m)(x) for l, s, m, x in ((0.4, 0.5, 1.0, X[:, :1]), (2.0, 1.5, -2.0, X[:, 1:]))
+        t.se_under_gaussian(l, s, 9, mean=m)(x)
+        for l, s, m, x in ((0.4, 0.5, 1.0, X[:, :1]), (2.0, 1.5, -2.0, X[:, 1:]))
     )
     expected = [first[0, i] * second[0, j] for i, j in mixed.orders]
     np.testing.assert_allclose(mixed(X)[0], expected, rtol=1e-12)
@@ -87,7 +96,9 @@ def test_quadrature_gives_the_exact_eigenfunctions():
 
 
 def test_samples_converge():
-    """A.S9, D.KA7: (4.42-4.44): the extension is exact at the samples, more samples come closer, large eigenvalues are better."""
+    """A.S9, D.KA7: (4.42-4.44): the extension is exact at the samples, more samples come closer,
+    large eigenvalues are better.
+    """
     exact = t.se_under_gaussian(LENGTHSCALE, SD, 5)
     kernel, rng = k.SE(LENGTHSCALE), np.random.default_rng(3)
     errors = []
@@ -109,7 +120,9 @@ def test_samples_converge():
 def test_sums_of_sampled_eigenvalues():
     """A.S9: in expectation partial sums of matrix eigenvalues are above the true ones, the rest below."""
     exact = t.se_under_gaussian(LENGTHSCALE, SD, 40).eigenvalues
-    sampled = t.sampled_eigenvalues(k.SE(LENGTHSCALE), lambda rng, n: rng.normal(0, SD, (n, 1)), n=12, m=12, repeats=400)
+    sampled = t.sampled_eigenvalues(
+        k.SE(LENGTHSCALE), lambda rng, n: rng.normal(0, SD, (n, 1)), n=12, m=12, repeats=400
+    )
     sums = np.cumsum(sampled, 1)
     error = sums.std(0) / math.sqrt(len(sums))
     excess = sums.mean(0) - np.cumsum(exact)[:12]
@@ -122,7 +135,9 @@ def test_sums_of_sampled_eigenvalues():
 def test_ornstein_uhlenbeck():
     """D.KA8: the exact spectrum on [0, 1]; its eigenfunctions; i^2 lambda_i -> 2 / (l pi^2)."""
     exact = t.ou_on_interval(0.8, 2000)
-    np.testing.assert_allclose(exact.eigenvalues[:5], [0.690857875, 0.157698435, 0.054531075, 0.026234192, 0.015204765], atol=5e-10)
+    np.testing.assert_allclose(
+        exact.eigenvalues[:5], [0.690857875, 0.157698435, 0.054531075, 0.026234192, 0.015204765], atol=5e-10
+    )
     np.testing.assert_allclose(exact.eigenvalues[-1] * 2000**2, 2 / (0.8 * math.pi**2), rtol=2e-3)
     np.testing.assert_allclose(exact.eigenvalues.sum(), 1.0, atol=2e-4)
     few = t.ou_on_interval(0.8, 6)
@@ -138,7 +153,9 @@ def test_ornstein_uhlenbeck():
 
 
 def test_waves_are_eigenfunctions_of_stationary_kernels():
-    """A.S7: (4.38) on a circle: the eigenvalues of a periodic kernel are its Fourier coefficients, in pairs."""
+    """A.S7: (4.38) on a circle: the eigenvalues of a periodic kernel are its Fourier coefficients,
+    in pairs.
+    """
     grid = np.arange(64)[:, None] / 64
     found = t.eigenfunctions(k.Periodic(1.0, 0.7), grid, 7)
     coefficients = ive([0, 1, 1, 2, 2, 3, 3], 1 / 0.7**2)
@@ -149,7 +166,9 @@ def test_waves_are_eigenfunctions_of_stationary_kernels():
     np.testing.assert_allclose(left, 0.0, atol=1e-20)
 
 
-@pytest.mark.parametrize(("kernel", "slope"), [(k.Matern(0.8, nu=0.5), -2), (k.Matern(0.8, nu=1.5), -4), (k.Wiener(), -2)])
+@pytest.mark.parametrize(
+    ("kernel", "slope"), [(k.Matern(0.8, nu=0.5), -2), (k.Matern(0.8, nu=1.5), -4), (k.Wiener(), -2)]
+)
 def test_decay(kernel, slope):
     """A.S11, D.KA8: on [0, 1] the eigenvalues of a process with r derivatives fall as i^-(2r + 2)."""
     found = t.eigenfunctions(kernel, t.uniform_nodes(500), 100)
@@ -167,7 +186,9 @@ def test_decay_of_smooth_processes():
 
 
 def test_degeneracy(rng):
-    """D.KA9: kernels of finite rank are recognised by what they state and by their matrix; fast decay is not mistaken for it."""
+    """D.KA9: kernels of finite rank are recognised by what they state and by their matrix;
+    fast decay is not mistaken for it.
+    """
     X = rng.normal(size=(60, 2))
     found = t.degeneracy(k.Polynomial(2), X)
     assert found.degenerate and found.stated == found.numerical == 6 and found.gap > 1e10

@@ -30,10 +30,14 @@ def test_degrees_of_freedom_limits():
 
 
 def test_equivalent_kernel():
-    """A.R14, figure 2.6: side lobes at low noise, fewer and wider at high noise, narrower with more data; rows almost sum to 1."""
+    """A.R14, figure 2.6: side lobes at low noise, fewer and wider at high noise, narrower with more data;
+    rows almost sum to 1.
+    """
     grid = np.linspace(0, 1, 201)[:, None]
     gp = mc.GP(k.SE(np.sqrt(0.004)))
-    rows = {key: equivalent_kernel(gp, grid, *key)[100] for key in ((50, 0.1), (50, 10.0), (10, 0.1), (250, 0.1))}
+    rows = {
+        key: equivalent_kernel(gp, grid, *key)[100] for key in ((50, 0.1), (50, 10.0), (10, 0.1), (250, 0.1))
+    }
     assert rows[50, 0.1].min() < -0.02 * rows[50, 0.1].max()
     assert rows[50, 10.0].max() < rows[50, 0.1].max()
     assert rows[50, 10.0].min() / rows[50, 10.0].max() > rows[50, 0.1].min() / rows[50, 0.1].max()

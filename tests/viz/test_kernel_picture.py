@@ -89,14 +89,22 @@ def test_errors(draw, error, message):
 
 
 def test_gallery_shows_every_kernel():
-    """Every exported kernel, those on strings and of fitted models excepted, stands in the gallery with a small picture."""
+    """Every exported kernel, those on strings and of fitted models excepted,
+    stands in the gallery with a small picture.
+    """
     spec = importlib.util.spec_from_file_location("make_gallery", ROOT / "tools" / "make_gallery.py")
     gallery = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(gallery)
     entries = [entry for page in gallery.PAGES.values() for entry in page]
     shown = {type(node).__name__ for _, code, _ in entries for node in _nodes(gallery.kernel_of(code))}
-    exported = {name for name in k.__all__ if isinstance(cls := getattr(k, name), type) and issubclass(cls, k.AbstractKernel)}
-    missing = {name for name in exported if not name.startswith("Abstract") and not _reads_objects(getattr(k, name))} - shown
+    exported = {
+        name
+        for name in k.__all__
+        if isinstance(cls := getattr(k, name), type) and issubclass(cls, k.AbstractKernel)
+    }
+    missing = {
+        name for name in exported if not name.startswith("Abstract") and not _reads_objects(getattr(k, name))
+    } - shown
     assert missing == {"Fisher", "TOP"}
     text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     for name, code, _ in entries:

@@ -7,11 +7,11 @@ import pytest
 
 import mercer as mc
 from mercer import likelihoods, viz
-from mercer.estimators.robust import outliers
+from mercer.estimators.regression.robust import outliers
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 X = np.linspace(0, 6, 30)[:, None]
 Y = np.sin(X[:, 0]) + 0.05 * np.random.default_rng(0).standard_normal(30)
@@ -50,8 +50,12 @@ def test_far_outliers_are_triangles_at_the_edge_and_do_not_flatten_the_rest():
     low, high = ax.get_ylim()
     assert -2 < low < -1 and 1 < high < 3
     markers = {line.get_marker(): line for line in ax.get_lines()}
-    assert markers["^"].get_xdata() == pytest.approx(X[5]) and markers["^"].get_ydata() == pytest.approx([high])
-    assert markers["v"].get_xdata() == pytest.approx(X[12]) and markers["v"].get_ydata() == pytest.approx([low])
+    assert markers["^"].get_xdata() == pytest.approx(X[5]) and markers["^"].get_ydata() == pytest.approx(
+        [high]
+    )
+    assert markers["v"].get_xdata() == pytest.approx(X[12]) and markers["v"].get_ydata() == pytest.approx(
+        [low]
+    )
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels.count("outliers out of view") == 1
 
@@ -83,7 +87,10 @@ def test_outliers_draws_scores_and_names():
 def test_scores_as_boxes_and_as_bars():
     values = {"Gaussian": [1.0, 2.0, 3.0], "Student-t": [0.5, 0.7, 0.6]}
     ax = viz.scores(values, ylabel="MAE")
-    assert [t.get_text() for t in ax.get_xticklabels()] == ["Gaussian", "Student-t"] and ax.get_ylabel() == "MAE"
+    assert [t.get_text() for t in ax.get_xticklabels()] == [
+        "Gaussian",
+        "Student-t",
+    ] and ax.get_ylabel() == "MAE"
     assert ax.get_lines()[-1].get_ydata()[0] == 0.6
     ax = viz.scores(values, kind="bar", best="high")
     assert [patch.get_height() for patch in ax.patches] == [1.0, 2.0, 3.0, 0.5, 0.7, 0.6]

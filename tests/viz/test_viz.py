@@ -36,7 +36,9 @@ def series():
 @pytest.fixture(scope="module")
 def fit(series):
     kernel = k.SE(5.0, 4.0) + k.Periodic(period=mc.fixed(1.0))
-    return mc.fit(mc.Model(mc.GP(kernel), mc.likelihoods.Gaussian(0.01)), *series, max_evaluations=30, restarts=1)
+    return mc.fit(
+        mc.Model(mc.GP(kernel), mc.likelihoods.Gaussian(0.01)), *series, max_evaluations=30, restarts=1
+    )
 
 
 def labels(ax) -> list[str]:
@@ -137,7 +139,9 @@ def test_calibration_plots_the_curve_of_the_metrics():
     y = rng.standard_normal(100)
     ax = viz.calibration(y, np.zeros(100), np.ones(100))
     curve = next(line for line in ax.lines if line.get_label() == "predictions, n = 100")
-    np.testing.assert_array_equal(curve.get_ydata(), mc.metrics.calibration_curve(y, np.zeros(100), np.ones(100))[1])
+    np.testing.assert_array_equal(
+        curve.get_ydata(), mc.metrics.calibration_curve(y, np.zeros(100), np.ones(100))[1]
+    )
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("nominal coverage", "observed coverage")
 
 

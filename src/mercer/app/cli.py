@@ -1,4 +1,6 @@
-"""The command line: `mercer demo`, `fit`, `predict`, `info`, `assess`. Heavy imports happen inside the commands."""
+"""The command line: `mercer demo`, `fit`, `predict`, `info`, `assess`.
+Heavy imports happen inside the commands.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class Robust(enum.StrEnum):
 
 app = typer.Typer(
     name="mercer",
-    help="Gaussian processes for people with data: predictions with honest uncertainty, and how far to trust them.",
+    help=(
+        "Gaussian processes for people with data: predictions with honest uncertainty, and how far to "
+        "trust them."
+    ),
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -59,12 +64,15 @@ def _options(
 @app.command()
 @one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .pdf or .svg).")] = Path("mercer_demo.png"),
+    out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .pdf or .svg).")] = Path(
+        "mercer_demo.png"
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="Use every third month only.")] = False,
 ) -> None:
     """Learn the CO2 record of Mauna Loa; look 20 years ahead.
 
-    Fits trend + season + irregularities to the monthly means that come with the package, says what was learned, and draws it.
+    Fits trend + season + irregularities to the monthly means that come with the package, says what was
+    learned, and draws it.
     """
     from mercer.app.demo import run
 
@@ -76,37 +84,59 @@ def demo(
 @app.command()
 @one_line_errors
 def fit(
-    data: Annotated[Path, typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of data, .csv or .parquet, with the names of the columns in the first line."
+        ),
+    ],
     target: Annotated[str, typer.Option(help="Column to predict. Rows where it is empty are left out.")],
     out: Annotated[Path, typer.Option(help="Where to save the model, for example model.mercer.")],
     features: Annotated[
-        str | None, typer.Option(help="Columns to predict from, separated by commas (default: all other numeric ones).")
+        str | None,
+        typer.Option(help="Columns to predict from, separated by commas (default: all other numeric ones)."),
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(help='Covariance function, in the units of the data: "SE() + Periodic(period=1)" (default: ARD Matern 5/2).'),
+        typer.Option(
+            help='Covariance function, in the units of the data: "SE() + Periodic(period=1)" '
+            "(default: ARD Matern 5/2)."
+        ),
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
     noise: Annotated[
-        float | None, typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise).")
+        float | None,
+        typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise)."),
     ] = None,
     robust: Annotated[
         Robust,
-        typer.Option(help="Noise that outliers cannot spoil; auto compares Gaussian, Student-t, Laplace and mixture noise."),
+        typer.Option(
+            help=(
+                "Noise that outliers cannot spoil; auto compares Gaussian, Student-t, Laplace and mixture "
+                "noise."
+            )
+        ),
     ] = Robust.NONE,
     classify: Annotated[
-        bool, typer.Option("--classify", help="The target holds classes, though it is numeric (text is taken as classes anyway).")
+        bool,
+        typer.Option(
+            "--classify",
+            help="The target holds classes, though it is numeric (text is taken as classes anyway).",
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Fit a Gaussian process to a table and save it.
 
-    Says what was learned and how well each datum is predicted by the others. A target of text is classified. With --robust it also
-    says which rows are outliers, and with --robust auto why it kept a noise model.
+    Says what was learned and how well each datum is predicted by the others. A target of text is classified.
+    With --robust it also says which rows are outliers, and with --robust auto why it kept a noise model.
 
-    Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot weather.png
+    Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot
+    weather.png
     """
     from mercer.app import work
 
@@ -127,7 +157,11 @@ def fit(
     typer.echo()
     for title, columns, lines in work.robust_tables(model):
         show_table(title, columns, lines)
-    show_table("Left out one at a time, each datum predicted from the others", *work.quality(model, y, target), right=(1,))
+    show_table(
+        "Left out one at a time, each datum predicted from the others",
+        *work.quality(model, y, target),
+        right=(1,),
+    )
     typer.echo(f"saved {out}" + (f", drawn {plot}" if plot else ""))
 
 
@@ -135,14 +169,21 @@ def fit(
 @one_line_errors
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")],
-    new: Annotated[Path, typer.Argument(help="Table with the columns the model was fitted to, .csv or .parquet.")],
-    out: Annotated[Path, typer.Option(help="Where to write the table with the predictions, .csv or .parquet.")],
+    new: Annotated[
+        Path, typer.Argument(help="Table with the columns the model was fitted to, .csv or .parquet.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Where to write the table with the predictions, .csv or .parquet.")
+    ],
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
-    latent: Annotated[bool, typer.Option("--latent", help="Predict the noise-free function instead of new observations.")] = False,
+    latent: Annotated[
+        bool, typer.Option("--latent", help="Predict the noise-free function instead of new observations.")
+    ] = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
 
-    Writes the table with the further columns mean, std, lower and upper; or, for classes, class and the probability of each.
+    Writes the table with the further columns mean, std, lower and upper; or, for classes, class and the
+    probability of each.
 
     Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
     """

@@ -16,7 +16,9 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, Runtim
 
 
 def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose errors become one line on stderr and exit code 1; MERCER_TRACEBACK=1 shows where they came from."""
+    """A command whose errors become one line on stderr and exit code 1;
+    MERCER_TRACEBACK=1 shows where they came from.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -53,7 +55,9 @@ def warnings_as_notes(quiet: bool = False) -> Iterator[None]:
         note(message)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()
+) -> None:
     """A table on stdout; the columns at the positions `right` are flush right."""
     from rich import box
     from rich.console import Console

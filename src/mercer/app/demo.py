@@ -34,11 +34,15 @@ def run(out: Path, quick: bool = False) -> None:
     )
     draw(model, X, out)
     seconds = model.fit_.status.seconds
-    typer.echo(f"log evidence {model.log_marginal_likelihood_:.1f} nats, learned in {seconds:.0f} s; drawn {out}")
+    typer.echo(
+        f"log evidence {model.log_marginal_likelihood_:.1f} nats, learned in {seconds:.0f} s; drawn {out}"
+    )
 
 
 def kernel() -> Any:
-    """Trend, a season that may change its shape, irregularities over years and months, in years and ppm as the book starts."""
+    """Trend, a season that may change its shape, irregularities over years and months,
+    in years and ppm as the book starts.
+    """
     return (
         k.SE(67.0, variance=66.0**2)
         + 2.4**2 * k.SE(90.0) * k.Periodic(period=mc.fixed(1.0), lengthscale=1.3)
@@ -53,18 +57,42 @@ def learned(model: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
     start, before, end = model.components([[first], [last - 1], [last]])[0].mean
     days = last - np.linspace(1, 0, 366)[:, None]
     season = model.components(days)[1].mean
-    trough, peak = (calendar.month_name[1 + int(12 * (days[i, 0] % 1))] for i in (season.argmin(), season.argmax()))
+    trough, peak = (
+        calendar.month_name[1 + int(12 * (days[i, 0] % 1))] for i in (season.argmin(), season.argmax())
+    )
     _, swing, years, months = model.kernel_.terms
     loo = model.loo()
     inside = np.abs(y - loo.mean) <= 1.96 * np.sqrt(loo.variance)
     return [
-        ("trend", f"up {end - start:.1f} ppm from {int(first)} to {int(last)}, {end - before:.2f} ppm of it in the last year"),
+        (
+            "trend",
+            (
+                f"up {end - start:.1f} ppm from {int(first)} to {int(last)}, {end - before:.2f} ppm of it in "
+                "the last year"
+            ),
+        ),
         ("season", f"{np.ptp(season):.1f} ppm from its trough in {trough} to its peak in {peak}"),
         ("", f"its shape changes over some {float(swing.kernel.factors[0].lengthscale):.0f} years"),
-        ("irregularities", f"± {float(years.variance) ** 0.5:.2f} ppm, lasting about {float(years.lengthscale):.1f} years"),
-        ("", f"± {float(months.variance) ** 0.5:.2f} ppm, lasting about {12 * float(months.lengthscale):.1f} months"),
+        (
+            "irregularities",
+            f"± {float(years.variance) ** 0.5:.2f} ppm, lasting about {float(years.lengthscale):.1f} years",
+        ),
+        (
+            "",
+            (
+                f"± {float(months.variance) ** 0.5:.2f} ppm, lasting about "
+                f"{12 * float(months.lengthscale):.1f} months"
+            ),
+        ),
         ("noise", f"± {model.noise_variance_**0.5:.2f} ppm in each monthly mean"),
-        ("trust", f"{100 * inside.mean():.1f} % of the months, each predicted from the others, lie in their 95 % interval"),
+        (
+            "trust",
+            (
+                f"{100 * inside.mean():.1f} % of the months, each predicted from the others, lie in their "
+                "95 % "
+                "interval"
+            ),
+        ),
     ]
 
 
@@ -75,7 +103,10 @@ def outlook(model: Any, X: np.ndarray) -> list[tuple[str, ...]]:
     at = np.array(years)[:, None] + 0.5
     mean, std = model.predict(at, return_std=True)
     lower, upper = model.predict_interval(at, level=0.95)
-    return [(f"{years[i]}", f"{mean[i]:.1f}", f"{std[i]:.1f}", f"{lower[i]:.1f} to {upper[i]:.1f}") for i in range(len(years))]
+    return [
+        (f"{years[i]}", f"{mean[i]:.1f}", f"{std[i]:.1f}", f"{lower[i]:.1f} to {upper[i]:.1f}")
+        for i in range(len(years))
+    ]
 
 
 def draw(model: Any, X: np.ndarray, out: Path) -> None:
@@ -88,7 +119,9 @@ def draw(model: Any, X: np.ndarray, out: Path) -> None:
     first, last = float(X.min()), float(X.max())
     future = np.linspace(last, last + AHEAD, 24 * AHEAD + 1)[:, None]
     throughout = np.linspace(first, last + AHEAD, int(24 * (last + AHEAD - first)))[:, None]
-    figure, axes = plt.subplots(5, 1, sharex=True, figsize=(8, 8.5), height_ratios=(3.2, 1, 1, 1, 1), layout="constrained")
+    figure, axes = plt.subplots(
+        5, 1, sharex=True, figsize=(8, 8.5), height_ratios=(3.2, 1, 1, 1, 1), layout="constrained"
+    )
     mc.viz.forecast(model, future, ax=axes[0], xlabel="", ylabel="CO$_2$ / ppm")
     mc.viz.components(model, throughout, axes=axes[1:], names=PARTS, xlabel="year", ylabel="ppm")
     for ax in axes[1:]:

@@ -20,10 +20,17 @@ class Covariance(enum.StrEnum):
     TIED = "tied"
 
 
-Data = Annotated[Path, typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line.")]
-Columns = Annotated[str | None, typer.Option(help="Columns to use, separated by commas (default: all numeric ones).")]
+Data = Annotated[
+    Path,
+    typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line."),
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns to use, separated by commas (default: all numeric ones).")
+]
 Shape = Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")]
-Out = Annotated[Path | None, typer.Option(help="Write the table with the findings for each row here, .csv or .parquet.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Write the table with the findings for each row here, .csv or .parquet.")
+]
 Plot = Annotated[Path | None, typer.Option(help="Draw it to this file (.png, .pdf or .svg).")]
 Starts = Annotated[int, typer.Option(min=1, help="Starts of EM, of which the best is kept.")]
 Seed = Annotated[int, typer.Option(help="Seed of the starts.")]
@@ -38,7 +45,9 @@ def register(app: typer.Typer) -> None:
 @one_line_errors
 def cluster(
     data: Data,
-    k: Annotated[str, typer.Option("-k", "--components", help="How many groups, or 1-8 to choose by BIC.")] = "1-8",
+    k: Annotated[
+        str, typer.Option("-k", "--components", help="How many groups, or 1-8 to choose by BIC.")
+    ] = "1-8",
     columns: Columns = None,
     covariance: Shape = Covariance.FULL,
     out: Out = None,
@@ -48,7 +57,8 @@ def cluster(
 ) -> None:
     """Find groups of rows by a mixture of Gaussians.
 
-    Empty cells are missing values and no obstacle. --out adds the columns cluster and the probability of each cluster.
+    Empty cells are missing values and no obstacle. --out adds the columns cluster and the probability of each
+    cluster.
 
     Example: mercer cluster faithful.csv -k 2 --out groups.csv --plot groups.png
     """
@@ -62,16 +72,26 @@ def cluster(
         model = mercer.GaussianMixture(_several(k), covariance.value, n_init=starts, random_state=seed).fit(X)
     if model.selection_:
         show_table(
-            "Bayesian information criterion", ("components", "BIC"), [(str(n), f"{b:.1f}") for n, b in model.selection_.items()]
+            "Bayesian information criterion",
+            ("components", "BIC"),
+            [(str(n), f"{b:.1f}") for n, b in model.selection_.items()],
         )
     rows = [
-        (str(i), f"{w:.3f}", *(f"{v:.4g}" for v in m)) for i, (w, m) in enumerate(zip(model.weights_, model.means_, strict=True))
+        (str(i), f"{w:.3f}", *(f"{v:.4g}" for v in m))
+        for i, (w, m) in enumerate(zip(model.weights_, model.means_, strict=True))
     ]
-    show_table("Clusters", ("cluster", "share", *(f"mean {n}" for n in names)), rows, right=tuple(range(1, 2 + len(names))))
+    show_table(
+        "Clusters",
+        ("cluster", "share", *(f"mean {n}" for n in names)),
+        rows,
+        right=tuple(range(1, 2 + len(names))),
+    )
     typer.echo(f"log-likelihood {model.log_likelihood_:.3f} after {model.n_iter_} iterations")
     if out is not None:
         probability = model.predict_proba(X)
-        found: dict[str, Any] = {"cluster": model.predict(X)} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+        found: dict[str, Any] = {"cluster": model.predict(X)} | {
+            f"p_{i}": p for i, p in enumerate(probability.T)
+        }
         write_table(out, _added(table, found, str(data)))
         note(f"written to {out}")
     if plot is not None:
@@ -85,10 +105,14 @@ def cluster(
 def hmm(
     data: Data,
     states: Annotated[str, typer.Option(help="How many hidden states, or 1-5 to choose by BIC.")] = "2",
-    group: Annotated[str | None, typer.Option(help="Column whose equal values mark the rows of one sequence.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column whose equal values mark the rows of one sequence.")
+    ] = None,
     columns: Columns = None,
     covariance: Shape = Covariance.FULL,
-    left_right: Annotated[bool, typer.Option("--left-right", help="States are gone through in order.")] = False,
+    left_right: Annotated[
+        bool, typer.Option("--left-right", help="States are gone through in order.")
+    ] = False,
     out: Out = None,
     plot: Plot = None,
     starts: Starts = 5,
@@ -96,7 +120,8 @@ def hmm(
 ) -> None:
     """Find hidden states of sequences: the rows of a table, in their order.
 
-    Empty cells are missing values. --out adds the columns state (of the most probable path) and the probability of each state.
+    Empty cells are missing values. --out adds the columns state (of the most probable path) and the
+    probability of each state.
 
     Example: mercer hmm nile.csv --columns Nile --states 2 --plot states.png
     """
@@ -109,17 +134,40 @@ def hmm(
     places = _groups(table, group, str(data), len(X))
     topology = "left-right" if left_right else "full"
     with warnings_as_notes():
-        model = mercer.HMM(_several(states), covariance_type=covariance.value, topology=topology, n_init=starts, random_state=seed)
+        model = mercer.HMM(
+            _several(states),
+            covariance_type=covariance.value,
+            topology=topology,
+            n_init=starts,
+            random_state=seed,
+        )
         model.fit([X[rows] for rows in places])
     if model.selection_:
-        show_table("Bayesian information criterion", ("states", "BIC"), [(str(n), f"{b:.1f}") for n, b in model.selection_.items()])
+        show_table(
+            "Bayesian information criterion",
+            ("states", "BIC"),
+            [(str(n), f"{b:.1f}") for n, b in model.selection_.items()],
+        )
     lines = [
-        (str(i), f"{p:.3f}", *(f"{v:.4g}" for v in m)) for i, (p, m) in enumerate(zip(model.initial_, model.means_, strict=True))
+        (str(i), f"{p:.3f}", *(f"{v:.4g}" for v in m))
+        for i, (p, m) in enumerate(zip(model.initial_, model.means_, strict=True))
     ]
-    show_table("States", ("state", "at first", *(f"mean {n}" for n in names)), lines, right=tuple(range(1, 2 + len(names))))
+    show_table(
+        "States",
+        ("state", "at first", *(f"mean {n}" for n in names)),
+        lines,
+        right=tuple(range(1, 2 + len(names))),
+    )
     lines = [(str(i), *(f"{a:.4f}" for a in row)) for i, row in enumerate(model.transition_)]
-    show_table("Transitions", ("from", *(f"to {i}" for i in range(len(lines)))), lines, right=tuple(range(1, 1 + len(lines))))
-    typer.echo(f"{len(places)} sequence{'s' if len(places) != 1 else ''}, log-likelihood {model.log_likelihood_:.3f}")
+    show_table(
+        "Transitions",
+        ("from", *(f"to {i}" for i in range(len(lines)))),
+        lines,
+        right=tuple(range(1, 1 + len(lines))),
+    )
+    typer.echo(
+        f"{len(places)} sequence{'s' if len(places) != 1 else ''}, log-likelihood {model.log_likelihood_:.3f}"
+    )
     if out is not None:
         import numpy as np
 

@@ -19,24 +19,40 @@ def register(app: typer.Typer) -> None:
 
 @one_line_errors
 def forecast(
-    data: Annotated[Path, typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line.")],
-    time: Annotated[str, typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of data, .csv or .parquet, with the names of the columns in the first line."
+        ),
+    ],
+    time: Annotated[
+        str, typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers.")
+    ],
     target: Annotated[str, typer.Option(help="Column to forecast. Empty cells are filled in, not forecast.")],
     horizon: Annotated[int, typer.Option(min=1, help="How many steps to look ahead.")] = 12,
     seasonal: Annotated[
-        str, typer.Option(help='Seasons: auto, none, names ("week,year") or periods in the unit of time ("12", "cycle=132").')
+        str,
+        typer.Option(
+            help='Seasons: auto, none, names ("week,year") or periods in the unit of time '
+            '("12", "cycle=132").'
+        ),
     ] = "auto",
     likelihood: Annotated[
         str, typer.Option(help="gaussian, student-t (outliers), laplace, mixture, or poisson (counts).")
     ] = "gaussian",
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.9,
     out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv or .parquet.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw series and forecast to this file (.png, .pdf or .svg).")] = None,
-    model: Annotated[Path | None, typer.Option(help="Save the model here, for example series.mercer.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw series and forecast to this file (.png, .pdf or .svg).")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Save the model here, for example series.mercer.")
+    ] = None,
 ) -> None:
     """Forecast a time series: trend, seasons and irregularities with intervals.
 
-    Rows may be in any order, at any distances, with gaps. Says what was learned, which values do not fit, and what comes next.
+    Rows may be in any order, at any distances, with gaps. Says what was learned, which values do not fit, and
+    what comes next.
 
     Example: mercer forecast sales.csv --time month --target sales --horizon 24 --out next.csv --plot next.png
     """
@@ -62,7 +78,9 @@ def forecast(
     _show_anomalies(ts)
     texts = _texts(stamps, ts.clock_.zone)
     rows = [(text, *(f"{columns[name][i]:.5g}" for name in columns)) for i, text in enumerate(texts)]
-    show_table(f"What comes next, with {level:.0%} intervals", (time, *columns), rows[:SHOWN], right=(1, 2, 3, 4))
+    show_table(
+        f"What comes next, with {level:.0%} intervals", (time, *columns), rows[:SHOWN], right=(1, 2, 3, 4)
+    )
     if len(rows) > SHOWN:
         typer.echo(f"... and {len(rows) - SHOWN} more" + ("" if out else ": --out writes them all"))
     if out is not None:
@@ -97,7 +115,10 @@ def _seasons(text: str) -> Any:
 def _show_anomalies(ts: Any) -> None:
     stamps, columns = ts.anomalies_columns()
     if stamps.size:
-        rows = [(text, *(f"{c[i]:.5g}" for c in columns.values())) for i, text in enumerate(_texts(stamps, ts.clock_.zone))]
+        rows = [
+            (text, *(f"{c[i]:.5g}" for c in columns.values()))
+            for i, text in enumerate(_texts(stamps, ts.clock_.zone))
+        ]
         title = f"Values that do not fit (probability below {ts.anomaly_level:g} given the others)"
         show_table(title, ("time", *columns), rows[:SHOWN], right=(1, 2, 3))
 

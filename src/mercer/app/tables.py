@@ -1,4 +1,6 @@
-"""Tables in files: CSV by Python's csv module, Parquet through pyarrow. A table is a dict of numpy columns of one length."""
+"""Tables in files: CSV by Python's csv module, Parquet through pyarrow.
+A table is a dict of numpy columns of one length.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class TableError(ValueError):
 
 
 def read_table(path: str | Path) -> Table:
-    """The columns of a .csv or .parquet file: float64 where every cell is a number or empty (NaN), else arrays of text.
+    """The columns of a .csv or .parquet file: float64 where every cell is a number or empty (NaN), else
+    arrays of text.
 
     >>> table = read_table("weather.csv")
     >>> table["temperature"].dtype
@@ -35,7 +38,9 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
     ending = _ending(path)
     if ending == ".parquet":
         pyarrow, parquet = _pyarrow(path)
-        parquet.write_table(pyarrow.table({name: pyarrow.array(_cells(column)) for name, column in table.items()}), path)
+        parquet.write_table(
+            pyarrow.table({name: pyarrow.array(_cells(column)) for name, column in table.items()}), path
+        )
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -43,7 +48,9 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
         writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
 
 
-def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str, rows: np.ndarray | None = None) -> Table:
+def numeric(
+    table: Mapping[str, np.ndarray], names: Sequence[str], source: str, rows: np.ndarray | None = None
+) -> Table:
     """The named columns, all numbers and none missing; else an error that names the column and the row.
 
     `rows`: the rows' numbers in the file, where some were left out.
@@ -54,14 +61,16 @@ def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str, 
         if column.dtype.kind not in "fiub":
             bad = np.array([_number(cell) is None for cell in column])
             raise TableError(
-                f"{source}: column {name!r} is not numeric (found {str(column[np.argmax(bad)])!r} in row {_row(bad, rows)}): "
+                f"{source}: column {name!r} is not numeric (found {str(column[np.argmax(bad)])!r} in row "
+                f"{_row(bad, rows)}): "
                 "encode it as numbers, or leave it out."
             )
         bad = ~np.isfinite(column)
         if bad.any():
             what = "no value" if np.isnan(column[np.argmax(bad)]) else "an infinite value"
             raise TableError(
-                f"{source}: column {name!r} has {what} in row {_row(bad, rows)} ({int(bad.sum())} such in all): "
+                f"{source}: column {name!r} has {what} in row {_row(bad, rows)} ({int(bad.sum())} such in "
+                "all): "
                 "fill them in or remove them."
             )
         chosen[name] = np.asarray(column, np.float64)
@@ -69,9 +78,15 @@ def numeric(table: Mapping[str, np.ndarray], names: Sequence[str], source: str, 
 
 
 def drop_missing(table: Mapping[str, np.ndarray], name: str, source: str) -> tuple[Table, np.ndarray]:
-    """The table without the rows where column `name` is missing, and the numbers (from 1) of the rows that are left."""
+    """The table without the rows where column `name` is missing,
+    and the numbers (from 1) of the rows that are left.
+    """
     column = _column(table, name, source)
-    keep = ~np.isnan(column) if column.dtype.kind == "f" else np.array([not _missing(cell) for cell in column], bool)
+    keep = (
+        ~np.isnan(column)
+        if column.dtype.kind == "f"
+        else np.array([not _missing(cell) for cell in column], bool)
+    )
     if not keep.any():
         raise TableError(f"{source}: column {name!r} is empty in every row.")
     return {key: values[keep] for key, values in table.items()}, np.flatnonzero(keep) + 1
@@ -94,7 +109,9 @@ def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarr
 def _ending(path: Path) -> str:
     ending = path.suffix.lower()
     if ending not in (".csv", ".parquet"):
-        raise TableError(f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv or .parquet.")
+        raise TableError(
+            f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv or .parquet."
+        )
     return ending
 
 
@@ -121,7 +138,9 @@ def _read_csv(path: Path) -> Table:
     try:
         for row in rows:
             if row and len(row) != len(header):
-                raise TableError(f"{path}: line {rows.line_num} has {len(row)} cells, but the header has {len(header)}.")
+                raise TableError(
+                    f"{path}: line {rows.line_num} has {len(row)} cells, but the header has {len(header)}."
+                )
             if row:
                 cells.append(row)
     except csv.Error as error:
@@ -134,10 +153,16 @@ def _read_csv(path: Path) -> Table:
 def _check_header(header: list[str], path: Path) -> None:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        what = "columns without a name" if twice == [""] else f"more than one column called {', '.join(map(repr, twice))}"
+        what = (
+            "columns without a name"
+            if twice == [""]
+            else f"more than one column called {', '.join(map(repr, twice))}"
+        )
         raise TableError(f"{path}: the first line must name the columns, but there are {what}.")
     if all(_number(name) is not None for name in header):
-        raise TableError(f"{path}: the first line must name the columns, but it holds the numbers {', '.join(header[:4])}.")
+        raise TableError(
+            f"{path}: the first line must name the columns, but it holds the numbers {', '.join(header[:4])}."
+        )
 
 
 def _read_parquet(path: Path) -> Table:
@@ -154,7 +179,10 @@ def _read_parquet(path: Path) -> Table:
         if any(getattr(pyarrow.types, test)(column.type) for test in numbers):
             out[name] = np.array([np.nan if v is None else float(v) for v in column.to_pylist()])
         else:
-            out[name] = np.array([None if v is None else v if isinstance(v, str) else str(v) for v in column.to_pylist()], object)
+            out[name] = np.array(
+                [None if v is None else v if isinstance(v, str) else str(v) for v in column.to_pylist()],
+                object,
+            )
     return out
 
 

@@ -1,4 +1,6 @@
-"""What the commands do, apart from talking: read a table, fit, judge, draw, predict, describe a saved model."""
+"""What the commands do, apart from talking: read a table, fit, judge, draw, predict,
+describe a saved model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import numpy as np
 import mercer as mc
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
 from mercer.estimators import GPClassifier, GPRegressor
-from mercer.estimators.robust import noise_in_words
+from mercer.estimators.regression.robust import noise_in_words
 from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
 
@@ -26,10 +28,11 @@ Estimator = GPRegressor | GPClassifier
 def training_data(
     path: Path, target: str, features: str | None, classify: bool = False
 ) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:
-    """Columns to learn from, the target (text or whole numbers where it holds classes), the numbers of the rows in the file, and
-    notes on what was left out.
+    """Columns to learn from, the target (text or whole numbers where it holds classes), the numbers of the
+    rows in the file, and notes on what was left out.
 
-    A target holds classes if `classify` says so, or if it is text with at most half as many different values as rows.
+    A target holds classes if `classify` says so, or if it is text with at most half as many different values
+    as rows.
     """
     source = str(path)
     everything = read_table(path)
@@ -41,7 +44,11 @@ def training_data(
         y = numeric(table, [target], source, rows)[target]
         y = y.astype(int) if classify and np.all(y == np.round(y)) else y
     dropped = len(everything[target]) - len(y)
-    notes = [f"left out {dropped} row{'s' if dropped > 1 else ''} without a value of {target!r}"] if dropped else []
+    notes = (
+        [f"left out {dropped} row{'s' if dropped > 1 else ''} without a value of {target!r}"]
+        if dropped
+        else []
+    )
     if features is None:
         names = [name for name in _numeric_names(table) if name != target]
         others = [name for name in table if name not in names and name != target]
@@ -69,8 +76,12 @@ def fit_model(
     robust: str = "none",
     rows: np.ndarray | None = None,
 ) -> Estimator:
-    """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise, `rows` the rows for its report."""
-    common: dict[str, Any] = dict(kernel=kernel, restarts=restarts, random_state=seed, verbose=progress and sys.stderr.isatty())
+    """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise,
+    `rows` the rows for its report.
+    """
+    common: dict[str, Any] = dict(
+        kernel=kernel, restarts=restarts, random_state=seed, verbose=progress and sys.stderr.isatty()
+    )
     if not classify and y.dtype != object:
         if robust == "none":
             return GPRegressor(noise_variance=noise, **common).fit(X, y)
@@ -86,7 +97,9 @@ def fit_model(
 
 
 def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows]:
-    """Columns and rows of the table of leave-one-out measures, each beside what ignoring the inputs would score."""
+    """Columns and rows of the table of leave-one-out measures,
+    each beside what ignoring the inputs would score.
+    """
     columns = ("measure", "value", "meaning")
     if isinstance(model, GPClassifier):
         return columns, _class_quality(model, y, target)
@@ -94,10 +107,20 @@ def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ..
     lower, upper = model.loo_interval(0.95)
     inside, n, spread = int(np.sum((lower <= y) & (y <= upper))), len(y), float(np.std(y))
     away = mc.metrics.mae(y, np.median(y))
-    blind = f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
+    blind = (
+        f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
+    )
     return columns, [
-        ("RMSE", f"{mc.metrics.rmse(y, loo.mean):.4g}", f"in units of {target}; always guessing the mean: {spread:.4g}"),
-        ("MAE", f"{mc.metrics.mae(y, loo.mean):.4g}", f"in units of {target}; always guessing the median: {away:.4g}"),
+        (
+            "RMSE",
+            f"{mc.metrics.rmse(y, loo.mean):.4g}",
+            f"in units of {target}; always guessing the mean: {spread:.4g}",
+        ),
+        (
+            "MAE",
+            f"{mc.metrics.mae(y, loo.mean):.4g}",
+            f"in units of {target}; always guessing the median: {away:.4g}",
+        ),
         ("NLPD", f"{-np.mean(loo.log_density):.4g}", f"nats, lower is better{blind}"),
         ("coverage", f"{100 * inside / n:.1f} %", f"{inside} of {n} data lie in their 95 % interval"),
     ]
@@ -110,9 +133,21 @@ def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
     blind = 100 - 100 * counts.max() / n
     bits, most = mc.metrics.information(y, p, y), mc.metrics.information_baseline(y, y)
     return [
-        ("error", f"{100 * wrong / n:.1f} %", f"{wrong} of {n}; always guessing {names[counts.argmax()]}: {blind:.1f} %"),
-        ("information", f"{bits:.3g}", f"bits on {target} gained from the inputs, of {most:.3g} that are missing"),
-        ("NLP", f"{mc.metrics.log_loss(y, p):.4g}", f"nats, lower is better; guessing the frequencies: {most * np.log(2):.4g}"),
+        (
+            "error",
+            f"{100 * wrong / n:.1f} %",
+            f"{wrong} of {n}; always guessing {names[counts.argmax()]}: {blind:.1f} %",
+        ),
+        (
+            "information",
+            f"{bits:.3g}",
+            f"bits on {target} gained from the inputs, of {most:.3g} that are missing",
+        ),
+        (
+            "NLP",
+            f"{mc.metrics.log_loss(y, p):.4g}",
+            f"nats, lower is better; guessing the frequencies: {most * np.log(2):.4g}",
+        ),
     ]
 
 
@@ -146,7 +181,9 @@ def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> N
     if model.n_features_in_ > 1:
         curve = mc.metrics.error_reject_curve(y, model.loo(), model.classes_)
         ax.step(100 * curve.rejected, 100 * curve.error, where="post")
-        ax.set(xlabel="% left undecided, the most doubtful first", ylabel=f"% errors in {target}", ylim=(0, None))
+        ax.set(
+            xlabel="% left undecided, the most doubtful first", ylabel=f"% errors in {target}", ylim=(0, None)
+        )
         ax.set_title("each datum predicted from the others", fontsize="medium")
         return
     name, x = model.feature_names_in_[0], model._training[0].values[:, 0]
@@ -165,14 +202,17 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
     model, table = mc.load(model_path), read_table(new)
     if isinstance(model, mc.GPTimeSeries):
         raise ValueError(
-            f"{model_path} is a time series: forecast it by `mercer forecast`, or in Python by mercer.load(...).forecast."
+            f"{model_path} is a time series: forecast it by `mercer forecast`, or in Python by "
+            "mercer.load(...).forecast."
         )
     X = _inputs(model, table, new)
     if isinstance(model, GPClassifier):
         predicted = _predicted_classes(model, X, latent)
     else:
         mean, std = model.predict(X, return_std=True, latent=latent)
-        ends = (mean - half_width * std, mean + half_width * std) if latent else model.predict_interval(X, level)
+        ends = (
+            (mean - half_width * std, mean + half_width * std) if latent else model.predict_interval(X, level)
+        )
         predicted = dict(zip(COLUMNS, (mean, std, *ends), strict=True))
     prefix = "predicted_" if any(name in table for name in predicted) else ""
     write_table(out, table | {prefix + name: value for name, value in predicted.items()})
@@ -184,7 +224,9 @@ def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, n
     if latent:
         raise ValueError("--latent is for models of numeric targets.")
     p = model.predict_proba(X)
-    return {"class": model.classes_[p.argmax(1)]} | {f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())}
+    return {"class": model.classes_[p.argmax(1)]} | {
+        f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())
+    }
 
 
 def draw_verdict(verdict: Any, path: Path) -> None:
@@ -220,19 +262,28 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         if flat.size > 50:
             values.append((p.name, f"{flat.size} values", p.status))
             continue
-        values += [(name, f"{v:.6g}", p.status) for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)]
+        values += [
+            (name, f"{v:.6g}", p.status)
+            for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)
+        ]
     tables = [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
     return [*tables, *robust_tables(model)]
 
 
 def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
-    """Tables (title, columns, rows) on why a noise model was kept and on outliers; the titles are sentences."""
+    """Tables (title, columns, rows) on why a noise model was kept and on outliers;
+    the titles are sentences.
+    """
     if not isinstance(model, mc.GPRegressor):
         return []
     found: list[Any] = [] if model.robust_comparison_ is None else [model.robust_comparison_]
     if isinstance(model.model_.likelihood, AbstractNoise):
         found.append(model.outliers_)
-    return [(part.paragraph(), tuple(header), [tuple(row) for row in rows]) for part in found for header, rows in [part.table()]]
+    return [
+        (part.paragraph(), tuple(header), [tuple(row) for row in rows])
+        for part in found
+        for header, rows in [part.table()]
+    ]
 
 
 def _inputs(model: Estimator, table: Table, source: Path) -> Any:
@@ -243,7 +294,8 @@ def _inputs(model: Estimator, table: Table, source: Path) -> Any:
     found = _numeric_names(table)
     if len(found) != model.n_features_in_:
         raise TableError(
-            f"the model was fitted to {model.n_features_in_} columns without names, so {source} must have just as many numeric "
+            f"the model was fitted to {model.n_features_in_} columns without names, so {source} must have "
+            "just as many numeric "
             f"columns; it has {len(found)}: {', '.join(found)}."
         )
     return np.column_stack(list(numeric(table, found, str(source)).values()))

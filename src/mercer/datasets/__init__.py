@@ -1,4 +1,5 @@
-"""Data sets of the texts. `load_co2` and `ebden` are shipped; `load(name)` reads the others from a folder of yours.
+"""Data sets of the texts. `load_co2` and `ebden` are shipped; `load(name)` reads the others from a folder of
+yours.
 
 >>> co2 = load_co2()
 >>> co2.X.shape, co2.target, co2.units["co2"]

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 def _given(name: str, entry: _Entry, path: Path) -> Path:
     if len(entry.files) > 1:
-        raise ValueError(f"{name!r} is read from several files ({', '.join(entry.files)}): put them in the folder MERCER_DATA.")
+        raise ValueError(
+            f"{name!r} is read from several files ({', '.join(entry.files)}): put them in the folder "
+            "MERCER_DATA."
+        )
     if not path.is_file():
-        raise FileNotFoundError(f"load({name!r}) was given the path {path}, which is not a file. {_how(entry)}")
+        raise FileNotFoundError(
+            f"load({name!r}) was given the path {path}, which is not a file. {_how(entry)}"
+        )
     return path
 
 
@@ -35,13 +40,15 @@ def _find(name: str, entry: _Entry, file: str, sha256: str | None) -> Path:
     folder = os.environ.get("MERCER_DATA")
     if not folder:
         raise FileNotFoundError(
-            f"load({name!r}) needs the file {file!r}, which mercer does not ship, and the environment variable "
+            f"load({name!r}) needs the file {file!r}, which mercer does not ship, and the environment "
+            "variable "
             f"MERCER_DATA is not set. Set it to the folder that holds the file. {how}"
         )
     path = Path(folder) / file
     if not path.is_file():
         raise FileNotFoundError(
-            f"load({name!r}) needs the file {file!r}, which mercer does not ship and which is not in the folder "
+            f"load({name!r}) needs the file {file!r}, which mercer does not ship and which is not in the "
+            "folder "
             f"MERCER_DATA={folder}. Put it there. {how}"
         )
     if sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
@@ -61,12 +68,18 @@ def _read_csv(entry: _Entry, paths: list[Path], part: str, split: int) -> tuple[
     elif part == "all" and len(header) == len(wanted) and not set(wanted) & set(header):
         header = list(wanted)
     else:
-        raise ValueError(f"{paths[0]} lacks the column(s) {', '.join(c for c in wanted if c not in header)}. {_how(entry)}")
+        raise ValueError(
+            f"{paths[0]} lacks the column(s) {', '.join(c for c in wanted if c not in header)}. {_how(entry)}"
+        )
     rows = [row for row in (dict(zip(header, line, strict=True)) for line in lines) if entry.keep(row)]
     rows = [row for row in rows if part in ("all", row.get("split"))]
 
     def column(name: str) -> NDArray:
-        values = [entry.codes[name][row[name]] for row in rows] if name in entry.codes else [row[name] for row in rows]
+        values = (
+            [entry.codes[name][row[name]] for row in rows]
+            if name in entry.codes
+            else [row[name] for row in rows]
+        )
         try:
             return np.array(values, dtype=np.float64)
         except ValueError:
@@ -87,7 +100,9 @@ def _read_divided(entry: _Entry, paths: list[Path], part: str, split: int) -> tu
     return X.astype(np.float64), y.astype(np.int64 if y.dtype.kind in "iu" else np.float64)
 
 
-def _read_threes_and_fives(entry: _Entry, paths: list[Path], part: str, split: int) -> tuple[NDArray, NDArray]:
+def _read_threes_and_fives(
+    entry: _Entry, paths: list[Path], part: str, split: int
+) -> tuple[NDArray, NDArray]:
     X, y = _read_divided(entry, paths, part, split)
     keep = np.isin(y, [3, 5])
     return X[keep], y[keep]
@@ -103,7 +118,9 @@ def _read_masked(entry: _Entry, paths: list[Path], part: str, split: int) -> tup
 
 
 def _read_sarcos(entry: _Entry, paths: list[Path], part: str, split: int) -> tuple[NDArray, NDArray]:
-    """Training rows whose torque 1 is known and which are not official test rows; or the official test rows."""
+    """Training rows whose torque 1 is known and which are not official test rows;
+    or the official test rows.
+    """
     recovered, official = paths
     if part == "test":
         with np.load(official, allow_pickle=False) as z:

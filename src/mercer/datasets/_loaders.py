@@ -20,8 +20,9 @@ from mercer.datasets._table import _ALIASES, _TABLE
 class Dataset:
     """Inputs X (n, d), targets y (n,) and what they mean.
 
-    `columns` names the columns of X and `target` names y (a tuple of names when y has several columns). `units` maps a
-    column or target name to its unit, where one is known. Text sets have X (n,) of strings; class labels may be text.
+    `columns` names the columns of X and `target` names y (a tuple of names when y has several columns).
+    `units` maps a column or target name to its unit, where one is known. Text sets have X (n,) of strings;
+    class labels may be text.
     """
 
     X: NDArray
@@ -39,10 +40,13 @@ class Dataset:
 def load_co2() -> Dataset:
     """Monthly mean CO2 at Mauna Loa, March 1958 to December 2001, in ppm; shipped with the package.
 
-    X is the middle of the month in decimal years. 521 months; the 5 without a measurement are left out. This is not
-    the file of the book (545 months to 2003: `load("co2_gpml")`), but agrees with it to 0.1 ppm (standard deviation).
+    X is the middle of the month in decimal years. 521 months; the 5 without a measurement are left out. This
+    is not the file of the book (545 months to 2003: `load("co2_gpml")`), but agrees with it to 0.1 ppm
+    (standard deviation).
     """
-    text = resources.files("mercer.datasets").joinpath("mauna_loa_co2_monthly.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("mercer.datasets").joinpath("mauna_loa_co2_monthly.csv").read_text(encoding="utf-8")
+    )
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
     year, month, co2 = (np.array([float(row[name]) for row in rows]) for name in ("year", "month", "co2"))
     return Dataset(
@@ -51,7 +55,10 @@ def load_co2() -> Dataset:
         columns=("decimal_year",),
         target="co2",
         units={"decimal_year": "year", "co2": "ppm"},
-        source="Keeling and Whorf (2004), by way of the public-domain weekly record in statsmodels; monthly means",
+        source=(
+            "Keeling and Whorf (2004), by way of the public-domain weekly record in statsmodels; "
+            "monthly means"
+        ),
         description="monthly mean CO2 at Mauna Loa, 1958-2001",
     )
 
@@ -59,7 +66,8 @@ def load_co2() -> Dataset:
 def ebden() -> Dataset:
     """The six points of Ebden's introduction to Gaussian process regression; observation noise has sd 0.3.
 
-    The published prediction at x = 0.2 (mean 0.95, variance 0.21) subtracts the mean of y first and adds it back.
+    The published prediction at x = 0.2 (mean 0.95, variance 0.21) subtracts the mean of y first and adds it
+    back.
     """
     return Dataset(
         X=np.array([[-1.5], [-1.0], [-0.75], [-0.4], [-0.25], [0.0]]),
@@ -68,21 +76,25 @@ def ebden() -> Dataset:
         target="y",
         units={},
         source=(
-            "M. Ebden (2008), Gaussian Processes for Regression: A Quick Introduction. It prints X and plots y; "
+            "M. Ebden (2008), Gaussian Processes for Regression: A Quick Introduction. It prints X and "
+            "plots y; "
             "these y are from a script attributed to the author and reproduce its figures"
         ),
         description="six points of a one-dimensional example",
     )
 
 
-def load(name: str, part: str | None = None, *, split: int = 0, verify: bool = True, path: str | Path | None = None) -> Dataset:
-    """The data set called `name` (see `names`), read from the folder that the environment variable MERCER_DATA names.
+def load(
+    name: str, part: str | None = None, *, split: int = 0, verify: bool = True, path: str | Path | None = None
+) -> Dataset:
+    """The data set called `name` (see `names`), read from the folder that the environment variable
+    MERCER_DATA names.
 
-    `part` is "train", "test" or "all", where the set is divided so; the default is "train" for sets that come with a
-    fixed division and "all" for the others. Sets with several published divisions take their number as `split`.
-    `verify=False` accepts a file whose checksum differs from the one this loader was written for. `path` names the file
-    itself, wherever it is, and accepts it as it is; a CSV file may then lack the header, as those of UCI do, if its
-    columns are in order.
+    `part` is "train", "test" or "all", where the set is divided so; the default is "train" for sets that come
+    with a fixed division and "all" for the others. Sets with several published divisions take their number as
+    `split`. `verify=False` accepts a file whose checksum differs from the one this loader was written for.
+    `path` names the file itself, wherever it is, and accepts it as it is; a CSV file may then lack the
+    header, as those of UCI do, if its columns are in order.
 
         >>> sonar = load("sonar", path="downloads/sonar.all-data")
     """
@@ -100,7 +112,9 @@ def load(name: str, part: str | None = None, *, split: int = 0, verify: bool = T
     if part not in entry.parts:
         raise ValueError(f"{name!r} has no part {part!r}; it has: {', '.join(entry.parts)}.")
     if not 0 <= split < entry.splits:
-        raise ValueError(f"{name!r} has {entry.splits} published division(s); split must be 0 to {entry.splits - 1}.")
+        raise ValueError(
+            f"{name!r} has {entry.splits} published division(s); split must be 0 to {entry.splits - 1}."
+        )
     if path is None:
         paths = [_find(name, entry, file, sha256 if verify else None) for file, sha256 in entry.files.items()]
     else:
@@ -113,7 +127,9 @@ def names(available: bool = False) -> list[str]:
     """Names that `load` knows; with `available=True` only those whose files are in place now."""
     folder = os.environ.get("MERCER_DATA")
     here = Path(folder) if folder else None
-    found = [n for n, e in _TABLE.items() if not available or (here and all((here / f).is_file() for f in e.files))]
+    found = [
+        n for n, e in _TABLE.items() if not available or (here and all((here / f).is_file() for f in e.files))
+    ]
     return sorted([*_SHIPPED, *found])
 
 

@@ -16,13 +16,17 @@ _R = "R's package datasets"
 _NEAL = "R. M. Neal (1997), examples of Software for Flexible Bayesian Modeling"
 
 _USPS_FILE = {"usps_resampled.npz": "16a17de5d0caa6fe08fcb38114a484f00f6a3e6d165bc960c43bcdb49be6a5a1"}
-_USPS_SOURCE = "usps_resampled, distributed with Rasmussen and Williams' book at gaussianprocess.org/gpml/data"
+_USPS_SOURCE = (
+    "usps_resampled, distributed with Rasmussen and Williams' book at gaussianprocess.org/gpml/data"
+)
 
 _ALIASES = {"wisconsin": "breast_cancer", "ripley_synth": "ripley", "neal_3class": "neal_classes"}
 
 _TABLE: dict[str, _Entry] = {
     "co2_gpml": _Entry(
-        {"mauna_loa_co2_cdiac_1958_2004.csv": "0ebe4b717083e2ee0ecbd6c3a1f4ca693da868d1373953124e6a9859b23a7dbb"},
+        {
+            "mauna_loa_co2_cdiac_1958_2004.csv": "0ebe4b717083e2ee0ecbd6c3a1f4ca693da868d1373953124e6a9859b23a7dbb"
+        },
         ("decimal_date_gpml",),
         "co2_ppm",
         "Keeling and Whorf (2004), Carbon Dioxide Information Analysis Center, file maunaloa.co2",
@@ -32,7 +36,9 @@ _TABLE: dict[str, _Entry] = {
         keep=lambda row: int(row["year"]) <= 2003,
     ),
     "co2_noaa": _Entry(
-        {"mauna_loa_co2_noaa_monthly.csv": "ec58887de4c276e53f0748baef9d5a3e08007dc62c7c4898a2c7f03e92c93fee"},
+        {
+            "mauna_loa_co2_noaa_monthly.csv": "ec58887de4c276e53f0748baef9d5a3e08007dc62c7c4898a2c7f03e92c93fee"
+        },
         ("decimal_date",),
         "average_ppm",
         "NOAA Global Monitoring Laboratory, monthly mean CO2 at Mauna Loa",
@@ -177,10 +183,13 @@ _TABLE: dict[str, _Entry] = {
         ("cadmium", "copper", "lead", "zinc"),
         "data set meuse of R's package sp",
         "topsoil heavy metal concentrations at 155 sites in a flood plain of the Meuse",
-        units={"x": "m", "y": "m", "elev": "m"} | dict.fromkeys(("cadmium", "copper", "lead", "zinc"), "mg/kg"),
+        units={"x": "m", "y": "m", "elev": "m"}
+        | dict.fromkeys(("cadmium", "copper", "lead", "zinc"), "mg/kg"),
     ),
     "neal_outliers": _Entry(
-        {"neal1997_regression_outliers_odata.csv": "df4def98de1f29be087734cec32e1eef9a36826bed3833e1f8c466cf7b192ad7"},
+        {
+            "neal1997_regression_outliers_odata.csv": "df4def98de1f29be087734cec32e1eef9a36826bed3833e1f8c466cf7b192ad7"
+        },
         ("x",),
         "y",
         _NEAL,

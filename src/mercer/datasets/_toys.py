@@ -8,10 +8,11 @@ from mercer.datasets._loaders import Dataset
 
 
 def toy_classification_1d(seed: int = 0) -> Dataset:
-    """Sixty points on a line: 20 at -6 and 10 at 2 of class +1, 30 at 0 of class -1, all spread by 0.8 (GPML Fig. 3.6).
+    """Sixty points on a line: 20 at -6 and 10 at 2 of class +1, 30 at 0 of class -1, all spread by 0.8 (GPML
+    Fig. 3.6).
 
-    The book's own draw is not printed; at its optimum of Laplace's evidence the length-scale is 2.6 and the standard
-    deviation of the latent function 7.0. Kuss (§6.3.1) uses the same three groups.
+    The book's own draw is not printed; at its optimum of Laplace's evidence the length-scale is 2.6 and the
+    standard deviation of the latent function 7.0. Kuss (§6.3.1) uses the same three groups.
     """
     rng = np.random.default_rng(seed)
     centre = np.repeat([-6.0, 0.0, 2.0], [20, 30, 10])
@@ -27,11 +28,13 @@ def toy_classification_1d(seed: int = 0) -> Dataset:
 
 
 def toy_classification_2d(seed: int = 0, n: int = 40) -> Dataset:
-    """Points of two classes in the unit square, one of each on the wrong side of the border: for pictures like GPML Fig. 3.5.
+    """Points of two classes in the unit square, one of each on the wrong side of the border: for pictures
+    like GPML Fig. 3.5.
 
-    A draw of our own, since the book does not print its points: uniform in the square, but not within 0.1 of the border
-    x2 = 0.5 + 0.2 sin(2 π x1) nor within 0.15 of an outlier; class +1 above the border. The last two of the n points are
-    the outliers, at (0.2, 0.9) and (0.7, 0.1). A short length-scale (0.1) follows them, a long one (0.3) overrules them.
+    A draw of our own, since the book does not print its points: uniform in the square, but not within 0.1 of
+    the border x2 = 0.5 + 0.2 sin(2 π x1) nor within 0.15 of an outlier; class +1 above the border. The last
+    two of the n points are the outliers, at (0.2, 0.9) and (0.7, 0.1). A short length-scale (0.1) follows
+    them, a long one (0.3) overrules them.
     """
     if n < 3:
         raise ValueError(f"n must be at least 3, two outliers and a point; got {n!r}.")

@@ -1,6 +1,5 @@
-"""Decisions under uncertainty: point predictions and classes that suit a loss, and Bayesian analysis of small models."""
+"""Decisions under uncertainty: point predictions and classes that suit a loss."""
 
-from mercer.decide.bayes import Density, GridPosterior, grid_posterior, map_estimate, to_constrained, to_unconstrained
 from mercer.decide.classes import ClassDecision, decide, empirical_risk, expected_class_loss, thresholds
 from mercer.decide.loss import (
     AbstractPredictive,
@@ -16,8 +15,6 @@ __all__ = [
     "AbstractPredictive",
     "ClassDecision",
     "Decision",
-    "Density",
-    "GridPosterior",
     "Mixture",
     "Samples",
     "decide",
@@ -25,10 +22,6 @@ __all__ = [
     "expected_class_loss",
     "expected_loss",
     "gaussian",
-    "grid_posterior",
-    "map_estimate",
     "optimal_prediction",
     "thresholds",
-    "to_constrained",
-    "to_unconstrained",
 ]

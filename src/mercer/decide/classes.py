@@ -1,4 +1,6 @@
-"""Which class to decide for, given class probabilities and what mistakes cost (GPML §3.1); when to refuse to decide."""
+"""Which class to decide for, given class probabilities and what mistakes cost (GPML §3.1);
+when to refuse to decide.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,14 @@ def decide(
 ) -> ClassDecision:
     """The decision of least expected loss for each case, from class probabilities (n, C).
 
-    `loss[c, a]` is the cost of deciding for column a when the class is c; the default costs 1 for every mistake, which
-    makes the likeliest class the best choice. There may be more decisions than classes. `reject` refuses doubtful cases:
+    `loss[c, a]` is the cost of deciding for column a when the class is c; the default costs 1 for every
+    mistake, which makes the likeliest class the best choice. There may be more decisions than classes.
+    `reject` refuses doubtful cases:
 
-    - ("cost", c), or just the number c: refusing costs c, and is done where every decision is expected to cost more.
-    - ("threshold", t): where the largest probability is below t. With the default loss this is the cost 1 - t.
+    - ("cost", c), or just the number c: refusing costs c, and is done where every decision is expected to
+      cost more.
+    - ("threshold", t): where the largest probability is below t. With the default loss this is the cost 1 -
+      t.
     - ("gap", t): where the two largest probabilities differ by less than t.
 
         >>> decide([[0.9, 0.1], [0.6, 0.4]], loss=[[0, 1], [5, 0]]).choice      # missing class 1 costs 5
@@ -58,8 +63,9 @@ def decide(
 def thresholds(loss: ArrayLike | None = None, reject: float | None = None) -> tuple[float, float]:
     """Where decisions between two classes change, in terms of the probability p of the second.
 
-    Below the first number decide for class 0, above the second for class 1, and in between refuse, at the cost
-    `reject`. The two are the same when refusing is not allowed or never pays; at the number itself both cost the same.
+    Below the first number decide for class 0, above the second for class 1, and in between refuse, at the
+    cost `reject`. The two are the same when refusing is not allowed or never pays; at the number itself both
+    cost the same.
 
         >>> thresholds([[0, 1], [4, 0]])        # missing class 1 is four times as bad
         (0.2, 0.2)
@@ -68,7 +74,9 @@ def thresholds(loss: ArrayLike | None = None, reject: float | None = None) -> tu
     """
     (right0, false1), (false0, right1) = _loss(loss, 2, square=True)
     if min(false0, false1) <= max(right0, right1):
-        raise ValueError("A threshold needs a loss in which every mistake costs more than every right decision.")
+        raise ValueError(
+            "A threshold needs a loss in which every mistake costs more than every right decision."
+        )
     middle = (false1 - right0) / ((false1 - right0) + (false0 - right1))
     lower = upper = middle
     if reject is not None:
@@ -95,24 +103,31 @@ def empirical_risk(
 ) -> float:
     """Average loss of decisions about cases whose true classes y are known (GPML 3.3).
 
-    `choice` holds columns as `decide` gives them, -1 where refused, which costs `reject`. `y` holds labels among
-    `classes`; without these it holds columns too. With the default loss and no refusal this is the error rate.
+    `choice` holds columns as `decide` gives them, -1 where refused, which costs `reject`. `y` holds labels
+    among `classes`; without these it holds columns too. With the default loss and no refusal this is the
+    error rate.
 
         >>> empirical_risk(y, decide(proba, loss).choice, loss, classes=model.classes_)
     """
     labels, chosen = np.asarray(y), np.asarray(choice)
     if labels.ndim != 1 or labels.shape != chosen.shape or labels.size == 0:
-        raise ValueError(f"y and choice must be of shape (cases,), at least one; got {labels.shape} and {chosen.shape}.")
+        raise ValueError(
+            f"y and choice must be of shape (cases,), at least one; got {labels.shape} and {chosen.shape}."
+        )
     names = np.asarray(classes) if classes is not None else np.arange(_count(labels, chosen, loss))
     matrix = _loss(loss, len(names))
     match = labels[:, None] == names
     if not match.any(axis=1).all():
-        raise ValueError(f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(names)}.")
+        raise ValueError(
+            f"Label {labels[~match.any(axis=1)][0]!r} in y is none of the classes {list(names)}."
+        )
     if not np.isin(chosen, np.arange(REFUSED, matrix.shape[1])).all():
         raise ValueError(f"choice must hold columns 0 to {matrix.shape[1] - 1}, or {REFUSED} where refused.")
     refused = chosen == REFUSED
     if refused.any() and reject is None:
-        raise ValueError(f"{refused.sum()} of {len(chosen)} cases were refused: give what that costs as reject=.")
+        raise ValueError(
+            f"{refused.sum()} of {len(chosen)} cases were refused: give what that costs as reject=."
+        )
     made = matrix[match.argmax(axis=1), np.where(refused, 0, chosen).astype(int)]
     return float(np.mean(np.where(refused, 0.0 if reject is None else _rule(float(reject))[1], made)))
 
@@ -120,7 +135,9 @@ def empirical_risk(
 def _probabilities(values: ArrayLike) -> Array:
     p = np.asarray(values, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] < 2 or p.size == 0:
-        raise ValueError(f"probabilities must have shape (cases, classes) with at least two classes; got {p.shape}.")
+        raise ValueError(
+            f"probabilities must have shape (cases, classes) with at least two classes; got {p.shape}."
+        )
     if not np.all(p >= 0) or not np.allclose(p.sum(axis=1), 1, rtol=0, atol=1e-6):
         raise ValueError("Every row of probabilities must be non-negative and sum to 1.")
     return p
@@ -132,7 +149,8 @@ def _loss(loss: ArrayLike | None, classes: int, square: bool = False) -> Array:
     matrix = np.asarray(loss, dtype=np.float64)
     if matrix.ndim != 2 or len(matrix) != classes or (square and matrix.shape[1] != classes):
         raise ValueError(
-            f"loss must have a row for each of the {classes} classes and a column for each decision; got {matrix.shape}."
+            f"loss must have a row for each of the {classes} classes and a column for each decision; got "
+            f"{matrix.shape}."
         )
     if not np.isfinite(matrix).all():
         raise ValueError("loss has values that are NaN or infinite.")
@@ -144,7 +162,10 @@ def _rule(reject: Any) -> tuple[str, float]:
     if rule not in ("cost", "threshold", "gap"):
         raise ValueError(f'reject must be a cost, or ("cost" | "threshold" | "gap", number); got {reject!r}.')
     if not np.isfinite(level) or (rule != "cost" and not 0 <= level <= 1):
-        raise ValueError(f"The {rule} for rejection must be {'finite' if rule == 'cost' else 'between 0 and 1'}; got {level!r}.")
+        raise ValueError(
+            f"The {rule} for rejection must be {'finite' if rule == 'cost' else 'between 0 and 1'}; got "
+            f"{level!r}."
+        )
     return rule, float(level)
 
 

@@ -1,6 +1,7 @@
 """The best single guess is the one with the least expected loss (GPML 2.32-2.33, Kuss 2.3-2.5).
 
-The predictive distribution and the loss are independent choices: a model says what may happen, a loss what it costs.
+The predictive distribution and the loss are independent choices: a model says what may happen, a loss what it
+costs.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ def optimal_prediction(
 ) -> Decision:
     """The guess g that minimises the expected loss E[L(y, g)], and that risk, for each test case.
 
-    `predictive` is `gaussian(mean, std)`, a `Mixture` of Gaussians, `Samples`, or any `AbstractPredictive`. `loss` is
+    `predictive` is `gaussian(mean, std)`, a `Mixture` of Gaussians, `Samples`, or any `AbstractPredictive`.
+    `loss` is
 
     - "squared": (y - g)². The mean; its risk is the variance.
     - "absolute": |y - g|. The median.
     - "pinball": q (y - g) above the guess, (1 - q)(g - y) below. The q-quantile.
     - "linex": exp(a (g - y)) - a (g - y) - 1. With a > 0, guessing too high is the expensive mistake.
-    - "zero-one": 1 unless |y - g| ≤ `width`. The mode when width is 0, the default (a continuous y then has risk 1).
-    - a function loss(y_true, y_guess) of arrays. Its expectation is taken by Gauss-Legendre quadrature on either
-      side of the guess, where most losses have a kink; `smooth=True` uses Gauss-Hermite quadrature instead,
-      cheaper and exact for polynomials, but poor when the loss has a kink.
+    - "zero-one": 1 unless |y - g| ≤ `width`. The mode when width is 0, the default (a continuous y then has
+      risk 1).
+    - a function loss(y_true, y_guess) of arrays. Its expectation is taken by Gauss-Legendre quadrature on
+      either side of the guess, where most losses have a kink; `smooth=True` uses Gauss-Hermite quadrature
+      instead, cheaper and exact for polynomials, but poor when the loss has a kink.
 
         >>> optimal_prediction(gaussian(mean, std), "pinball", q=0.9).guess
         >>> optimal_prediction(gaussian(mean, std), lambda y, g: np.where(g < y, 5.0, 1.0) * (y - g) ** 2)
@@ -73,7 +76,9 @@ def expected_loss(
     width: float | None = None,
     smooth: bool = False,
 ) -> Array:
-    """The risk E[L(y, guess)] of any guess (a number or one for each case); arguments as in `optimal_prediction`."""
+    """The risk E[L(y, guess)] of any guess (a number or one for each case);
+    arguments as in `optimal_prediction`.
+    """
     kind, parameter = _named(loss, q, a, width)
     g = np.broadcast_to(np.asarray(guess, dtype=np.float64), predictive.mean.shape)
     if kind == "squared":
@@ -118,11 +123,15 @@ class AbstractPredictive(ABC):
 
     @abstractmethod
     def mode(self, width: float) -> Array:
-        """The centre of the likeliest interval of half-width `width`; the peak of the density when it is 0."""
+        """The centre of the likeliest interval of half-width `width`;
+        the peak of the density when it is 0.
+        """
 
     @abstractmethod
     def nodes(self, g: Array, smooth: bool) -> tuple[Array, Array]:
-        """Quadrature nodes and weights, both (m, n), for functions of y that may have a kink at g unless smooth."""
+        """Quadrature nodes and weights, both (m, n),
+        for functions of y that may have a kink at g unless smooth.
+        """
 
     @abstractmethod
     def search_points(self) -> Array:
@@ -130,7 +139,8 @@ class AbstractPredictive(ABC):
 
 
 class Mixture(AbstractPredictive):
-    """Mixtures of K Gaussians, one for each of n cases; for instance the predictions of K draws of hyperparameters.
+    """Mixtures of K Gaussians, one for each of n cases; for instance the predictions of K draws of
+    hyperparameters.
 
     `means` and `stds` are (K, n), or (K,) for a single case; `weights` are (K,) or (K, n) and sum to one.
     """
@@ -142,7 +152,9 @@ class Mixture(AbstractPredictive):
         if np.any(self.stds <= 0):
             raise ValueError(f"stds must be positive; the least is {self.stds.min():g}.")
         if np.any(self.weights < 0) or not np.allclose(self.weights.sum(axis=0), 1, rtol=0, atol=1e-9):
-            raise ValueError("weights must be non-negative and sum to one over the components (the first axis).")
+            raise ValueError(
+                "weights must be non-negative and sum to one over the components (the first axis)."
+            )
 
     def _average(self, values: Array) -> Array:
         return np.sum(self.weights * values, axis=0)
@@ -159,7 +171,9 @@ class Mixture(AbstractPredictive):
         return self._average(self.stds**2 + (self.means - self.mean) ** 2)
 
     def quantile(self, q: float) -> Array:
-        """By bisection of the distribution function between the least and the greatest quantile of a component."""
+        """By bisection of the distribution function between the least and the greatest quantile of a
+        component.
+        """
         components = self.means + self.stds * ndtri(q)
         low, high = components.min(axis=0), components.max(axis=0)
         for _ in range(64):
@@ -184,7 +198,8 @@ class Mixture(AbstractPredictive):
     def mode(self, width: float) -> Array:
         if len(self.means) == 1:
             return self.means[0]
-        # a narrow component makes a narrow peak, about its mean or where it comes to lie barely within the interval
+        # a narrow component makes a narrow peak, about its mean or where it comes to lie barely within the
+        # interval
         offset = self.stds if width == 0 else width - 3 * self.stds
         points = np.concatenate([self.search_points(), self.means - offset, self.means + offset])
         if width == 0:
@@ -243,7 +258,9 @@ class Samples(AbstractPredictive):
         return np.mean((lower <= self.draws) & (self.draws <= upper), axis=0)
 
     def mode(self, width: float) -> Array:
-        """The commonest value when `width` is 0, else the centre of the interval of that half-width with most draws."""
+        """The commonest value when `width` is 0,
+        else the centre of the interval of that half-width with most draws.
+        """
         y = np.sort(self.draws, axis=0)
         last = np.column_stack([np.searchsorted(c, c + 2 * width, side="right") - 1 for c in y.T])
         count = last - np.arange(len(y))[:, None]
@@ -261,11 +278,15 @@ class Samples(AbstractPredictive):
     def search_points(self) -> Array:
         low, high = self.draws.min(axis=0), self.draws.max(axis=0)
         span = np.where(high > low, high - low, np.maximum(1, np.abs(high)))
-        return np.concatenate([np.linspace(low - span, high + span, 97), np.quantile(self.draws, _LEVELS, axis=0)])
+        return np.concatenate(
+            [np.linspace(low - span, high + span, 97), np.quantile(self.draws, _LEVELS, axis=0)]
+        )
 
 
 def minimise(f: Callable[[Array], Array], points: Array, at_ends: bool = False) -> Array:
-    """Minimisers (n,) of n functions: golden-section search between the neighbours of the best of `points` (m, n)."""
+    """Minimisers (n,) of n functions: golden-section search between the neighbours of the best of `points`
+    (m, n).
+    """
     values = np.array([f(p) for p in points])
     best = np.take_along_axis(points, values.argmin(axis=0)[None], axis=0)[0]
     near = 1e-9 * np.ptp(points, axis=0)  # points closer than this are ordered by rounding errors
@@ -274,7 +295,9 @@ def minimise(f: Callable[[Array], Array], points: Array, at_ends: bool = False) 
     if at_ends:
         low, high = np.maximum(low, points.min(axis=0)), np.minimum(high, points.max(axis=0))
     elif np.isinf(low).any() or np.isinf(high).any():
-        raise ValueError("No guess near the predictive distribution is the best one: is the loss monotone in the guess?")
+        raise ValueError(
+            "No guess near the predictive distribution is the best one: is the loss monotone in the guess?"
+        )
     ratio = (np.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     f_left, f_right = f(left), f(right)
@@ -309,11 +332,14 @@ def _expectation(predictive: AbstractPredictive, g: Array, loss: Loss, smooth: b
     values = np.asarray(loss(y, g), dtype=np.float64)
     if values.shape != y.shape:
         raise ValueError(
-            f"loss(y_true, y_guess) must work elementwise: for arrays of shape {y.shape} and {g.shape} it returned "
+            f"loss(y_true, y_guess) must work elementwise: for arrays of shape {y.shape} and {g.shape} it "
+            "returned "
             f"shape {values.shape}."
         )
     if not np.isfinite(values).all():
-        raise ValueError("loss(y_true, y_guess) is NaN or infinite for some y within reach of the predictive distribution.")
+        raise ValueError(
+            "loss(y_true, y_guess) is NaN or infinite for some y within reach of the predictive distribution."
+        )
     return np.sum(w * values, axis=0)
 
 
@@ -343,7 +369,9 @@ def _columns(name: str, values: ArrayLike) -> Array:
     if a.ndim == 1:
         a = a[:, None]
     if a.ndim != 2 or a.size == 0:
-        raise ValueError(f"{name} must be (count,) or (count, cases) and not empty; got shape {np.shape(values)}.")
+        raise ValueError(
+            f"{name} must be (count,) or (count, cases) and not empty; got shape {np.shape(values)}."
+        )
     if not np.isfinite(a).all():
         raise ValueError(f"{name} has values that are NaN or infinite.")
     return a

@@ -1,5 +1,5 @@
-"""Expectation-Maximisation: a driver for models with hidden variables; mixtures of any densities, Markov chains, hidden Markov
-models, mixtures of Gaussian-process experts.
+"""Expectation-Maximisation: a driver for models with hidden variables; mixtures of any densities, Markov
+chains, hidden Markov models, mixtures of Gaussian-process experts.
 """
 
 from mercer.em.chain import MarkovChain

@@ -1,7 +1,9 @@
-"""Blocks of rows under several Gaussians: how log densities and moments are computed for them, fast where that is exact enough.
+"""Blocks of rows under several Gaussians: how log densities and moments are computed for them, fast where
+that is exact enough.
 
-A complete block is written as quadratic features (1, x, x xᵀ): log densities and moments are then one matrix product each. Where
-products about one common centre would lose digits, or values are missing, each Gaussian is taken by itself about its own mean.
+A complete block is written as quadratic features (1, x, x xᵀ): log densities and moments are then one matrix
+product each. Where products about one common centre would lose digits, or values are missing, each Gaussian
+is taken by itself about its own mean.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Moments:
-    """Weighted sums of 1, x − m and (x − m)(x − m)ᵀ (of its diagonal alone, for diagonal covariances) about the old means m."""
+    """Weighted sums of 1, x − m and (x − m)(x − m)ᵀ (of its diagonal alone,
+    for diagonal covariances) about the old means m.
+    """
 
     weight: np.ndarray
     first: np.ndarray
@@ -37,10 +41,14 @@ class Moments:
 
 
 def blocks(gaussians: Any, X: np.ndarray) -> Iterator[Any]:
-    """X in blocks that know their log densities (k, b) and, for weights (k, b), their moments. Rows without values come last."""
+    """X in blocks that know their log densities (k, b) and, for weights (k, b), their moments.
+    Rows without values come last.
+    """
     X = np.asarray(X, np.float64)
     if X.ndim != 2 or X.shape[1] != gaussians.dimension:
-        raise ValueError(f"data for these Gaussians have the shape (rows, {gaussians.dimension}), got {X.shape}.")
+        raise ValueError(
+            f"data for these Gaussians have the shape (rows, {gaussians.dimension}), got {X.shape}."
+        )
     quadratic = Quadratic(gaussians)
     size = max(64, CACHE // quadratic.width)
     gaps = []
@@ -76,7 +84,9 @@ def _own(gaussians: Any, part: np.ndarray, rows: Any, observed: np.ndarray) -> A
 
 
 class Quadratic:
-    """Coefficients of the log densities in the features 1, x − c, products of x − c, about the Gaussians' common centre c."""
+    """Coefficients of the log densities in the features 1, x − c, products of x − c,
+    about the Gaussians' common centre c.
+    """
 
     def __init__(self, gaussians: Any):
         self.gaussians = gaussians
@@ -146,7 +156,9 @@ class QuadraticBlock:
 
 
 class Elliptic:
-    """Rows with one pattern of observed columns, each Gaussian about its own mean; the rest by conditional Gaussians (GPML A.6)."""
+    """Rows with one pattern of observed columns, each Gaussian about its own mean;
+    the rest by conditional Gaussians (GPML A.6).
+    """
 
     def __init__(self, gaussians: Any, part: np.ndarray, rows: Any, observed: np.ndarray):
         self.gaussians, self.rows, self.observed = gaussians, rows, observed
@@ -182,7 +194,9 @@ class Elliptic:
 
 
 class Diagonal:
-    """Rows with one pattern of observed columns under diagonal covariances: a missing value is expected at the mean."""
+    """Rows with one pattern of observed columns under diagonal covariances:
+    a missing value is expected at the mean.
+    """
 
     def __init__(self, gaussians: Any, part: np.ndarray, rows: Any, observed: np.ndarray):
         self.gaussians, self.rows, self.observed, self.part = gaussians, rows, observed, part[:, observed]
@@ -192,7 +206,9 @@ class Diagonal:
         for k, (mean, root) in enumerate(
             zip(self.gaussians.means[:, self.observed], self.gaussians.roots[:, self.observed], strict=True)
         ):
-            out[k] = -0.5 * ((((self.part - mean) / root) ** 2).sum(1) + len(mean) * LOG_2PI) - np.log(root).sum()
+            out[k] = (
+                -0.5 * ((((self.part - mean) / root) ** 2).sum(1) + len(mean) * LOG_2PI) - np.log(root).sum()
+            )
         return out
 
     def moments(self, weights: np.ndarray) -> Moments:

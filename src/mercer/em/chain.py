@@ -1,4 +1,6 @@
-"""Markov chains of any order over symbols: counts, likelihood, Fisher scores and their exact information (GPML exercise 4.5.12)."""
+"""Markov chains of any order over symbols: counts, likelihood,
+Fisher scores and their exact information (GPML exercise 4.5.12).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from mercer.em.emission import drawn, symbols
 from mercer.em.mixture import shares, simplex
 from mercer.em.scores import COORDINATES, choose, moving, possible
-from mercer.kernels.text import codes
+from mercer.kernels.text.base import codes
 
 GROUPS = ("initial", "transition")
 
@@ -36,7 +38,9 @@ class MarkovChain:
     def __post_init__(self):
         given = np.asarray(self.transition, np.float64)
         if given.ndim != 2 or self._order(given.shape) is None:
-            raise ValueError(f"transition must be (L^m, L) for L symbols and order m, got an array of shape {given.shape}.")
+            raise ValueError(
+                f"transition must be (L^m, L) for L symbols and order m, got an array of shape {given.shape}."
+            )
         object.__setattr__(self, "transition", simplex(given, "transition", given.shape))
         object.__setattr__(self, "initial", simplex(self.initial, "initial", given.shape[:1]))
         if self.alphabet is not None and not len(self.alphabet) == len(set(self.alphabet)) == given.shape[1]:
@@ -51,7 +55,9 @@ class MarkovChain:
         pseudo_count: float = 1.0,
         alphabet: str | None = None,
     ) -> MarkovChain:
-        """The chain with the largest likelihood, `pseudo_count` added to each count (0: maximum likelihood)."""
+        """The chain with the largest likelihood, `pseudo_count` added to each count (0:
+        maximum likelihood).
+        """
         L = len(alphabet) if alphabet is not None else n_symbols
         if L is None or order < 0:
             raise ValueError("a chain needs n_symbols or an alphabet, and an order of 0, 1, …")
@@ -74,15 +80,19 @@ class MarkovChain:
         contexts, L = shape
         return next((m for m in range(64) if L**m == contexts), None) if L > 1 or contexts == 1 else None
 
-    # -- likelihood and scores -----------------------------------------------------------------------------------------
+    # -- likelihood and scores -------------------------------------------------------------------------------
 
     def counts(self, sequences: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """For each sequence, its first m symbols (n, L^m) as an indicator, and n_{t,s} (n, L^m, L): how often t came after s."""
+        """For each sequence, its first m symbols (n, L^m) as an indicator, and n_{t,s} (n, L^m, L):
+        how often t came after s.
+        """
         C, L, m = *self.transition.shape, self.order
         first, counts = np.zeros((len(sequences), C)), np.zeros((len(sequences), C, L))
         for i, sequence in enumerate(sequences):
             x = self._read(sequence, f"sequence {i}")
-            windows = np.lib.stride_tricks.sliding_window_view(x, m) if m else np.zeros((len(x) + 1, 0), np.intp)
+            windows = (
+                np.lib.stride_tricks.sliding_window_view(x, m) if m else np.zeros((len(x) + 1, 0), np.intp)
+            )
             context = windows @ L ** np.arange(m)[::-1] if m else np.zeros(len(x) + 1, np.intp)
             first[i, context[0]] = 1.0
             counts[i] = np.bincount(context[:-1] * L + x[m:], minlength=C * L).reshape(C, L)
@@ -92,8 +102,11 @@ class MarkovChain:
         """log p(x) of each sequence (n,); −inf for an impossible one."""
         return self._log_likelihood(*self.counts(sequences))
 
-    def scores(self, sequences: Sequence[Any], parameters: Any = None, coordinates: str = "logits") -> np.ndarray:
-        """Derivatives (n, p) of log p(x): n_{t,s} − n_s θ(t | s) by logits, n_{t,s}/θ(t | s) − n_s by "probabilities".
+    def scores(
+        self, sequences: Sequence[Any], parameters: Any = None, coordinates: str = "logits"
+    ) -> np.ndarray:
+        """Derivatives (n, p) of log p(x): n_{t,s} − n_s θ(t | s) by logits, n_{t,s}/θ(t | s) − n_s by
+        "probabilities".
 
         The latter is by θ_{t,s} where θ(t | s) = θ_{t,s}/Σ_t' θ_{t',s} (exercise 4.5.12).
         parameters: "initial", "transition" or both.
@@ -116,7 +129,10 @@ class MarkovChain:
     def information(self, length: int | None, parameters: Any = None) -> np.ndarray:
         """The exact Fisher information (p, p), E[φφᵀ] by logits, of sequences with `length` symbols."""
         if length is None or length < self.order:
-            raise ValueError(f"the information of a Markov chain is that of sequences with length= symbols, at least {self.order}.")
+            raise ValueError(
+                "the information of a Markov chain is that of sequences with length= symbols, at least "
+                f"{self.order}."
+            )
         C = len(self.initial)
         now, visits = self.initial, np.zeros(C)
         for _ in range(length - self.order):
@@ -144,7 +160,9 @@ class MarkovChain:
     def _log_likelihood(self, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             log_first, log_next = np.log(self.initial), np.log(self.transition)
-        return np.where(first > 0, log_first, 0.0).sum(1) + (counts * np.where(counts > 0, log_next, 0.0)).sum((1, 2))
+        return np.where(first > 0, log_first, 0.0).sum(1) + (
+            counts * np.where(counts > 0, log_next, 0.0)
+        ).sum((1, 2))
 
     def _read(self, sequence: Any, where: str) -> np.ndarray:
         if isinstance(sequence, str):
@@ -153,9 +171,13 @@ class MarkovChain:
             sequence = codes(sequence, self.alphabet, "the chain's alphabet")
         x = symbols(sequence, self.symbols, where)
         if x.min() < 0:
-            raise ValueError(f"{where} misses a symbol at place {int(np.argmin(x))}: a Markov chain needs all of them.")
+            raise ValueError(
+                f"{where} misses a symbol at place {int(np.argmin(x))}: a Markov chain needs all of them."
+            )
         if len(x) < self.order:
-            raise ValueError(f"{where} has {len(x)} symbols; a chain of order {self.order} needs at least as many.")
+            raise ValueError(
+                f"{where} has {len(x)} symbols; a chain of order {self.order} needs at least as many."
+            )
         return x
 
 

@@ -20,7 +20,9 @@ def aic(log_likelihood: float, parameters: int) -> float:
     return -2 * log_likelihood + 2 * parameters
 
 
-def held_out(data: np.ndarray, fit: Callable[[Any], Any], score: Callable[[Any, Any], float], rng, folds: int = 5) -> float:
+def held_out(
+    data: np.ndarray, fit: Callable[[Any], Any], score: Callable[[Any, Any], float], rng, folds: int = 5
+) -> float:
     """−2 × the log-likelihood of each fold under the model fitted to the others, summed; smaller is better.
 
     data: what can be indexed by an array of positions (rows, or an object array of sequences).
@@ -41,6 +43,8 @@ def check_criterion(criterion: str) -> None:
 def candidates(given: Any, name: str) -> list[int]:
     """One number or several, as a list of whole numbers."""
     numbers = [given] if np.ndim(given) == 0 else list(given)
-    if not numbers or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 1 for n in numbers):
+    if not numbers or not all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 1 for n in numbers
+    ):
         raise ValueError(f"{name} must be a whole number from 1, or several to choose from; got {given!r}.")
     return [int(n) for n in numbers]

@@ -1,10 +1,11 @@
-"""Expectation-Maximisation for anything that can summarise data and be fitted to a summary (Bilmes, section 2).
+"""Expectation-Maximisation for anything that can summarise data and be fitted to a summary (Bilmes, section
+2).
 
 A model is an immutable object with two methods, and its summaries add up:
 
     summary = model.expect(data)       # E-step: expected sufficient statistics, with `summary.log_likelihood`
-    model = model.maximise(summary)    # M-step: the parameters with the largest Q; a partial step will do (generalised EM)
-    summary = summary + other          # of two parts of the data
+    model = model.maximise(summary)    # M-step: the parameters with the largest Q; a partial step will do
+    (generalised EM) summary = summary + other          # of two parts of the data
 
 so that data may come in parts, be held by several processes, and never be in memory at once.
 """
@@ -33,7 +34,9 @@ class Summary(Protocol):
 
 
 class Model(Protocol):
-    """What `em` needs. `log_prior()`, where a model has it, is added to the likelihood: EM then climbs to the posterior mode."""
+    """What `em` needs. `log_prior()`, where a model has it, is added to the likelihood:
+    EM then climbs to the posterior mode.
+    """
 
     def expect(self, data: Any) -> Any: ...
 
@@ -91,13 +94,16 @@ def em(
 
     starts:   a model, a list of models, or of functions without arguments that make one.
     parts:    the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
-    tol:      stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs max_iter iterations.
-    slack:    a fall of the objective by more than slack times its size is an error of the model's steps, and raised as EMError.
-    map:      how the parts are gone through; the `map` of an executor spreads them over processes or machines.
+    tol:      stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
+    max_iter iterations.
+    slack:    a fall of the objective by more than slack times its size is an error of the model's steps, and
+    raised as EMError.
+    map:      how the parts are gone through; the `map` of an executor spreads them over processes or
+    machines.
     progress: None shows a line in terminals after a second, True always, False never.
 
-    Ctrl-C ends the climb and keeps the best so far. EM never decreases the objective; its limit is a stationary point, so
-    use several starts.
+    Ctrl-C ends the climb and keeps the best so far. EM never decreases the objective; its limit is a
+    stationary point, so use several starts.
 
     >>> em(GaussianMixture.around(X, 3, rng), [X]).model.means
     """
@@ -157,11 +163,19 @@ def _climb(start, number, parts, max_iter, tol, slack, map, line, history) -> Ou
 def _check(before: float, objective: float, slack: float, start: int, iteration: int) -> None:
     where = f"start {start + 1}, iteration {iteration}"
     if np.isnan(objective) or objective == np.inf:
-        raise EMError(f"the log-likelihood is {objective} at {where}: give the covariances a floor or a prior.")
+        raise EMError(
+            f"the log-likelihood is {objective} at {where}: give the covariances a floor or a prior."
+        )
     if objective == -np.inf:
-        raise EMError(f"the data have probability zero at {where}: no state or component of the model can have made some of them.")
+        raise EMError(
+            f"the data have probability zero at {where}: no state or component of the model can have made "
+            "some of them."
+        )
     if objective < before - slack * max(1.0, abs(before)):
-        raise EMError(f"the objective fell from {before:.10g} to {objective:.10g} at {where}: an M-step must not decrease it.")
+        raise EMError(
+            f"the objective fell from {before:.10g} to {objective:.10g} at {where}: an M-step must not "
+            "decrease it."
+        )
 
 
 class _Line:
@@ -186,7 +200,8 @@ class _Line:
             self._status = Console(stderr=True).status("EM")
             self._status.start()
         self._status.update(
-            f"EM: start {start + 1} of {self.starts}, iteration {iteration}: {objective:.4f}; Ctrl-C keeps the best"
+            f"EM: start {start + 1} of {self.starts}, iteration {iteration}: {objective:.4f}; Ctrl-C keeps "
+            "the best"
         )
 
     def __exit__(self, *exc) -> None:

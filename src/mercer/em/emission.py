@@ -1,4 +1,6 @@
-"""What a hidden state emits: symbols, Gaussian vectors, or vectors from a Gaussian mixture. Densities are (states, rows)."""
+"""What a hidden state emits: symbols, Gaussian vectors, or vectors from a Gaussian mixture.
+Densities are (states, rows).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Categorical:
     def __post_init__(self):
         given = np.asarray(self.probabilities, np.float64)
         if given.ndim != 2:
-            raise ValueError(f"emission probabilities are (states, symbols), got an array of shape {given.shape}.")
+            raise ValueError(
+                f"emission probabilities are (states, symbols), got an array of shape {given.shape}."
+            )
         object.__setattr__(self, "probabilities", simplex(given, "emission probabilities", given.shape))
 
     @property
@@ -118,7 +122,9 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class GaussianMixtures:
-    """A mixture of M Gaussians for each state: weights (N, M), and the Gaussians of all states, M of each state in turn."""
+    """A mixture of M Gaussians for each state: weights (N, M), and the Gaussians of all states,
+    M of each state in turn.
+    """
 
     weights: np.ndarray
     gaussians: Gaussians
@@ -131,7 +137,8 @@ class GaussianMixtures:
         given = np.asarray(self.weights, np.float64)
         if given.ndim != 2 or given.size != self.gaussians.count:
             raise ValueError(
-                f"weights (states, components) of {self.gaussians.count} Gaussians, got an array of shape {given.shape}."
+                f"weights (states, components) of {self.gaussians.count} Gaussians, got an array of shape "
+                f"{given.shape}."
             )
         object.__setattr__(self, "weights", simplex(given, "mixture weights", given.shape))
 
@@ -152,7 +159,9 @@ class GaussianMixtures:
         return out
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> _Counts:
-        moments = self.gaussians.moments(rows, lambda block: self._split(block.log_prob(), gamma[:, block.rows]))
+        moments = self.gaussians.moments(
+            rows, lambda block: self._split(block.log_prob(), gamma[:, block.rows])
+        )
         return _Counts(moments, moments.weight.reshape(self.weights.shape))
 
     def maximise(self, summary: _Counts) -> GaussianMixtures:
@@ -198,7 +207,9 @@ class _Counts:
 
 
 def updated(before: np.ndarray, counts: np.ndarray, pseudo_count: float) -> np.ndarray:
-    """Rows of probabilities from expected counts; zeros stay zeros, and a row without any count stays as it was."""
+    """Rows of probabilities from expected counts; zeros stay zeros,
+    and a row without any count stays as it was.
+    """
     counts = np.where(before > 0, counts + pseudo_count, 0.0)
     total = counts.sum(-1, keepdims=True)
     seen = total > np.finfo(float).tiny * 1e10
@@ -223,7 +234,8 @@ def symbols(rows: Any, count: int | None, where: str) -> np.ndarray:
         given = given[:, 0]
     if given.ndim != 1 or given.dtype.kind not in "iufb":
         raise ValueError(
-            f"{where} must be whole numbers (T,), symbols from 0; got an array of shape {given.shape} and {given.dtype}."
+            f"{where} must be whole numbers (T,), symbols from 0; got an array of shape {given.shape} and "
+            f"{given.dtype}."
         )
     values = np.where(np.isnan(given), -1, given) if given.dtype.kind == "f" else given
     if len(values) == 0:
@@ -232,7 +244,9 @@ def symbols(rows: Any, count: int | None, where: str) -> np.ndarray:
     if not np.array_equal(out, values) or out.min() < -1:
         raise ValueError(f"{where} must hold whole numbers from 0 (NaN where missing).")
     if count is not None and out.max() >= count:
-        raise ValueError(f"{where} has the symbol {out.max()}, but the model knows the symbols 0 to {count - 1} only.")
+        raise ValueError(
+            f"{where} has the symbol {out.max()}, but the model knows the symbols 0 to {count - 1} only."
+        )
     return out
 
 

@@ -1,10 +1,11 @@
-"""Mixtures of Gaussian-process experts (GPML 9.6): each datum belongs to one of K processes, a gate says which is likely where.
+"""Mixtures of Gaussian-process experts (GPML 9.6): each datum belongs to one of K processes, a gate says
+which is likely where.
 
     p(y | x) = Σ_k g_k(x) N(y | f_k(x), σ_k²),    f_k ~ GP
 
-By EM on a lower bound of log p(y), with independent posteriors of the labels and of the functions. Given responsibilities r_ik,
-expert k is an exact GP whose datum i has the noise variance σ_k²/r_ik; given the experts, r_ik ∝ g_k(x_i) exp E[log N(y_i | f_k,
-σ_k²)].
+By EM on a lower bound of log p(y), with independent posteriors of the labels and of the functions. Given
+responsibilities r_ik, expert k is an exact GP whose datum i has the noise variance σ_k²/r_ik; given the
+experts, r_ik ∝ g_k(x_i) exp E[log N(y_i | f_k, σ_k²)].
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mercer.gp import Model, log_evidence_and_gradient
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods import Gaussian
 from mercer.params import fixed, flatten
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 
 UNSEEN = 1e-10  # responsibility below which a datum does not count for an expert
 LOG_2PI = float(np.log(2 * np.pi))
@@ -43,12 +44,14 @@ class Found:
 class GPExperts:
     """A mixture of Gaussian-process experts, to be fitted by `em`.
 
-    experts:          K models with Gaussian noise, `Model(GP(kernel), Gaussian(0.1))`; each learns hyperparameters of its own
+    experts:          K models with Gaussian noise, `Model(GP(kernel), Gaussian(0.1))`; each learns
+    hyperparameters of its own
     gate:             of `mercer.em.gates`, or an object like those
     responsibilities: (n, K) of the data that it will be fitted to
     steps:            of the optimiser in an M-step
 
-    >>> start = GPExperts.around(X, y, [Model(GP(kernels.SE()), Gaussian(0.1))] * 2, SoftmaxGate.start(X, 2), rng)
+    >>> experts = [Model(GP(kernels.SE()), Gaussian(0.1))] * 2
+    >>> start = GPExperts.around(X, y, experts, SoftmaxGate.start(X, 2), rng)
     >>> model = em(start, [(X, y)]).model
     >>> model.condition(X, y).mean(Xs)
     """
@@ -62,15 +65,22 @@ class GPExperts:
         object.__setattr__(self, "experts", tuple(self.experts))
         r = np.asarray(self.responsibilities, np.float64)
         if r.ndim != 2 or r.shape[1] != len(self.experts) or not np.allclose(r.sum(1), 1.0) or (r < 0).any():
-            raise ValueError(f"responsibilities must be probabilities (n, {len(self.experts)}), got an array of shape {r.shape}.")
+            raise ValueError(
+                f"responsibilities must be probabilities (n, {len(self.experts)}), got an array of shape "
+                f"{r.shape}."
+            )
         for expert in self.experts:
             if not isinstance(expert.likelihood, Gaussian) or expert.likelihood.per_datum:
                 raise ValueError("an expert has Gaussian noise of one variance.")
         object.__setattr__(self, "responsibilities", r)
 
     @classmethod
-    def around(cls, X: np.ndarray, y: np.ndarray, experts, gate, rng: np.random.Generator, by: str = "both") -> GPExperts:
-        """A start: groups of similar x and y ("both"), or of similar x ("x"), by a Gaussian mixture in standardised columns."""
+    def around(
+        cls, X: np.ndarray, y: np.ndarray, experts, gate, rng: np.random.Generator, by: str = "both"
+    ) -> GPExperts:
+        """A start: groups of similar x and y ("both"), or of similar x ("x"),
+        by a Gaussian mixture in standardised columns.
+        """
         Z = np.column_stack([X, y]) if by == "both" else np.asarray(X)
         spread = Z.std(0)
         Z = (Z - Z.mean(0)) / np.where(spread > 0, spread, 1.0)
@@ -81,7 +91,7 @@ class GPExperts:
         r = 0.9 * mixture.responsibilities(Z) + 0.1 / K
         return cls(tuple(experts), gate.fit(np.asarray(X), r), r)
 
-    # -- EM ------------------------------------------------------------------------------------------------------------
+    # -- EM --------------------------------------------------------------------------------------------------
 
     def expect(self, data: tuple[Any, Any]) -> Found:
         """New responsibilities from the functions that the present ones give, and the bound with them."""
@@ -111,19 +121,25 @@ class GPExperts:
     def _posterior(self, r: np.ndarray, inputs: Inputs, y: np.ndarray) -> GPExpertsPosterior:
         noise = np.array([_noise(e) for e in self.experts])
         return GPExpertsPosterior(
-            self.gate, tuple(weighted(e, inputs, y, w) for e, w in zip(self.experts, r.T, strict=True)), noise, r
+            self.gate,
+            tuple(weighted(e, inputs, y, w) for e, w in zip(self.experts, r.T, strict=True)),
+            noise,
+            r,
         )
 
     def _explained(self, k: int, inputs: Inputs, y: np.ndarray) -> np.ndarray:
         """E[log N(y_i | f_k(x_i), σ_k²)]: (n,)."""
-        mean, variance = weighted(self.experts[k], inputs, y, self.responsibilities[:, k]).latent_moments(inputs)
+        mean, variance = weighted(self.experts[k], inputs, y, self.responsibilities[:, k]).latent_moments(
+            inputs
+        )
         noise = _noise(self.experts[k])
         return -0.5 * (((y - mean) ** 2 + variance) / noise + np.log(noise) + LOG_2PI)
 
 
 @dataclass(frozen=True)
 class GPExpertsPosterior:
-    """Experts given data, and their gate. Predictions are mixtures of K Gaussians: often of two peaks where regimes meet.
+    """Experts given data, and their gate. Predictions are mixtures of K Gaussians: often of two peaks where
+    regimes meet.
 
     experts: K posteriors; noise: (K,) noise variances; responsibilities: (n, K) of the data
     """
@@ -158,7 +174,9 @@ class GPExpertsPosterior:
     def density(self, Xs, grid) -> np.ndarray:
         """Predictive density of y (m, len(grid)) at the values `grid`."""
         parts = self.parts(Xs)
-        return np.exp(np.stack([_log_density(np.full((1, 1), v), *parts) for v in np.asarray(grid, float)], 1))
+        return np.exp(
+            np.stack([_log_density(np.full((1, 1), v), *parts) for v in np.asarray(grid, float)], 1)
+        )
 
     def quantile(self, Xs, q) -> np.ndarray:
         """Quantiles of y under the mixture: (m,) for one q, (m, len(q)) for several."""
@@ -171,17 +189,22 @@ class GPExpertsPosterior:
         return out[0] if q.ndim == 0 else np.stack(out, 1)
 
 
-# ------------------------------------------------------------------------------------------------- one weighted expert
+# ------------------------------------------------------------------------------------------------- one
+# weighted expert
 
 
 def weighted(expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray) -> Posterior:
     """The expert given data of which each counts r_i times: noise variance σ²/r_i."""
     seen, r = _seen(r)
     noise = _noise(expert) / r
-    return Model(expert.gp, Gaussian(fixed(noise))).condition(Inputs(inputs.values[seen], inputs.names), y[seen])
+    return Model(expert.gp, Gaussian(fixed(noise))).condition(
+        Inputs(inputs.values[seen], inputs.names), y[seen]
+    )
 
 
-def weighted_evidence(expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray) -> tuple[float, dict[str, Any]]:
+def weighted_evidence(
+    expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray
+) -> tuple[float, dict[str, Any]]:
     """log ∫ Π_i N(y_i | f_i, σ²)^{r_i} p(f) df and its gradient by hyperparameters, by name."""
     seen, r = _seen(r)
     n, noise = len(r), _noise(expert)
@@ -219,9 +242,13 @@ def _climb(expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray, steps: i
         prior, slope = flat.log_prior(vector)
         return -value - prior, -flat.pull(gradient, vector) - slope
 
-    bounds = [(max(v - 5.0, lo if lo is not None else -np.inf), min(v + 5.0, hi if hi is not None else np.inf))
-              for v, (lo, hi) in zip(flat.vector, flat.bounds(), strict=True)]  # fmt: skip
-    found = minimize(cost, flat.vector, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+    bounds = [
+        (max(v - 5.0, lo if lo is not None else -np.inf), min(v + 5.0, hi if hi is not None else np.inf))
+        for v, (lo, hi) in zip(flat.vector, flat.bounds(), strict=True)
+    ]
+    found = minimize(
+        cost, flat.vector, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps}
+    )
     return flat.unflatten(found.x) if found.fun < cost(flat.vector)[0] else expert
 
 

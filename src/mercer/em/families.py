@@ -1,4 +1,6 @@
-"""Densities that can be components of a `Mixture`: a log density, a weighted maximum-likelihood fit, draws."""
+"""Densities that can be components of a `Mixture`: a log density, a weighted maximum-likelihood fit,
+draws.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from mercer.em.gaussian import Gaussians
 
 @dataclass(frozen=True)
 class Normal:
-    """One Gaussian vector: mean (d,), covariance (d, d). Its fit is the weighted mean and the biased weighted covariance.
+    """One Gaussian vector: mean (d,), covariance (d, d). Its fit is the weighted mean and the biased weighted
+    covariance.
 
     >>> Normal.of(X).covariance
     """
@@ -30,10 +33,14 @@ class Normal:
         return cls(found.means[0], found.covariances[0])
 
     def log_prob(self, X: Any) -> np.ndarray:
-        return Gaussians(np.asarray(self.mean)[None], np.asarray(self.covariance)[None]).log_prob(np.asarray(X, np.float64))[0]
+        return Gaussians(np.asarray(self.mean)[None], np.asarray(self.covariance)[None]).log_prob(
+            np.asarray(X, np.float64)
+        )[0]
 
     def scores(self, X: Any) -> np.ndarray:
-        """Derivatives (n, d + d(d + 1)/2) by the mean in standard deviations, and by relative changes of the covariance's root."""
+        """Derivatives (n, d + d(d + 1)/2) by the mean in standard deviations,
+        and by relative changes of the covariance's root.
+        """
         root = np.linalg.cholesky(np.asarray(self.covariance, np.float64))
         z = np.linalg.solve(root, (np.asarray(X, np.float64) - self.mean).T).T
         i, j = np.tril_indices(len(root))

@@ -1,10 +1,12 @@
-"""Forward and backward procedures of a hidden Markov model (Bilmes, section 4.1), for many sequences of any length at once.
+"""Forward and backward procedures of a hidden Markov model (Bilmes, section 4.1), for many sequences of any
+length at once.
 
-Sequences are cut into chunks of one length that are run side by side, states by chunks at each step. A chunk in the middle of a
-sequence is first run from every state it could begin in, which tells what every chunk passes on to the next; then all of them run
-once from what they truly begin with. (Most chains forget where they began long before the end of a chunk, and most of the first
-run is then the second one already.) The result is that of the plain recursions, scaled at each step. Steps so improbable that
-scaled numbers could underflow are found, and everything is computed in logarithms instead.
+Sequences are cut into chunks of one length that are run side by side, states by chunks at each step. A chunk
+in the middle of a sequence is first run from every state it could begin in, which tells what every chunk
+passes on to the next; then all of them run once from what they truly begin with. (Most chains forget where
+they began long before the end of a chunk, and most of the first run is then the second one already.) The
+result is that of the plain recursions, scaled at each step. Steps so improbable that scaled numbers could
+underflow are found, and everything is computed in logarithms instead.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ SAME = 1e-14  # relative difference below which two runs are one
 
 
 class Chunks:
-    """Sequences cut into chunks of `length` steps, stored step by step: (length, chunks) slots, the last ones of a sequence empty.
+    """Sequences cut into chunks of `length` steps, stored step by step: (length, chunks) slots, the last ones
+    of a sequence empty.
 
-    An empty slot counts as a step without observation, with a log emission of zero in every state, which changes nothing.
+    An empty slot counts as a step without observation, with a log emission of zero in every state, which
+    changes nothing.
 
     lengths: (E,) of the sequences
-    index:   (length·chunks,) the datum in each slot, counted through all sequences; their total number where the slot is empty
+    index:   (length·chunks,) the datum in each slot, counted through all sequences; their total number where
+    the slot is empty
     back:    (T,) the slot of each datum
     first:   (E,) the first chunk of each sequence, which is also the slot of its first step
     links:   chunks that are continued by the next one
@@ -49,7 +54,9 @@ class Chunks:
 
 
 def chunk_length(lengths: np.ndarray, states: int) -> int:
-    """The length of chunks with the least estimated cost: calls for each step, arithmetic for each state, links of chunks."""
+    """The length of chunks with the least estimated cost: calls for each step, arithmetic for each state,
+    links of chunks.
+    """
     total, longest = int(lengths.sum()), int(lengths.max())
     call, link, work = 15e-6, 12e-6, 0.25e-9 * states**2
 
@@ -90,7 +97,9 @@ def smooth(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunk
     return run.backward()
 
 
-def filtered(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
+def filtered(
+    initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks
+) -> tuple[np.ndarray, np.ndarray]:
     """The forward procedure alone: scaled α (N, slots) and log-likelihoods (E,)."""
     run = _Run(initial, transition, log_b, chunks)
     if not run.forward():
@@ -103,7 +112,11 @@ def filtered(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chu
 class _Run:
     def __init__(self, initial, transition, log_b, chunks: Chunks):
         self.chunks, self.N = chunks, len(initial)
-        self.initial, self.A, self.A_T = np.asarray(initial), np.ascontiguousarray(transition), np.array(transition).T.copy()
+        self.initial, self.A, self.A_T = (
+            np.asarray(initial),
+            np.ascontiguousarray(transition),
+            np.array(transition).T.copy(),
+        )
         top = log_b.max(0)
         self.possible = bool(np.isfinite(top).all())
         if self.possible:
@@ -115,7 +128,8 @@ class _Run:
         if not self.possible:
             return False
         self.alpha, self.scale = np.empty_like(self.B), np.empty(self.B.shape[1:])
-        self.starts = np.empty((self.N, self.chunks.count))  # p(first state of a chunk | all before the chunk)
+        # p(first state of a chunk | all before the chunk)
+        self.starts = np.empty((self.N, self.chunks.count))
         self.starts[:, self.chunks.first] = self.initial[:, None]
         first, links = self.chunks.length, self.chunks.links
         if len(links):
@@ -158,11 +172,13 @@ class _Run:
         return p
 
     def _from_every_state(self) -> int:
-        """Set `run`, p(state after some steps of a chunk | state at first), (now, at first, chunk), and `weight`, the probability
-        of the data of these steps (at first, chunk), up to a factor for each chunk. Returns how many steps.
+        """Set `run`, p(state after some steps of a chunk | state at first), (now, at first, chunk), and
+        `weight`, the probability of the data of these steps (at first, chunk), up to a factor for each chunk.
+        Returns how many steps.
 
-        A chain forgets where it began. Once the runs from all states agree in every chunk, they are `merged`: what comes after
-        these steps does not depend on what was before them. Else the steps are those of the whole chunk.
+        A chain forgets where it began. Once the runs from all states agree in every chunk, they are `merged`:
+        what comes after these steps does not depend on what was before them. Else the steps are those of the
+        whole chunk.
         """
         N, length = self.N, self.chunks.length
         run: np.ndarray = np.repeat(np.eye(N)[:, :, None], self.chunks.count, axis=2)
@@ -194,7 +210,9 @@ class _Run:
         return True
 
     def _ends(self) -> np.ndarray:
-        """(N, chunks): the probability of all that follows a chunk, for each state that follows it, scaled by `starts`."""
+        """(N, chunks): the probability of all that follows a chunk, for each state that follows it,
+        scaled by `starts`.
+        """
         w, links = np.ones((self.N, self.chunks.count)), self.chunks.links
         if len(links) and self.merged:
             w[:, links] = self.weight[:, links + 1] / (self.weight * self.starts).sum(0)[links + 1]

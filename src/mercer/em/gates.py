@@ -39,9 +39,11 @@ class ConstantGate:
 
 @dataclass(frozen=True)
 class SoftmaxGate:
-    """softmax(W h(x)) with h(x) = 1, the standardised columns and their products: regions with boundaries of second order.
+    """softmax(W h(x)) with h(x) = 1, the standardised columns and their products: regions with boundaries of
+    second order.
 
-    weights: (K, 1 + d + d(d + 1)/2). They have a weak Gaussian prior, so that a boundary is sharp but not infinitely so.
+    weights: (K, 1 + d + d(d + 1)/2). They have a weak Gaussian prior, so that a boundary is sharp but not
+    infinitely so.
     """
 
     weights: np.ndarray

@@ -1,7 +1,8 @@
-"""Several Gaussians over the same space: log densities, weighted moments, and the parameters that fit them (Bilmes, section 3).
+"""Several Gaussians over the same space: log densities, weighted moments, and the parameters that fit them
+(Bilmes, section 3).
 
-Rows are gone through in blocks that fit into the cache. Weights and densities of k Gaussians at b rows are arrays (k, b). A NaN is
-a missing value: it is integrated over, exactly.
+Rows are gone through in blocks that fit into the cache. Weights and densities of k Gaussians at b rows are
+arrays (k, b). A NaN is a missing value: it is integrated over, exactly.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ TYPES = ("full", "diagonal", "spherical", "tied")
 
 @dataclass(frozen=True)
 class InverseWishart:
-    """A prior of covariances with density ∝ |Σ|^{-(dof + d + 1)/2} exp(-tr(scale Σ⁻¹)/2); its mode is scale/(dof + d + 1).
+    """A prior of covariances with density ∝ |Σ|^{-(dof + d + 1)/2} exp(-tr(scale Σ⁻¹)/2); its mode is
+    scale/(dof + d + 1).
 
-    It keeps a covariance positive definite when its component has few data: the update becomes (scale + S)/(dof + d + 1 + N).
+    It keeps a covariance positive definite when its component has few data: the update becomes (scale +
+    S)/(dof + d + 1 + N).
     """
 
     dof: float
@@ -31,9 +34,13 @@ class InverseWishart:
         scale = np.array(self.scale, np.float64)
         object.__setattr__(self, "scale", scale)
         if scale.ndim != 2 or scale.shape[0] != scale.shape[1] or not np.allclose(scale, scale.T):
-            raise ValueError(f"the scale of an inverse Wishart is a symmetric matrix, got an array of shape {scale.shape}.")
+            raise ValueError(
+                f"the scale of an inverse Wishart is a symmetric matrix, got an array of shape {scale.shape}."
+            )
         if not self.dof > scale.shape[0] - 1 or np.linalg.eigvalsh(scale)[0] <= 0:
-            raise ValueError(f"an inverse Wishart needs dof > d - 1 = {scale.shape[0] - 1} and a positive definite scale.")
+            raise ValueError(
+                f"an inverse Wishart needs dof > d - 1 = {scale.shape[0] - 1} and a positive definite scale."
+            )
 
     @property
     def strength(self) -> float:
@@ -47,8 +54,10 @@ class Gaussians:
 
     means:       (k, d)
     covariances: (k, d, d) full, (k, d) diagonal, (k,) spherical, (d, d) tied, the same for all
-    floor:       (d,) smallest variances. No eigenvalue of D⁻½ΣD⁻½, with D = diag(floor), falls below one: the exact constrained
-                 maximum, so that the likelihood still never falls. Spherical covariances keep the mean of the floors.
+    floor:       (d,) smallest variances. No eigenvalue of D⁻½ΣD⁻½, with D = diag(floor), falls below one: the
+    exact constrained
+                 maximum, so that the likelihood still never falls. Spherical covariances keep the mean of the
+                 floors.
     prior:       of the covariances, for the posterior mode instead of the maximum likelihood
 
     >>> g = Gaussians(np.zeros((1, 2)), np.eye(2)[None])
@@ -69,10 +78,15 @@ class Gaussians:
         if means.ndim != 2:
             raise ValueError(f"means must be (components, dimensions), got an array of shape {means.shape}.")
         k, d = means.shape
-        shape = {"full": (k, d, d), "diagonal": (k, d), "spherical": (k,), "tied": (d, d)}[self.covariance_type]
+        shape = {"full": (k, d, d), "diagonal": (k, d), "spherical": (k,), "tied": (d, d)}[
+            self.covariance_type
+        ]
         if covariances.shape != shape:
-            raise ValueError(f"{self.covariance_type} covariances of {k} Gaussians in {d} dimensions have the shape {shape}, got "
-                             f"{covariances.shape}.")  # fmt: skip
+            raise ValueError(
+                f"{self.covariance_type} covariances of {k} Gaussians in {d} dimensions have the shape "
+                f"{shape}, got "
+                f"{covariances.shape}."
+            )
         if not np.isfinite(means).all() or not np.isfinite(covariances).all():
             raise ValueError("means and covariances must be finite.")
         object.__setattr__(self, "means", means)
@@ -80,7 +94,9 @@ class Gaussians:
         try:
             object.__setattr__(self, "_root", self._factor())
         except np.linalg.LinAlgError:
-            raise np.linalg.LinAlgError("a covariance is not positive definite: give the covariances a floor or a prior.") from None
+            raise np.linalg.LinAlgError(
+                "a covariance is not positive definite: give the covariances a floor or a prior."
+            ) from None
 
     @classmethod
     def fitted(cls, X: Any, weights: Any, covariance_type: str = "full", floor=None, prior=None) -> Gaussians:
@@ -90,13 +106,22 @@ class Gaussians:
         centre = np.where(observed, X, 0.0).sum(0) / np.maximum(observed.sum(0), 1)
         Z, seen = np.where(observed, X - centre, 0.0), np.maximum(weights @ observed, np.finfo(float).tiny)
         means = weights @ Z / seen
-        variances = np.stack([w @ np.where(observed, Z - m, 0.0) ** 2 for w, m in zip(weights, means, strict=True)]) / seen
+        variances = (
+            np.stack([w @ np.where(observed, Z - m, 0.0) ** 2 for w, m in zip(weights, means, strict=True)])
+            / seen
+        )
         variances = np.where(variances > 0, variances, 1.0)
-        first = {"full": variances[:, :, None] * np.eye(X.shape[1]), "diagonal": variances, "tied": np.diag(variances.mean(0))}
-        model = cls(centre + means, first.get(covariance_type, variances.mean(1)), covariance_type, floor, prior)
+        first = {
+            "full": variances[:, :, None] * np.eye(X.shape[1]),
+            "diagonal": variances,
+            "tied": np.diag(variances.mean(0)),
+        }
+        model = cls(
+            centre + means, first.get(covariance_type, variances.mean(1)), covariance_type, floor, prior
+        )
         return model.maximise(model.moments(X, lambda block: weights[:, block.rows]))
 
-    # -- shapes --------------------------------------------------------------------------------------------------------
+    # -- shapes ----------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -130,9 +155,12 @@ class Gaussians:
         """How many numbers are free."""
         k, d = self.means.shape
         square = d * (d + 1) // 2
-        return k * d + {"full": k * square, "diagonal": k * d, "spherical": k, "tied": square}[self.covariance_type]
+        return (
+            k * d
+            + {"full": k * square, "diagonal": k * d, "spherical": k, "tied": square}[self.covariance_type]
+        )
 
-    # -- E-step --------------------------------------------------------------------------------------------------------
+    # -- E-step ----------------------------------------------------------------------------------------------
 
     def log_prob(self, X: np.ndarray) -> np.ndarray:
         """Log densities (k, n) of the observed parts of the rows; 0 for a row without any value."""
@@ -142,13 +170,15 @@ class Gaussians:
         return out
 
     def moments(self, X: np.ndarray, weigh: Callable[[Any], np.ndarray]) -> Moments:
-        """Moments of X about the means, with weights (k, b) = weigh(block); a block knows its `rows` and its `log_prob()`."""
+        """Moments of X about the means, with weights (k, b) = weigh(block);
+        a block knows its `rows` and its `log_prob()`.
+        """
         total = Moments.zero(self)
         for block in blocks(self, X):
             total = total + block.moments(weigh(block))
         return total
 
-    # -- M-step --------------------------------------------------------------------------------------------------------
+    # -- M-step ----------------------------------------------------------------------------------------------
 
     def maximise(self, moments: Moments) -> Gaussians:
         """The Gaussians with these moments. A Gaussian without weight stays as it was."""
@@ -167,7 +197,9 @@ class Gaussians:
         if self.covariance_type == "tied":
             covariances = self._lift((scatter[seen].sum(0) + pull) / max(weight[seen].sum() + extra, tiny))
         else:
-            found = (scatter + pull) / np.where(seen, weight + extra, 1.0).reshape((-1,) + (1,) * (scatter.ndim - 1))
+            found = (scatter + pull) / np.where(seen, weight + extra, 1.0).reshape(
+                (-1,) + (1,) * (scatter.ndim - 1)
+            )
             if self.covariance_type == "spherical":
                 found = found.mean(1)
             keep = np.where(seen.reshape((-1,) + (1,) * (found.ndim - 1)), found, self.covariances)
@@ -205,7 +237,7 @@ class Gaussians:
         low = values.min(-1) < 1
         return np.where(low[..., None, None], lifted * np.outer(scale, scale), covariances)
 
-    # -- draws ---------------------------------------------------------------------------------------------------------
+    # -- draws -----------------------------------------------------------------------------------------------
 
     def sample(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw from the Gaussian which[i] for each i: (len(which), d)."""
@@ -220,7 +252,11 @@ class Gaussians:
             return np.linalg.cholesky(self.covariances)
         if self.covariance_type == "tied":
             return np.broadcast_to(np.linalg.cholesky(self.covariances), (k, d, d))
-        variances = self.covariances if self.covariance_type == "diagonal" else np.repeat(self.covariances[:, None], d, 1)
+        variances = (
+            self.covariances
+            if self.covariance_type == "diagonal"
+            else np.repeat(self.covariances[:, None], d, 1)
+        )
         if not (variances > 0).all():
             raise np.linalg.LinAlgError
         return np.sqrt(variances)

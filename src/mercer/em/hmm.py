@@ -22,9 +22,11 @@ class HMM:
     """A time-homogeneous hidden Markov model.
 
     initial:      (N,) π_i, probability of the first state
-    transition:   (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under EM
+    transition:   (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under
+    EM
     emission:     Categorical, Gaussian or GaussianMixtures
-    pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a Dirichlet prior
+    pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a
+    Dirichlet prior
 
     >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
     >>> model.log_likelihood([[0, 1, 2]])
@@ -50,10 +52,12 @@ class HMM:
         free = (self.initial > 0).sum() - 1 + (self.transition > 0).sum() - self.states
         return int(free) + self.emission.parameters()
 
-    # -- EM ------------------------------------------------------------------------------------------------------------
+    # -- EM --------------------------------------------------------------------------------------------------
 
     def prepare(self, sequences: Sequence[Any] | Prepared) -> Prepared:
-        """Sequences, checked and laid out for the recursions; what `expect` takes, and makes of a list by itself."""
+        """Sequences, checked and laid out for the recursions; what `expect` takes,
+        and makes of a list by itself.
+        """
         if isinstance(sequences, Prepared):
             return sequences
         checked = [self.emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
@@ -90,7 +94,7 @@ class HMM:
         chain = dirichlet(self.initial, self.pseudo_count) + dirichlet(self.transition, self.pseudo_count)
         return chain + self.emission.log_prior()
 
-    # -- what the data say of the states --------------------------------------------------------------------------------
+    # -- what the data say of the states ---------------------------------------------------------------------
 
     def smooth(self, sequences: Sequence[Any] | Prepared) -> Smoothed:
         """Forward and backward over all sequences, in the slots of `prepare`."""
@@ -102,11 +106,14 @@ class HMM:
         data = self.prepare(sequences)
         return filtered(self.initial, self.transition, self.log_emissions(data), data.chunks)[1]
 
-    def scores(self, sequences: Sequence[Any], parameters: Any = None, coordinates: str = "logits") -> np.ndarray:
+    def scores(
+        self, sequences: Sequence[Any], parameters: Any = None, coordinates: str = "logits"
+    ) -> np.ndarray:
         """Fisher scores (E, p): derivatives of log p(O), see `mercer.em.scores` for the coordinates.
 
-        parameters: some of "initial", "transition" and those of the emission: "emission", or "weights", "means", "covariances";
-        None is all of them. For probabilities they are expected counts less what the model expects of them.
+        parameters: some of "initial", "transition" and those of the emission: "emission", or "weights",
+        "means", "covariances"; None is all of them. For probabilities they are expected counts less what the
+        model expects of them.
         """
         checked = [self.emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
         if not checked:
@@ -115,12 +122,16 @@ class HMM:
         return scores(self.initial, self.transition, self.emission.parts(), checked, groups, coordinates)
 
     def information(self, length: int | None, parameters: Any = None) -> np.ndarray:
-        """The exact Fisher information (p, p) of sequences with `length` symbols, by going through all of them: for short ones."""
+        """The exact Fisher information (p, p) of sequences with `length` symbols,
+        by going through all of them: for short ones.
+        """
         count = self.emission.symbols
         if length is None or count is None or count**length > ENUMERATED:
             raise ValueError(
-                "the exact information of a hidden Markov model is a sum over all sequences of length= symbols (at most "
-                f"{ENUMERATED:,}): use information='empirical' with data=, for example sequences drawn by the model's sample()."
+                "the exact information of a hidden Markov model is a sum over all sequences of length= "
+                "symbols (at most "
+                f"{ENUMERATED:,}): use information='empirical' with data=, for example sequences drawn by "
+                "the model's sample()."
             )
         every = np.array(list(itertools.product(range(count), repeat=length)), np.intp).reshape(-1, length)
         p = np.exp(self.log_likelihood(list(every)))
@@ -166,7 +177,7 @@ class HMM:
             chain = np.log(self.initial[q[0]]) + np.log(self.transition[q[:-1], q[1:]]).sum()
         return float(chain + self.emission.log_prob(rows)[q, np.arange(len(q))].sum())
 
-    # -- draws ---------------------------------------------------------------------------------------------------------
+    # -- draws -----------------------------------------------------------------------------------------------
 
     def sample(self, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Observations of one sequence and its states (length,)."""
@@ -231,7 +242,10 @@ class Expected:
     def __add__(self, other: Expected) -> Expected:
         emission = None if self.emission is None or other.emission is None else self.emission + other.emission
         return Expected(
-            self.log_likelihood + other.log_likelihood, self.first + other.first, self.transitions + other.transitions, emission
+            self.log_likelihood + other.log_likelihood,
+            self.first + other.first,
+            self.transitions + other.transitions,
+            emission,
         )
 
 
@@ -249,7 +263,9 @@ class Filter:
         self._next = model.initial
 
     def update(self, observation: Any) -> np.ndarray:
-        """Take one observation: a symbol, or a vector (d,); None where there was none. Returns p(q_t | o_1 … o_t), (N,)."""
+        """Take one observation: a symbol, or a vector (d,); None where there was none.
+        Returns p(q_t | o_1 … o_t), (N,).
+        """
         if observation is None:
             now = self._next
         else:
@@ -272,7 +288,9 @@ class Filter:
 
 
 def left_right(states: int, jump: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Initial and transition probabilities that begin in state 0 and go on by at most `jump` states; zero elsewhere."""
+    """Initial and transition probabilities that begin in state 0 and go on by at most `jump` states;
+    zero elsewhere.
+    """
     initial = np.eye(states)[0]
     allowed = np.triu(np.ones((states, states))) - np.triu(np.ones((states, states)), jump + 1)
     return initial, shares(allowed)
@@ -280,4 +298,6 @@ def left_right(states: int, jump: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 def _possible(log_likelihood: np.ndarray) -> None:
     if not np.isfinite(log_likelihood).all():
-        raise ValueError("the sequence has probability zero under this model: no path of its states can have emitted it.")
+        raise ValueError(
+            "the sequence has probability zero under this model: no path of its states can have emitted it."
+        )

@@ -1,4 +1,6 @@
-"""Where Baum-Welch starts: groups of similar observations (or of neighbouring ones, left to right), and what the user gave."""
+"""Where Baum-Welch starts: groups of similar observations (or of neighbouring ones, left to right),
+and what the user gave.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Genera
     initial, transition = _chain(settings, rng)
     emission = (_symbols if settings.emission == "categorical" else _gaussians)(settings, sequences, rng)
     return HMM(
-        settings.given.get("initial", initial), settings.given.get("transition", transition), emission, settings.pseudo_count
+        settings.given.get("initial", initial),
+        settings.given.get("transition", transition),
+        emission,
+        settings.pseudo_count,
     )
 
 
@@ -54,7 +59,9 @@ def _chain(settings: Settings, rng) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(topology, str) and topology == "left-right":
         return left_right(N)
     if isinstance(topology, str) and topology != "full":
-        raise ValueError(f'topology must be "full", "left-right" or a table of what is allowed, got {topology!r}.')
+        raise ValueError(
+            f'topology must be "full", "left-right" or a table of what is allowed, got {topology!r}.'
+        )
     mask = np.ones((N, N), bool) if isinstance(topology, str) else np.asarray(topology, bool)
     if mask.shape != (N, N) or not mask.any(1).all():
         raise ValueError(f"topology must be a table {(N, N)} with a way out of every state.")
@@ -80,7 +87,9 @@ def _gaussians(settings: Settings, sequences: list[np.ndarray], rng) -> Gaussian
     if "means" in given:
         parts["means"] = np.reshape(np.asarray(given["means"], np.float64), (k, d))
     if "covariances" in given:
-        shape = {"full": (k, d, d), "diagonal": (k, d), "spherical": (k,), "tied": (d, d)}.get(settings.covariance_type, (k, d, d))
+        shape = {"full": (k, d, d), "diagonal": (k, d), "spherical": (k,), "tied": (d, d)}.get(
+            settings.covariance_type, (k, d, d)
+        )
         parts["covariances"] = np.reshape(np.asarray(given["covariances"], np.float64), shape)
     weights = np.full((settings.states, M), 1 / M)
     if len(parts) < 2:
@@ -88,12 +97,16 @@ def _gaussians(settings: Settings, sequences: list[np.ndarray], rng) -> Gaussian
         inside = np.zeros(len(rows), np.intp)
         for i in range(settings.states if M > 1 else 0):
             mine = np.flatnonzero(labels == i)
-            inside[mine] = plus_plus(rows[mine], M, rng) if len(mine) >= M else rng.integers(M, size=len(mine))
+            inside[mine] = (
+                plus_plus(rows[mine], M, rng) if len(mine) >= M else rng.integers(M, size=len(mine))
+            )
         member = np.eye(k)[labels * M + inside].T
         near = Gaussians.fitted(rows, member, settings.covariance_type, settings.floor, settings.prior)
         weights = shares(member.sum(1).reshape(weights.shape), 1.0)
         parts = {"means": near.means, "covariances": near.covariances} | parts
-    gaussians = Gaussians(**parts, covariance_type=settings.covariance_type, floor=settings.floor, prior=settings.prior).lifted()
+    gaussians = Gaussians(
+        **parts, covariance_type=settings.covariance_type, floor=settings.floor, prior=settings.prior
+    ).lifted()
     if settings.emission == "gaussian":
         return Gaussian(gaussians)
     return GaussianMixtures(given.get("weights", weights), gaussians, settings.pseudo_count)

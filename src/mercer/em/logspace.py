@@ -1,4 +1,5 @@
-"""Recursions over the states in logarithms, which cannot underflow: the best path (Viterbi), and forward-backward for hard cases.
+"""Recursions over the states in logarithms, which cannot underflow: the best path (Viterbi), and
+forward-backward for hard cases.
 
 All sequences are one long scan that begins anew at the first step of each.
 """
@@ -13,7 +14,9 @@ from jax.scipy.special import logsumexp
 from mercer.em.forward import Chunks, Smoothed
 
 
-def viterbi(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
+def viterbi(
+    initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks
+) -> tuple[np.ndarray, np.ndarray]:
     """The most probable paths (T,), one after the other, and their log p(O, q) (E,)."""
     best, back = _viterbi(*_arguments(initial, transition, log_b, chunks))
     best, back = np.asarray(best), np.asarray(back)
@@ -39,12 +42,17 @@ def smooth(initial, transition, log_b, chunks: Chunks) -> Smoothed:
     gamma, pairs = _backward(*arguments[1:], alpha, scale)
     fill = 1.0 / len(initial)
     return Smoothed(
-        _slots(np.exp(alpha), chunks, fill), _slots(gamma, chunks, fill), np.asarray(pairs), _per_sequence(scale, chunks)
+        _slots(np.exp(alpha), chunks, fill),
+        _slots(gamma, chunks, fill),
+        np.asarray(pairs),
+        _per_sequence(scale, chunks),
     )
 
 
 def _arguments(initial, transition, log_b, chunks: Chunks):
-    """Logarithms, data in order (padded to a power of two, so that few lengths are compiled), and where sequences begin."""
+    """Logarithms, data in order (padded to a power of two, so that few lengths are compiled),
+    and where sequences begin.
+    """
     T = chunks.total
     size = 1 << max(4, int(T).bit_length())
     rows, begin = np.zeros((size, len(initial))), np.zeros(size, bool)

@@ -1,4 +1,6 @@
-"""Mixture densities p(x) = Σ_l α_l p_l(x) and their EM steps (Bilmes, section 3): of any families, and of Gaussians."""
+"""Mixture densities p(x) = Σ_l α_l p_l(x) and their EM steps (Bilmes, section 3): of any families,
+and of Gaussians.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,24 @@ NODES = {1: 180, 2: 120}  # of the quadrature, by dimension
 
 
 class Family(Protocol):
-    """A density that can be a component: immutable, with a weighted fit. `sample(n, rng)` as well, to draw from the mixture."""
+    """A density that can be a component: immutable, with a weighted fit. `sample(n, rng)` as well,
+    to draw from the mixture.
+    """
 
     def log_prob(self, X: Any) -> np.ndarray:
         """Log densities (n,)."""
 
     def fit(self, X: Any, weights: np.ndarray) -> Any:
-        """The member of the family with the largest Σ_i weights_i log p(x_i), or one with a larger one than this."""
+        """The member of the family with the largest Σ_i weights_i log p(x_i),
+        or one with a larger one than this.
+        """
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows and their responsibilities: the summary of families whose sufficient statistics are not known."""
+    """The rows and their responsibilities: the summary of families whose sufficient statistics are not
+    known.
+    """
 
     log_likelihood: float
     parts: tuple[tuple[Any, np.ndarray], ...]
@@ -42,7 +50,8 @@ class Mixture:
     """A mixture of any densities, of one family or of several.
 
     weights:      (k,) α, not negative, of sum one
-    components:   k objects with `log_prob(X)` and `fit(X, weights)`, for example those of `mercer.em.families`
+    components:   k objects with `log_prob(X)` and `fit(X, weights)`, for example those of
+    `mercer.em.families`
     pseudo_count: added to each component's expected count, a Dirichlet prior of the weights
 
     >>> start = Mixture([0.5, 0.5], (Poisson(1.0), Poisson(9.0)))
@@ -62,7 +71,9 @@ class Mixture:
     def log_joint(self, X: Any) -> np.ndarray:
         """log α_l p_l(x_i): (k, n)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.weights)[:, None] + np.stack([np.asarray(c.log_prob(X)) for c in self.components])
+            return np.log(self.weights)[:, None] + np.stack(
+                [np.asarray(c.log_prob(X)) for c in self.components]
+            )
 
     def log_prob(self, X: Any) -> np.ndarray:
         """Log densities (n,)."""
@@ -75,7 +86,8 @@ class Mixture:
         return joint.T
 
     def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
-        """Fisher scores (n, p): r_l − α_l for the weights' logits, and r_l ∇ log p_l(x) for each component that has `scores`.
+        """Fisher scores (n, p): r_l − α_l for the weights' logits, and r_l ∇ log p_l(x) for each component
+        that has `scores`.
 
         parameters: "weights", "components" or both.
         """
@@ -86,7 +98,8 @@ class Mixture:
         for component, r in zip(self.components, joint, strict=True) if "components" in groups else ():
             if not hasattr(component, "scores"):
                 raise TypeError(
-                    f"{type(component).__name__} has no scores: give it a method scores(X) -> (n, q), the derivatives of its "
+                    f"{type(component).__name__} has no scores: give it a method scores(X) -> (n, q), the "
+                    "derivatives of its "
                     "log_prob by its parameters, or ask for parameters='weights'."
                 )
             parts.append(r[:, None] * component.scores(X))
@@ -126,7 +139,9 @@ class Counted:
     rows: int
 
     def __add__(self, other: Counted) -> Counted:
-        return Counted(self.log_likelihood + other.log_likelihood, self.moments + other.moments, self.rows + other.rows)
+        return Counted(
+            self.log_likelihood + other.log_likelihood, self.moments + other.moments, self.rows + other.rows
+        )
 
 
 @dataclass(frozen=True)
@@ -164,14 +179,16 @@ class GaussianMixture:
         return cls.assigned(part, plus_plus(part, k, rng), k, covariance_type, floor, prior, pseudo_count)
 
     @classmethod
-    def assigned(cls, X, labels, k, covariance_type="full", floor=1e-6, prior=None, pseudo_count=0.0) -> GaussianMixture:
+    def assigned(
+        cls, X, labels, k, covariance_type="full", floor=1e-6, prior=None, pseudo_count=0.0
+    ) -> GaussianMixture:
         """The mixture whose components are the groups labels (n,) in 0 … k − 1."""
         smallest = floor * spread(X) if floor > 0 else None
         weights = np.eye(k)[labels].T
         gaussians = Gaussians.fitted(X, weights, covariance_type, smallest, prior)
         return cls(shares(weights.sum(1), pseudo_count), gaussians, pseudo_count)
 
-    # -- named parts ---------------------------------------------------------------------------------------------------
+    # -- named parts -----------------------------------------------------------------------------------------
 
     @property
     def means(self) -> np.ndarray:
@@ -185,7 +202,7 @@ class GaussianMixture:
         """How many numbers are free."""
         return len(self.weights) - 1 + self.gaussians.parameters()
 
-    # -- EM ------------------------------------------------------------------------------------------------------------
+    # -- EM --------------------------------------------------------------------------------------------------
 
     def expect(self, X: np.ndarray) -> Counted:
         log_weights, total = self._log_weights(), []
@@ -205,7 +222,7 @@ class GaussianMixture:
     def log_prior(self) -> float:
         return dirichlet(self.weights, self.pseudo_count) + self.gaussians.log_prior()
 
-    # -- use -----------------------------------------------------------------------------------------------------------
+    # -- use -------------------------------------------------------------------------------------------------
 
     def log_joint(self, X: np.ndarray) -> np.ndarray:
         """log α_l p_l(x_i): (k, n)."""
@@ -228,22 +245,37 @@ class GaussianMixture:
         """
         X = np.asarray(X, np.float64)
         if X.ndim != 2 or X.shape[1] != self.gaussians.dimension or np.isinf(X).any():
-            raise ValueError(f"data for this mixture are (rows, {self.gaussians.dimension}) and not infinite, got shape {X.shape}.")
+            raise ValueError(
+                f"data for this mixture are (rows, {self.gaussians.dimension}) and not infinite, got shape "
+                f"{X.shape}."
+            )
         names = {"weights": "initial"}
         groups = tuple(names.get(g, g) for g in choose(parameters, ("weights", "means", "covariances")))
-        return scores(self.weights, np.eye(len(self.weights)), {"gaussians": self.gaussians}, list(X[:, None]), groups, coordinates)
+        return scores(
+            self.weights,
+            np.eye(len(self.weights)),
+            {"gaussians": self.gaussians},
+            list(X[:, None]),
+            groups,
+            coordinates,
+        )
 
     def information(self, length: int | None = None, parameters: Any = None) -> np.ndarray:
-        """The exact Fisher information (p, p) of a row, by quadrature: in up to two dimensions, or of one Gaussian."""
+        """The exact Fisher information (p, p) of a row, by quadrature: in up to two dimensions,
+        or of one Gaussian.
+        """
         k, d = self.means.shape
         if k > 1 and d > 2:
             raise ValueError(
-                f"the exact information of a mixture is by quadrature in at most 2 dimensions, and there are {d}: use "
+                "the exact information of a mixture is by quadrature in at most 2 dimensions, and there "
+                f"are {d}: use "
                 "information='empirical' with data=, for example rows drawn by the model's sample()."
             )
         nodes, weights = np.polynomial.hermite_e.hermegauss(3 if k == 1 else NODES[d])
         z = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * d, indexing="ij")], 1)
-        w = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[weights / weights.sum()] * d, indexing="ij")], 1), 1)
+        w = np.prod(
+            np.stack([g.ravel() for g in np.meshgrid(*[weights / weights.sum()] * d, indexing="ij")], 1), 1
+        )
         total: Any = 0.0
         roots = np.linalg.cholesky(self.gaussians.matrices())
         for share, mean, root in zip(self.weights, self.means, roots, strict=True):
@@ -262,7 +294,9 @@ class GaussianMixture:
 
 
 def normalise(log_joint: np.ndarray) -> np.ndarray:
-    """log Σ_l exp of each column (n,); the columns become probabilities, in place. A column of −inf stays without any."""
+    """log Σ_l exp of each column (n,); the columns become probabilities, in place.
+    A column of −inf stays without any.
+    """
     top = log_joint.max(0)
     if not np.isfinite(top).all():
         top = np.where(np.isfinite(top), top, 0.0)
@@ -293,6 +327,10 @@ def simplex(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     values = np.array(values, np.float64)
     if values.shape != shape:
         raise ValueError(f"{name} must have the shape {shape}, got {values.shape}.")
-    if not np.isfinite(values).all() or (values < 0).any() or not np.allclose(values.sum(-1), 1.0, rtol=0, atol=1e-6):
+    if (
+        not np.isfinite(values).all()
+        or (values < 0).any()
+        or not np.allclose(values.sum(-1), 1.0, rtol=0, atol=1e-6)
+    ):
         raise ValueError(f"{name} must be probabilities: not negative, with the sum one.")
     return values / values.sum(-1, keepdims=True)

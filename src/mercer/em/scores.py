@@ -1,9 +1,11 @@
-"""Fisher scores, derivatives of log p(x | θ) at the fitted θ, of hidden Markov models and Gaussian mixtures by autodiff.
+"""Fisher scores, derivatives of log p(x | θ) at the fitted θ, of hidden Markov models and Gaussian mixtures
+by autodiff.
 
-The coordinates are unconstrained and have no unit. Probabilities (initial states, transitions, symbols, weights) are
-θ_i exp(u_i)/Σ_j θ_j exp(u_j) and the score is that by u; in the coordinates of the texts, θ_i divided by the sum of its row, it is
-the same divided by θ_i ("probabilities"). Means move by standard deviations, μ + L m, and covariances by relative ones,
-L (I + E)(I + E)ᵀ Lᵀ with E lower triangular, where Σ = L Lᵀ. Probabilities of zero and of one are structure and have no score.
+The coordinates are unconstrained and have no unit. Probabilities (initial states, transitions, symbols,
+weights) are θ_i exp(u_i)/Σ_j θ_j exp(u_j) and the score is that by u; in the coordinates of the texts, θ_i
+divided by the sum of its row, it is the same divided by θ_i ("probabilities"). Means move by standard
+deviations, μ + L m, and covariances by relative ones, L (I + E)(I + E)ᵀ Lᵀ with E lower triangular, where Σ =
+L Lᵀ. Probabilities of zero and of one are structure and have no score.
 
 Sequences of different lengths are padded and scored together by one compiled function.
 """
@@ -21,7 +23,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
-from mercer.kernels.text import width
+from mercer.kernels.text.base import width
 
 COORDINATES = ("logits", "probabilities")
 LOG_ZERO = -1e30  # finite, so that derivatives are
@@ -39,7 +41,8 @@ def scores(
 ) -> np.ndarray:
     """Scores (n, p) of sequences, group after group.
 
-    emission: {"emission": (N, L)} or {"gaussians": Gaussians}, with {"weights": (N, M)} for M Gaussians in each state.
+    emission: {"emission": (N, L)} or {"gaussians": Gaussians}, with {"weights": (N, M)} for M Gaussians in
+    each state.
     groups: of "initial", "transition", "emission", "weights", "means", "covariances".
     """
     if coordinates not in COORDINATES:
@@ -81,12 +84,14 @@ def possible(log_likelihood: np.ndarray) -> None:
     bad = np.flatnonzero(~(log_likelihood > 0.1 * LOG_ZERO))
     if len(bad):
         raise ValueError(
-            f"sequence {bad[0]} has probability zero under the model, so it has no score: fit the model with a pseudo_count, or "
+            f"sequence {bad[0]} has probability zero under the model, so it has no score: fit the model "
+            "with a pseudo_count, or "
             "leave the sequence out."
         )
 
 
-# ------------------------------------------------------------------------------------------------- the compiled function
+# ------------------------------------------------------------------------------------------------- the
+# compiled function
 
 
 def _values(initial, transition, emission) -> tuple[dict[str, np.ndarray], tuple[str, str]]:
@@ -141,10 +146,16 @@ def _pad(sequences: list[np.ndarray], kind: str) -> tuple[np.ndarray, np.ndarray
 
 @functools.lru_cache(maxsize=32)
 def _compiled(kind: str, covariance_type: str, gaps: bool):
-    """(values, rows (n, T, ...), inside (n, T)) -> log-likelihoods (n,), their gradients at u = m = E = 0 by group."""
+    """(values, rows (n, T, ...), inside (n, T)) -> log-likelihoods (n,),
+    their gradients at u = m = E = 0 by group.
+    """
 
     def one(moves, values, rows, inside):
-        log_b = _symbols(moves, values, rows) if kind == "symbols" else _vectors(moves, values, rows, covariance_type, gaps)
+        log_b = (
+            _symbols(moves, values, rows)
+            if kind == "symbols"
+            else _vectors(moves, values, rows, covariance_type, gaps)
+        )
         alpha = _moved(moves, values, "initial") + log_b[0]
         log_A = _moved(moves, values, "transition")
 
@@ -155,7 +166,11 @@ def _compiled(kind: str, covariance_type: str, gaps: bool):
         return logsumexp(lax.scan(step, alpha, (log_b[1:], inside[1:]))[0])
 
     def run(values, rows, inside):
-        moves = {name: jnp.zeros(values[name].shape) for name in ("initial", "transition", "emission", "weights") if name in values}
+        moves = {
+            name: jnp.zeros(values[name].shape)
+            for name in ("initial", "transition", "emission", "weights")
+            if name in values
+        }
         if kind == "vectors":
             k, d = values["centre"].shape
             square = d * (d + 1) // 2

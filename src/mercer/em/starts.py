@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 
-def plus_plus(X: np.ndarray, k: int, rng: np.random.Generator, rounds: int = 10, most: int = 20_000) -> np.ndarray:
-    """Labels (n,) of the nearest of k centres: k-means++ seeds, then at most `rounds` of k-means, on at most `most` of the rows.
+def plus_plus(
+    X: np.ndarray, k: int, rng: np.random.Generator, rounds: int = 10, most: int = 20_000
+) -> np.ndarray:
+    """Labels (n,) of the nearest of k centres: k-means++ seeds, then at most `rounds` of k-means, on at most
+    `most` of the rows.
 
     Columns are scaled to unit spread; a missing value is put at its column's mean. No label is without a row.
     """
@@ -45,7 +48,9 @@ def _scaled(X: np.ndarray) -> np.ndarray:
 
 
 def _seeds(Z: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Each next centre is a row, drawn in proportion to its squared distance from those chosen; the best of a few draws."""
+    """Each next centre is a row, drawn in proportion to its squared distance from those chosen;
+    the best of a few draws.
+    """
     centres = [Z[rng.integers(len(Z))]]
     far = ((Z - centres[0]) ** 2).sum(1)
     for _ in range(1, k):

@@ -1,4 +1,6 @@
-"""Derivatives with respect to symmetric matrices, entries (i, j) and (j, i) moving together, as Bilmes derives the M-step with."""
+"""Derivatives with respect to symmetric matrices, entries (i, j) and (j, i) moving together,
+as Bilmes derives the M-step with.
+"""
 
 from __future__ import annotations
 

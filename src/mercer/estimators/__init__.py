@@ -6,27 +6,37 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mercer.estimators.classifier import GPClassifier
-    from mercer.estimators.experts import GPMixture
-    from mercer.estimators.hmm import HMM
-    from mercer.estimators.mixture import GaussianMixture
+    from mercer.estimators.classification.classifier import GPClassifier
+    from mercer.estimators.hidden.experts import GPMixture
+    from mercer.estimators.hidden.hmm import HMM
+    from mercer.estimators.hidden.mixture import GaussianMixture
     from mercer.estimators.persist import ModelFileError, load, save
-    from mercer.estimators.regressor import GPRegressor
-    from mercer.estimators.series import GPTimeSeries
+    from mercer.estimators.regression.regressor import GPRegressor
+    from mercer.estimators.series.forecaster import GPTimeSeries
 
 _MODULES = {
-    "GPClassifier": "classifier",
-    "GPMixture": "experts",
-    "GPRegressor": "regressor",
-    "GPTimeSeries": "series",
-    "GaussianMixture": "mixture",
-    "HMM": "hmm",
+    "GPClassifier": "classification.classifier",
+    "GPMixture": "hidden.experts",
+    "GPRegressor": "regression.regressor",
+    "GPTimeSeries": "series.forecaster",
+    "GaussianMixture": "hidden.mixture",
+    "HMM": "hidden.hmm",
     "ModelFileError": "persist",
     "load": "persist",
     "save": "persist",
 }
 
-__all__ = ["HMM", "GPClassifier", "GPMixture", "GPRegressor", "GPTimeSeries", "GaussianMixture", "ModelFileError", "load", "save"]
+__all__ = [
+    "HMM",
+    "GPClassifier",
+    "GPMixture",
+    "GPRegressor",
+    "GPTimeSeries",
+    "GaussianMixture",
+    "ModelFileError",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str):

@@ -1,4 +1,6 @@
-"""What the estimators share: kernels as people give them, tables, frames and objects as inputs, relevance, saving."""
+"""What the estimators share: kernels as people give them, tables, frames and objects as inputs, relevance,
+saving.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.progress import shown
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
@@ -31,7 +33,7 @@ class AbstractEstimator(BaseEstimator):
 
     numeric_targets: ClassVar[bool]
 
-    # -- what `mercer.save` asks ----------------------------------------------------------------------------------------
+    # -- what `mercer.save` asks -----------------------------------------------------------------------------
 
     @property
     def _fits(self) -> list[Fit]:
@@ -65,18 +67,24 @@ class AbstractEstimator(BaseEstimator):
         return None
 
     def save(self, path, functions=None) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`. `functions`: names for your own functions, by name."""
+        """Write the fitted model to one file, to be read by `mercer.load`. `functions`:
+        names for your own functions, by name.
+        """
         from mercer.estimators.persist import save
 
         save(self, path, functions)
 
-    # -- learning -------------------------------------------------------------------------------------------------------
+    # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, model: Any, inputs: Inputs, y: np.ndarray, inference: Any, **settings) -> Fit:
-        """`mercer.fit`; "mcmc" samples the hyperparameters, "ccd" and "grid" integrate over them around the best."""
+        """`mercer.fit`; "mcmc" samples the hyperparameters,
+        "ccd" and "grid" integrate over them around the best.
+        """
         if isinstance(inference, str) and inference in INTEGRATED:
             found = fit(model, inputs, y, inference=None, **settings)
-            return dataclasses.replace(found, posterior=integrate(found, how=inference, solver=settings.get("solver")))
+            return dataclasses.replace(
+                found, posterior=integrate(found, how=inference, solver=settings.get("solver"))
+            )
         if isinstance(inference, str) and inference == "mcmc":
             rule: Any = inference_by_name("mcmc", model.likelihood)
             inference = dataclasses.replace(rule, seed=settings["seed"], progress=settings["progress"])
@@ -91,7 +99,7 @@ class AbstractEstimator(BaseEstimator):
             )
         return posterior
 
-    # -- settings -------------------------------------------------------------------------------------------------------
+    # -- settings --------------------------------------------------------------------------------------------
 
     def _solver(self) -> Any:
         """The solver as learning takes it: "auto" with the memory it may use."""
@@ -109,9 +117,13 @@ class AbstractEstimator(BaseEstimator):
 
     def _seed(self) -> int:
         seed = self.random_state
-        return int(seed) if isinstance(seed, numbers.Integral) else int(check_random_state(seed).randint(2**31 - 1))
+        return (
+            int(seed)
+            if isinstance(seed, numbers.Integral)
+            else int(check_random_state(seed).randint(2**31 - 1))
+        )
 
-    # -- what comes in --------------------------------------------------------------------------------------------------
+    # -- what comes in ---------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _targets(self, y, n: int) -> np.ndarray:
@@ -125,7 +137,9 @@ class AbstractEstimator(BaseEstimator):
         if _is_frame(X):
             values = self._frame(X, reset=True)
         else:
-            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.numeric_targets, ensure_all_finite=False)
+            values, y = validate_data(
+                self, X, y, dtype=np.float64, y_numeric=self.numeric_targets, ensure_all_finite=False
+            )
             values = as_inputs(values).values
         names = getattr(self, "feature_names_in_", None)
         return Inputs(values, None if names is None else tuple(names)), self._targets(y, values.shape[0])
@@ -136,10 +150,14 @@ class AbstractEstimator(BaseEstimator):
             return as_inputs(X, "X", self._training[0].names, objects=True).values
         if _is_frame(X):
             return self._frame(X)
-        return as_inputs(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)).values
+        return as_inputs(
+            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        ).values
 
     def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
-        """Text, categories and other objects, which scikit-learn's checks do not know: the kernel reads them."""
+        """Text, categories and other objects, which scikit-learn's checks do not know:
+        the kernel reads them.
+        """
         inputs = as_inputs(X, objects=True)
         if inputs.values.shape[0] == 0:
             raise InputError("X has no rows.")
@@ -155,7 +173,9 @@ class AbstractEstimator(BaseEstimator):
             del self.feature_names_in_
 
     def _frame(self, X, reset: bool = False) -> np.ndarray:
-        """A frame's values. scikit-learn checks the names; what stands in the columns is checked so that errors name the column."""
+        """A frame's values. scikit-learn checks the names;
+        what stands in the columns is checked so that errors name the column.
+        """
         if isinstance(X, dict):
             return self._dict(X, reset)
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -170,7 +190,9 @@ class AbstractEstimator(BaseEstimator):
             self.n_features_in_, self.feature_names_in_ = len(X), np.array(list(map(str, X)), dtype=object)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            raise InputError("the model was fitted without column names: predict from an array, not from named columns.")
+            raise InputError(
+                "the model was fitted without column names: predict from an array, not from named columns."
+            )
         values = as_inputs(X, columns=tuple(names)).values
         if values.shape[0] == 0:
             raise InputError("X has no rows.")
@@ -180,7 +202,7 @@ class AbstractEstimator(BaseEstimator):
 def read_kernel(given: Any) -> AbstractKernel | None:
     """A kernel, its formula as text, or None."""
     if isinstance(given, str):
-        from mercer.kernels.reader import parse
+        from mercer.kernels.words.reader import parse
 
         return parse(given)
     if given is not None and not isinstance(given, AbstractKernel):
@@ -203,10 +225,16 @@ def evidence_of(posterior: Any) -> float | None:
 
 
 def relevance(kernel: AbstractKernel, inputs: Inputs) -> Relevance:
-    """Share of each input in the distance: inverse length-scale times standard deviation; None without length-scales per column."""
+    """Share of each input in the distance: inverse length-scale times standard deviation;
+    None without length-scales per column.
+    """
     while isinstance(kernel, Scale):
         kernel = kernel.kernel
-    if not isinstance(kernel, AbstractStationary) or np.ndim(kernel.lengthscale) != 1 or inputs.values.dtype == object:
+    if (
+        not isinstance(kernel, AbstractStationary)
+        or np.ndim(kernel.lengthscale) != 1
+        or inputs.values.dtype == object
+    ):
         return None
     spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
     moved = spread / np.asarray(kernel.lengthscale)
@@ -221,7 +249,9 @@ def relevance_lines(shares: Relevance) -> list[str]:
     if shares is None:
         return []
     pairs = shares.items() if isinstance(shares, dict) else enumerate(shares)
-    return ["relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1]))]
+    return [
+        "relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1]))
+    ]
 
 
 def _is_frame(X) -> bool:

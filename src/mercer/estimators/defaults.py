@@ -1,7 +1,7 @@
 """The model used when none is given: an ARD Matern 5/2 and learned noise, with weak priors.
 
-The priors are written for standardised data and carried to the user's units by `scaled`. That is the same as standardising
-X and y, learning, and undoing it in everything shown; the data are never transformed.
+The priors are written for standardised data and carried to the user's units by `scaled`. That is the same as
+standardising X and y, learning, and undoing it in everything shown; the data are never transformed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from mercer.params import Info, Param, Parametrised, Static, fixed, param, param
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
-LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)  # of the variance of a latent function behind classes; most probable: 4
-NOISE_SCALE_PRIOR = LogNormal(-0.5, 1.0)  # the same of a noise scale; most probable: exp(-1.5) of the standard deviation of y
-DOF_PRIOR, DOF_BOUNDS = LogNormal(math.log(8.0) + 1.0, 1.0), (1.0, 300.0)  # of Student-t noise; most probable: 8
+# of the variance of a latent function behind classes; most probable: 4
+LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)
+# the same of a noise scale; most probable: exp(-1.5) of the standard deviation of y
+NOISE_SCALE_PRIOR = LogNormal(-0.5, 1.0)
+# of Student-t noise; most probable: 8
+DOF_PRIOR, DOF_BOUNDS = LogNormal(math.log(8.0) + 1.0, 1.0), (1.0, 300.0)
 WEIGHT_PRIOR, WEIGHT_BOUNDS = Beta(1.5, 10.0), (1e-3, 0.45)  # of the share of outliers; most probable: 5 %
 RATIO_PRIOR = LogNormal(math.log(100.0), 2.0)  # of the variance of outliers over that of the noise
 NOISE_START = 0.1
@@ -32,12 +35,12 @@ ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 def default_kernel(X: np.ndarray, scale: float, prior: LogNormal | None = None) -> Matern:
-    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`; `prior` is of its variance, else weak about
-    that of the targets.
+    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`; `prior` is of its
+    variance, else weak about that of the targets.
 
-    In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2, sqrt 3): distances
-    between random points grow as sqrt(d), and so do the length-scales thought likely. They start at d^1/4, where the data-driven
-    start of any kernel is, so that these two are one.
+    In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2,
+    sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely. They
+    start at d^1/4, where the data-driven start of any kernel is, so that these two are one.
     """
     spread, d = column_scales(X), X.shape[1]
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
@@ -46,24 +49,32 @@ def default_kernel(X: np.ndarray, scale: float, prior: LogNormal | None = None) 
 
 
 def default_noise(scale: float, start: float | None = None) -> Param:
-    """A learned noise variance that starts at a tenth of the variance of y (or at `start`), with a weak prior."""
+    """A learned noise variance that starts at a tenth of the variance of y (or at `start`),
+    with a weak prior.
+    """
     return param(NOISE_START * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
 
 
 def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
     """A likelihood by name that starts where the robust scale of y says, with weak priors on what is learned.
 
-    Scales of the noise have `NOISE_SCALE_PRIOR` (a variance `NOISE_PRIOR`) in units of the targets; degrees of freedom, the share
-    of outliers and their variance ratio have priors of their own, which keep them in a sane range.
+    Scales of the noise have `NOISE_SCALE_PRIOR` (a variance `NOISE_PRIOR`) in units of the targets; degrees
+    of freedom, the share of outliers and their variance ratio have priors of their own, which keep them in a
+    sane range.
     """
     plain: Any = by_name(name)
     values, scale = noise_values(plain, y), target_scale(y, robust=True)
     lengths, squares = NOISE_SCALE_PRIOR.scaled(scale), NOISE_PRIOR.scaled(scale**2)
     known: dict[str, tuple[AbstractHyperprior, tuple[float, float] | None]] = {
-        "scale": (lengths, None), "epsilon": (lengths, None), "variance": (squares, None), "dof": (DOF_PRIOR, DOF_BOUNDS),
-        "weight": (WEIGHT_PRIOR, WEIGHT_BOUNDS), "ratio": (RATIO_PRIOR, None),
-    }  # fmt: skip
-    settings: dict[str, Any] = {name: fixed(value) for name, value in values.items()}  # what is not learned: a range of y
+        "scale": (lengths, None),
+        "epsilon": (lengths, None),
+        "variance": (squares, None),
+        "dof": (DOF_PRIOR, DOF_BOUNDS),
+        "weight": (WEIGHT_PRIOR, WEIGHT_BOUNDS),
+        "ratio": (RATIO_PRIOR, None),
+    }
+    # what is not learned: a range of y
+    settings: dict[str, Any] = {name: fixed(value) for name, value in values.items()}
     for p in parameters(plain):
         if p.free and p.name in known:
             prior, bounds = known[p.name]
@@ -78,8 +89,8 @@ def column_scales(X: np.ndarray) -> np.ndarray:
 
 
 def target_scale(y: np.ndarray, robust: bool = False) -> float:
-    """Standard deviation of y, or what a few outliers cannot change (`robust_scale`). A single target: its absolute value (1 for
-    zero); equal targets: 1e-6 of it.
+    """Standard deviation of y, or what a few outliers cannot change (`robust_scale`). A single target: its
+    absolute value (1 for zero); equal targets: 1e-6 of it.
     """
     if not constant(y):
         return float(_check_units(robust_scale(y) if robust else _std(y), "y", 1e-15, 1e15))
@@ -102,7 +113,8 @@ def _check_units(scales, what: str, low: float, high: float):
     if not np.all((scales >= low) & (scales <= high)):
         worst = float(np.ravel(scales)[np.argmax((np.ravel(scales) < low) | (np.ravel(scales) > high))])
         raise InputError(
-            f"{what} has a standard deviation of {worst:.3g}, beyond the {low:g} to {high:g} that can be handled: use other units."
+            f"{what} has a standard deviation of {worst:.3g}, beyond the {low:g} to {high:g} that can be "
+            "handled: use other units."
         )
     return scales
 

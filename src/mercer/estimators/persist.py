@@ -1,8 +1,8 @@
 """Saving a fitted estimator to one file, and loading it.
 
-The file is a zip of two uncompressed entries: `manifest.json` (settings, columns, model, hash of the training data) and
-`arrays.safetensors` (training data, large hyperparameter arrays). Nothing in it is code: loading builds Mercer's own classes from
-checked numbers, and conditions on the data again.
+The file is a zip of two uncompressed entries: `manifest.json` (settings, columns, model, hash of the training
+data) and `arrays.safetensors` (training data, large hyperparameter arrays). Nothing in it is code: loading
+builds Mercer's own classes from checked numbers, and conditions on the data again.
 """
 
 from __future__ import annotations
@@ -25,25 +25,30 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.averaged import can_save
 from mercer.estimators.averaged import pack as pack_average
 from mercer.estimators.averaged import unpack as unpack_average
-from mercer.estimators.classifier import GPClassifier
-from mercer.estimators.experts import GPMixture
-from mercer.estimators.hmm import HMM
-from mercer.estimators.mixture import GaussianMixture
-from mercer.estimators.regressor import GPRegressor
-from mercer.estimators.series import GPTimeSeries
+from mercer.estimators.classification.classifier import GPClassifier
+from mercer.estimators.hidden.experts import GPMixture
+from mercer.estimators.hidden.hmm import HMM
+from mercer.estimators.hidden.mixture import GaussianMixture
+from mercer.estimators.regression.regressor import GPRegressor
+from mercer.estimators.series.forecaster import GPTimeSeries
 from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.learning import Fit, Status
-from mercer.learning.optimise import Evaluation
-from mercer.posterior import Posterior
+from mercer.learning.climb import Evaluation
+from mercer.posteriors.gaussian import Posterior
 from mercer.serialise import SerialiseError, from_json, to_json
 from mercer.solvers import Dense
 
 SCHEMA = 1
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
 MANIFEST_BYTES = 64 * 2**20
-_CLASSES: dict[str, Any] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor, "GPTimeSeries": GPTimeSeries}
-_BY_EM: dict[str, Any] = {"GPMixture": GPMixture, "GaussianMixture": GaussianMixture, "HMM": HMM}  # saved by what they `_learned`
+_CLASSES: dict[str, Any] = {
+    "GPClassifier": GPClassifier,
+    "GPRegressor": GPRegressor,
+    "GPTimeSeries": GPTimeSeries,
+}
+# saved by what they `_learned`
+_BY_EM: dict[str, Any] = {"GPMixture": GPMixture, "GaussianMixture": GaussianMixture, "HMM": HMM}
 
 
 class ModelFileError(ValueError):
@@ -53,7 +58,8 @@ class ModelFileError(ValueError):
 def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> None:
     """Write a fitted estimator to `path`: settings, learned model and (for Gaussian processes) training data.
 
-    Your own functions (means, features) are saved by name only: the name given where they are used, or here, `functions={"u": u}`.
+    Your own functions (means, features) are saved by name only: the name given where they are used, or here,
+    `functions={"u": u}`.
 
     >>> save(model, "m.mercer")
     >>> model = load("m.mercer")
@@ -70,7 +76,8 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     X, fits = inputs.values, estimator._fits
     if not all(isinstance(found.posterior, Posterior) or can_save(found.posterior) for found in fits):
         raise SerialiseError(
-            f"a posterior of this kind (inference={estimator.inference!r}) is not saved yet: save one fitted with another "
+            f"a posterior of this kind (inference={estimator.inference!r}) is not saved yet: save one "
+            "fitted with another "
             "inference, or keep its posterior_ in memory (it pickles)."
         )
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
@@ -79,7 +86,9 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         data["objects"] = to_json(X.tolist(), None, None, "X")
     settings = estimator.get_params(deep=False)
     if isinstance(settings.get("random_state"), np.random.RandomState):
-        raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
+        raise SerialiseError(
+            "a RandomState cannot be saved: set_params(random_state=0), or another whole number, first."
+        )
     manifest = {
         "format": "mercer",
         "schema": SCHEMA,
@@ -89,7 +98,9 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         "columns": None if inputs.names is None else list(inputs.names),
         "data": data,
         "log_evidence": estimator.log_marginal_likelihood_,
-        "model": to_json(tuple(f.model for f in fits) if len(fits) > 1 else fits[0].model, arrays, functions, "model"),
+        "model": to_json(
+            tuple(f.model for f in fits) if len(fits) > 1 else fits[0].model, arrays, functions, "model"
+        ),
         "fit": _course(fits[0]) if len(fits) == 1 else {"each": [_course(f) for f in fits]},
     }
     chosen = [getattr(f.posterior, "solver", None) for f in fits]
@@ -97,20 +108,28 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         manifest["solvers"] = to_json(chosen, arrays, functions, "solvers")
     if (labels := estimator._labels()) is not None:
         manifest["labels"] = to_json(labels, None, None, "labels")
-    averaged = {str(i): pack_average(f.posterior, arrays, f"average.{i}") for i, f in enumerate(fits) if can_save(f.posterior)}
+    averaged = {
+        str(i): pack_average(f.posterior, arrays, f"average.{i}")
+        for i, f in enumerate(fits)
+        if can_save(f.posterior)
+    }
     if averaged:
         manifest["averaged"] = averaged
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     if len(text) > MANIFEST_BYTES:
-        raise SerialiseError(f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model.")
+        raise SerialiseError(
+            f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model."
+        )
     packed = pack({k: np.ascontiguousarray(a) for k, a in arrays.items()})
     _write(Path(path), {MANIFEST: text, ARRAYS: packed})
 
 
 def load(path, functions: Mapping[str, Callable] | None = None):
-    """Read an estimator that `save` wrote. It predicts as before; the file may come from anyone: nothing in it is executed.
+    """Read an estimator that `save` wrote. It predicts as before; the file may come from anyone: nothing in
+    it is executed.
 
-    functions: your own functions by the names they were saved under, for example {"u": u}; an error lists the missing ones.
+    functions: your own functions by the names they were saved under, for example {"u": u}; an error lists the
+    missing ones.
     """
     path = Path(path)
     try:
@@ -123,7 +142,8 @@ def load(path, functions: Mapping[str, Callable] | None = None):
         raise ModelFileError(f"{path}: {error}") from error
 
 
-# ------------------------------------------------------------------------------------------------- from the file
+# ------------------------------------------------------------------------------------------------- from the
+# file
 
 
 def _read(path: Path) -> dict[str, bytes]:
@@ -134,15 +154,27 @@ def _read(path: Path) -> dict[str, bytes]:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
                 if sorted(e.filename for e in entries) != sorted((MANIFEST, ARRAYS)):
-                    raise ModelFileError(f"not a saved model: it should hold {MANIFEST} and {ARRAYS} and nothing else.")
+                    raise ModelFileError(
+                        f"not a saved model: it should hold {MANIFEST} and {ARRAYS} and nothing else."
+                    )
                 for e in entries:
                     plain = e.compress_type == zipfile.ZIP_STORED and not e.flag_bits & 1
                     if not plain or not e.compress_size == e.file_size <= size:
-                        raise ModelFileError(f"{e.filename} is compressed, encrypted or of an impossible size: not a saved model.")
+                        raise ModelFileError(
+                            f"{e.filename} is compressed, encrypted or of an impossible size: not a saved "
+                            "model."
+                        )
                     if e.filename == MANIFEST and e.file_size > MANIFEST_BYTES:
                         raise ModelFileError(f"{MANIFEST} is larger than {MANIFEST_BYTES // 2**20} MB.")
                 return {e.filename: archive.read(e) for e in entries}
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, UnicodeDecodeError) as error:
+        except (
+            zipfile.BadZipFile,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            OSError,
+            UnicodeDecodeError,
+        ) as error:
             raise ModelFileError(f"not a saved model, or damaged ({error}).") from error
 
 
@@ -162,7 +194,8 @@ def _manifest(text: bytes) -> dict:
         raise ModelFileError(f"{MANIFEST} is not that of a saved model.")
     if manifest.get("schema") != SCHEMA:
         raise ModelFileError(
-            f"written in schema {manifest.get('schema')!r}, but this version of mercer reads schema {SCHEMA}: load it with the "
+            f"written in schema {manifest.get('schema')!r}, but this version of mercer reads schema "
+            f"{SCHEMA}: load it with the "
             f"version that wrote it ({manifest.get('versions')}), or fit and save again."
         )
     kinds: dict[str, Any] = {"class": str, "settings": dict}
@@ -218,7 +251,13 @@ def _rebuild(manifest: dict, arrays: dict[str, np.ndarray], functions):
                 posterior = model.condition(*problem, estimator._rule, chosen[i] or estimator.solver)
             else:
                 posterior = unpack_average(
-                    average, arrays, f"average.{i}", model.bind(problem[0]), problem[0], problem[1], estimator.solver
+                    average,
+                    arrays,
+                    f"average.{i}",
+                    model.bind(problem[0]),
+                    problem[0],
+                    problem[1],
+                    estimator.solver,
                 )
             history = [Evaluation(*row) for row in zip(*rest["history"].values(), strict=True)]
             rest |= {"status": Status(**rest["status"]), "history": history}
@@ -243,8 +282,18 @@ def _rebuild_learned(manifest: dict, arrays: dict[str, np.ndarray], functions):
 
 def _training_data(manifest: dict, arrays: dict[str, np.ndarray]) -> tuple[Inputs, np.ndarray]:
     y, names = arrays.get("y", np.zeros(0)), manifest["columns"]
-    X = _object_table(manifest["data"]["objects"]) if "objects" in manifest["data"] else arrays.get("X", np.zeros(0))
-    if y.dtype != np.float64 or X.dtype not in (np.float64, object) or X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
+    X = (
+        _object_table(manifest["data"]["objects"])
+        if "objects" in manifest["data"]
+        else arrays.get("X", np.zeros(0))
+    )
+    if (
+        y.dtype != np.float64
+        or X.dtype not in (np.float64, object)
+        or X.ndim != 2
+        or y.shape != X.shape[:1]
+        or not X.size
+    ):
         raise ModelFileError("the training data are missing or have no sensible shape.")
     if names is not None and (len(names) != X.shape[1] or not all(isinstance(n, str) for n in names)):
         raise ModelFileError(f"there are {X.shape[1]} columns of training data but the names {names}.")
@@ -271,12 +320,14 @@ def _compare(saved: float | None, now: float | None) -> None:
         return
     if not abs(saved - now) <= 1e-6 * max(1.0, abs(saved)):
         warnings.warn(
-            f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the functions given differ from "
+            f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the "
+            "functions given differ from "
             "those it was fitted with, or the file was changed.", UserWarning, stacklevel=4,
         )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------- to the file
+# ------------------------------------------------------------------------------------------------- to the
+# file
 
 
 def _save_learned(estimator: Any, path: Path, functions) -> None:
@@ -284,19 +335,36 @@ def _save_learned(estimator: Any, path: Path, functions) -> None:
     from safetensors.numpy import save as pack
 
     arrays: dict[str, np.ndarray] = {}
-    settings = {k: list(v) if isinstance(v, range) else v for k, v in estimator.get_params(deep=False).items()}
+    settings = {
+        k: list(v) if isinstance(v, range) else v for k, v in estimator.get_params(deep=False).items()
+    }
     if isinstance(settings.get("random_state"), np.random.RandomState):
-        raise SerialiseError("a RandomState cannot be saved: set_params(random_state=0), or another whole number, first.")
+        raise SerialiseError(
+            "a RandomState cannot be saved: set_params(random_state=0), or another whole number, first."
+        )
     parts = {"settings": settings, "learned": estimator._learned()}
-    written = {key: {k: to_json(v, arrays, functions, f"{key}.{k}") for k, v in part.items()} for key, part in parts.items()}
-    manifest = {"format": "mercer", "schema": SCHEMA, "class": type(estimator).__name__, "versions": _versions(), **written}
+    written = {
+        key: {k: to_json(v, arrays, functions, f"{key}.{k}") for k, v in part.items()}
+        for key, part in parts.items()
+    }
+    manifest = {
+        "format": "mercer",
+        "schema": SCHEMA,
+        "class": type(estimator).__name__,
+        "versions": _versions(),
+        **written,
+    }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
     _write(path, {MANIFEST: text, ARRAYS: pack({k: np.ascontiguousarray(a) for k, a in arrays.items()})})
 
 
 def _course(found: Fit) -> dict[str, Any]:
     """How a fit went: everything but the model and its posterior."""
-    rest = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in ("model", "posterior")}
+    rest = {
+        f.name: getattr(found, f.name)
+        for f in dataclasses.fields(found)
+        if f.name not in ("model", "posterior")
+    }
     history = {f.name: [getattr(e, f.name) for e in found.history] for f in dataclasses.fields(Evaluation)}
     rest |= {"status": dataclasses.asdict(found.status), "history": history}
     return {k: to_json(v, None, None, f"fit.{k}") for k, v in rest.items()}

@@ -1,7 +1,6 @@
 """Inference rules: how the sites of a posterior are found."""
 
 from mercer.inference.ais import AIS, Estimate
-from mercer.inference.base import AbstractInference, InferenceStatus, Result
 from mercer.inference.enumerate import Enumeration
 from mercer.inference.ep import EP
 from mercer.inference.exact import Exact
@@ -10,16 +9,33 @@ from mercer.inference.importance import Importance
 from mercer.inference.laplace import Laplace
 from mercer.inference.loo import LeaveOneOut, leave_one_out
 from mercer.inference.mcmc import MCMC
+from mercer.inference.protocol import AbstractInference, InferenceStatus, Result
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.inference.svgp import SVGP
 from mercer.inference.variational import KL, LocalBound
 from mercer.sampling.scale_mixture import scales_of
 
 __all__ = [
-    "AIS", "EP", "KL", "MCMC", "SVGP", "AbstractInference", "Enumeration", "Estimate", "Exact",
-    "Gibbs", "Importance", "InferenceStatus", "Laplace", "LeaveOneOut", "LocalBound", "Result", "ScaleMixture",
-    "by_name", "leave_one_out",
-]  # fmt: skip
+    "AIS",
+    "EP",
+    "KL",
+    "MCMC",
+    "SVGP",
+    "AbstractInference",
+    "Enumeration",
+    "Estimate",
+    "Exact",
+    "Gibbs",
+    "Importance",
+    "InferenceStatus",
+    "Laplace",
+    "LeaveOneOut",
+    "LocalBound",
+    "Result",
+    "ScaleMixture",
+    "by_name",
+    "leave_one_out",
+]
 
 _NAMES = {
     "exact": Exact, "laplace": Laplace, "ep": EP, "variational": KL, "kl": KL, "local-bound": LocalBound,
@@ -31,9 +47,9 @@ _NAMES = {
 def by_name(inference, likelihood=None) -> AbstractInference:
     """A rule from its name or an instance; None is the likelihood's default.
 
-    Exact for Gaussian noise, EP for two classes and for Laplace and mixture noise, ScaleMixture for Student-t, else Laplace.
-    "variational" is ScaleMixture for noise that is a scale mixture of normals, and KL otherwise;
-    "mcmc" is Gibbs for mixture, Student-t and Laplace noise, and MCMC otherwise.
+    Exact for Gaussian noise, EP for two classes and for Laplace and mixture noise, ScaleMixture for
+    Student-t, else Laplace. "variational" is ScaleMixture for noise that is a scale mixture of normals, and
+    KL otherwise; "mcmc" is Gibbs for mixture, Student-t and Laplace noise, and MCMC otherwise.
     """
     if inference is None:
         inference = "exact" if likelihood is None else default_for(likelihood)
@@ -45,7 +61,9 @@ def by_name(inference, likelihood=None) -> AbstractInference:
         inference = "gibbs"
     if isinstance(inference, str) and inference in _NAMES:
         return _NAMES[inference]()
-    raise ValueError(f"unknown inference {inference!r}; there are {sorted(_NAMES)}, or an instance from mercer.inference.")
+    raise ValueError(
+        f"unknown inference {inference!r}; there are {sorted(_NAMES)}, or an instance from mercer.inference."
+    )
 
 
 def default_for(likelihood) -> str:
@@ -56,5 +74,8 @@ def default_for(likelihood) -> str:
         return "exact"
     if isinstance(likelihood, StudentT):
         return "scale-mixture"
-    by_ep = isinstance(likelihood, Bernoulli | GaussianMixtureNoise | ContaminatedUniform) or not likelihood.smooth
+    by_ep = (
+        isinstance(likelihood, Bernoulli | GaussianMixtureNoise | ContaminatedUniform)
+        or not likelihood.smooth
+    )
     return "ep" if by_ep else "laplace"

@@ -1,8 +1,10 @@
-"""Annealed importance sampling: an estimate of the evidence whose error can be seen (Kuss 4.41-4.47, Algorithm 12 corrected).
+"""Annealed importance sampling: an estimate of the evidence whose error can be seen (Kuss 4.41-4.47,
+Algorithm 12 corrected).
 
-A run starts at a draw of the prior and passes through p(y | f)^tau p(f) as tau grows from 0 to 1. Its weight is the sum of
-(tau_t - tau_(t-1)) log p(y | f_(t-1)), with f at the temperature before: only then is the average weight unbiased. Reverse runs
-start at draws of the posterior and go down; their estimate errs upwards where that of forward runs errs downwards.
+A run starts at a draw of the prior and passes through p(y | f)^tau p(f) as tau grows from 0 to 1. Its weight
+is the sum of (tau_t - tau_(t-1)) log p(y | f_(t-1)), with f at the temperature before: only then is the
+average weight unbiased. Reverse runs start at draws of the posterior and go down; their estimate errs upwards
+where that of forward runs errs downwards.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from mercer.inference.base import AbstractInference
 from mercer.inference.mcmc import MCMC, approximate_sites
+from mercer.inference.protocol import AbstractInference
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
@@ -27,11 +29,12 @@ from mercer.solvers.protocol import SolverError
 class Estimate(float):
     """A log evidence with what is known of its error. It is a float: the forward estimate.
 
-    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up to that error
-    (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run. thermodynamic: the estimate by
-    thermodynamic integration of the same forward runs, with its own `standard_error`. temperatures (T + 1,) and log_likelihood
-    (T + 1, runs): log p(y | f) of the forward runs at each; path (T + 1,) is its mean. interrupted: Ctrl-C ended the work early;
-    the notes say what was left out.
+    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up
+    to that error (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run.
+    thermodynamic: the estimate by thermodynamic integration of the same forward runs, with its own
+    `standard_error`. temperatures (T + 1,) and log_likelihood (T + 1, runs): log p(y | f) of the forward runs
+    at each; path (T + 1,) is its mean. interrupted: Ctrl-C ended the work early; the notes say what was left
+    out.
     """
 
     standard_error: float = float("nan")
@@ -64,7 +67,11 @@ class Estimate(float):
         return self
 
     def __repr__(self) -> str:
-        both = "" if np.isnan(self.reverse) else f" (forward {self.forward:.3f}, reverse {self.reverse:.3f}, {len(self.runs)} runs)"
+        both = (
+            ""
+            if np.isnan(self.reverse)
+            else f" (forward {self.forward:.3f}, reverse {self.reverse:.3f}, {len(self.runs)} runs)"
+        )
         return f"{float(self):.3f} +- {self.standard_error:.2g}{both}"
 
     __str__ = __repr__
@@ -81,12 +88,14 @@ def _rebuild(value: float, known: dict) -> Estimate:
 class AIS(AbstractInference):
     """Annealed importance sampling for `mercer.log_evidence(model, X, y, inference=AIS())`.
 
-    steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error; transitions: moves at each
-    temperature; hyperparameters: "fixed", or "integrate" for the evidence with the free ones integrated over their priors.
-    reverse=False leaves out the reverse runs. Step sizes are tuned to each temperature in a short pilot, then held. Ctrl-C keeps
-    the runs that are finished (up to eight go side by side), and the estimate says so.
+    steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error;
+    transitions: moves at each temperature; hyperparameters: "fixed", or "integrate" for the evidence with the
+    free ones integrated over their priors. reverse=False leaves out the reverse runs. Step sizes are tuned to
+    each temperature in a short pilot, then held. Ctrl-C keeps the runs that are finished (up to eight go side
+    by side), and the estimate says so.
 
-    >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000)); value, value.standard_error, value.reverse
+    >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000))
+    >>> value, value.standard_error, value.reverse
     """
 
     steps: int = 8000
@@ -102,21 +111,33 @@ class AIS(AbstractInference):
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self):
-        if self.steps < 2 or self.runs < 1 or self.transitions < 1 or self.leapfrogs < 1 or not self.power > 0:
+        if (
+            self.steps < 2
+            or self.runs < 1
+            or self.transitions < 1
+            or self.leapfrogs < 1
+            or not self.power > 0
+        ):
             raise ValueError(
-                f"AIS needs steps >= 2, runs, transitions and leapfrogs >= 1 and power > 0, got {self.steps}, {self.runs}, "
+                "AIS needs steps >= 2, runs, transitions and leapfrogs >= 1 and power > 0, got "
+                f"{self.steps}, {self.runs}, "
                 f"{self.transitions}, {self.leapfrogs} and {self.power}."
             )
         if self.hyperparameters not in ("fixed", "integrate"):
-            raise ValueError(f"AIS.hyperparameters must be 'fixed' or 'integrate', got {self.hyperparameters!r}.")
+            raise ValueError(
+                f"AIS.hyperparameters must be 'fixed' or 'integrate', got {self.hyperparameters!r}."
+            )
 
     def run(self, model, X, y, solver, workspace=None):
         raise SolverError(
-            "AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), or MCMC for draws."
+            "AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), "
+            "or MCMC for draws."
         )
 
     def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError("AIS has no derivatives: learn hyperparameters with another rule, or sample them with MCMC.")
+        raise SolverError(
+            "AIS has no derivatives: learn hyperparameters with another rule, or sample them with MCMC."
+        )
 
     def estimate(self, model, inputs, y) -> Estimate:
         """The evidence of prepared data."""
@@ -138,11 +159,15 @@ class AIS(AbstractInference):
         value = float(logsumexp(logs) - np.log(made))
         error = float(np.std(logs, ddof=1) / np.sqrt(made)) if made > 1 else float("nan")
         if interrupted:
-            notes.append(f"interrupted: {made} of {self.runs} forward runs were finished, and no reverse runs")
+            notes.append(
+                f"interrupted: {made} of {self.runs} forward runs were finished, and no reverse runs"
+            )
         if made == 1:
             notes.append("one run says nothing of its error: use several")
         elif np.std(logs, ddof=1) > 0.5:
-            notes.append(f"the log weights of the runs spread by {np.std(logs, ddof=1):.1f}: more steps are needed")
+            notes.append(
+                f"the log weights of the runs spread by {np.std(logs, ddof=1):.1f}: more steps are needed"
+            )
         back, back_logs = float("nan"), np.zeros(0)
         if self.reverse and not interrupted:
             try:
@@ -154,17 +179,31 @@ class AIS(AbstractInference):
             except KeyboardInterrupt:
                 interrupted = True
             if interrupted:
-                notes.append(f"interrupted: all forward runs were finished, and {len(back_logs)} of {self.runs} reverse ones")
+                notes.append(
+                    f"interrupted: all forward runs were finished, and {len(back_logs)} of {self.runs} "
+                    "reverse ones"
+                )
             gap = abs(back - value)
             if gap > max(0.5, 4 * error if np.isfinite(error) else 0.0):
                 notes.append(f"forward and reverse estimates differ by {gap:.2f}: more steps are needed")
         return Estimate(
-            value, standard_error=error, forward=value, reverse=back, runs=logs, reverse_runs=back_logs, temperatures=temperatures,
-            log_likelihood=forward.log_likelihood, acceptance=forward.acceptance, interrupted=interrupted, notes=tuple(notes),
-        )  # fmt: skip
+            value,
+            standard_error=error,
+            forward=value,
+            reverse=back,
+            runs=logs,
+            reverse_runs=back_logs,
+            temperatures=temperatures,
+            log_likelihood=forward.log_likelihood,
+            acceptance=forward.acceptance,
+            interrupted=interrupted,
+            notes=tuple(notes),
+        )
 
     def _white(self, model, X, y):
-        """The prior's factor, and Gaussian sites (None where there are none), whose precision scales the steps."""
+        """The prior's factor, and Gaussian sites (None where there are none),
+        whose precision scales the steps.
+        """
         try:
             sites = approximate_sites(model, X, y)
         except (NotPositiveDefinite, SolverError):
@@ -175,16 +214,24 @@ class AIS(AbstractInference):
         without = hyper.without_prior()
         if without:
             raise ValueError(
-                f"integrating over hyperparameters needs a proper prior on each; {without} have none (mercer.param(prior=))."
+                f"integrating over hyperparameters needs a proper prior on each; {without} have none "
+                "(mercer.param(prior=))."
             )
         bounded = [p.name for p in hyper.bounded()]
         if bounded:
-            raise ValueError(f"bounds on {bounded} cut their priors short: remove the bounds, or fix these hyperparameters.")
+            raise ValueError(
+                f"bounds on {bounded} cut their priors short: remove the bounds, or fix these "
+                "hyperparameters."
+            )
 
     def _posterior_draws(self, model, inputs, y, path, hyper):
-        """Draws of the posterior to start reverse runs from: the ends of chains that a quick, checked MCMC has run."""
+        """Draws of the posterior to start reverse runs from: the ends of chains that a quick,
+        checked MCMC has run.
+        """
         sampler = "hmc" if hyper is None else "nuts"
-        rule = MCMC(draws=200, tune=500, chains=max(self.runs, 2), seed=self.seed + 1, sampler=sampler, progress=False)
+        rule = MCMC(
+            draws=200, tune=500, chains=max(self.runs, 2), seed=self.seed + 1, sampler=sampler, progress=False
+        )
         if hyper is None:
             post = rule.posterior(model, inputs, y, None)
             start = path.from_latents(post.draws["f"][: self.runs, -1])

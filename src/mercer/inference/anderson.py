@@ -6,7 +6,9 @@ import numpy as np
 
 
 class Anderson:
-    """Acceleration of a fixed-point iteration: the next point is the mixture of the last ones whose residuals cancel best."""
+    """Acceleration of a fixed-point iteration:
+    the next point is the mixture of the last ones whose residuals cancel best.
+    """
 
     def __init__(self, depth: int = 6):
         self.depth = depth
@@ -14,7 +16,9 @@ class Anderson:
         self.residuals: list[np.ndarray] = []
 
     def step(self, W, h, dW, dh, unit) -> tuple[np.ndarray, np.ndarray] | None:
-        """Sites exp(h f - W f^2 / 2) and the plain change of them -> better ones; None at first. `unit`: marginal deviations."""
+        """Sites exp(h f - W f^2 / 2) and the plain change of them -> better ones; None at first. `unit`:
+        marginal deviations.
+        """
         n = W.shape[0]
         self.points.append(np.concatenate([W, h]).ravel())
         self.residuals.append(np.concatenate([dW, dh]).ravel())

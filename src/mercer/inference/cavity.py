@@ -1,7 +1,8 @@
 """Cavities: the posterior at each datum without that datum's own site (3.56, 4.20).
 
-With alpha, kappa and the marginal N(m, s): 1 - W s = kappa / W, so the cavity is N(m - v alpha, v) with v = s / (1 - W s). For
-exact regression it is the leave-one-out prediction of f (5.12), for EP and Laplace an approximation to it (5.5.3).
+With alpha, kappa and the marginal N(m, s): 1 - W s = kappa / W, so the cavity is N(m - v alpha, v) with v = s
+/ (1 - W s). For exact regression it is the leave-one-out prediction of f (5.12), for EP and Laplace an
+approximation to it (5.5.3).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from mercer.solvers.protocol import AbstractState
 
 
 class Cavity(NamedTuple):
-    """Mean (n, L) and variance (n, 1), or (n, L, L) for several latent functions; `share` = 1 - W s, the part of the marginal's
-    precision that is not the site's own (1 for several).
+    """Mean (n, L) and variance (n, 1), or (n, L, L) for several latent functions; `share` = 1 - W s, the part
+    of the marginal's precision that is not the site's own (1 for several).
     """
 
     mean: np.ndarray

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.draws import DrawsPosterior
-from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.inference.protocol import AbstractInference, InferenceStatus
 from mercer.inputs import Inputs
+from mercer.posteriors.draws import DrawsPosterior
 from mercer.sampling.chains import Chains
 from mercer.sampling.hyper import Hyperparameters
 from mercer.solvers.protocol import SolverError
@@ -21,7 +21,9 @@ HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each
 
 @dataclasses.dataclass(frozen=True)
 class AbstractDrawing(AbstractInference):
-    """A rule that draws f with `posterior`, and the free hyperparameters too with `learn`. draws: kept in each chain."""
+    """A rule that draws f with `posterior`, and the free hyperparameters too with `learn`. draws:
+    kept in each chain.
+    """
 
     draws: int = 1000
 
@@ -29,17 +31,24 @@ class AbstractDrawing(AbstractInference):
     samples: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, workspace: Any = None) -> DrawsPosterior:
+    def posterior(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, workspace: Any = None
+    ) -> DrawsPosterior:
         """Draws of f at the model's hyperparameters."""
 
     @abc.abstractmethod
-    def learn(self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, near: Any = None) -> DrawsPosterior:
-        """Draws of the free hyperparameters and of f, from chains that start around the hyperparameters of `near`."""
+    def learn(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, near: Any = None
+    ) -> DrawsPosterior:
+        """Draws of the free hyperparameters and of f,
+        from chains that start around the hyperparameters of `near`.
+        """
 
     def run(self, model, X, y, solver, workspace=None):
         name = type(self).__name__
         raise SolverError(
-            f"{name} returns draws, not a Gaussian posterior; use model.condition(..., inference={name}()) or mercer.fit."
+            f"{name} returns draws, not a Gaussian posterior; use model.condition(..., inference={name}()) "
+            "or mercer.fit."
         )
 
     def gradient(self, model, y, result, consume=False, **bars):
@@ -66,7 +75,9 @@ def spread(shape: tuple[int, int], most: int) -> np.ndarray:
 
 def status(diagnostics: Any, chains: Chains) -> InferenceStatus:
     """Whether the draws can be trusted, and the figures that say so."""
-    message = f"R-hat at most {diagnostics.worst_r_hat:.3f}, at least {diagnostics.least_ess:.0f} effective draws"
+    message = (
+        f"R-hat at most {diagnostics.worst_r_hat:.3f}, at least {diagnostics.least_ess:.0f} effective draws"
+    )
     if diagnostics.divergences:
         message += f", {diagnostics.divergences} divergences"
     if chains.interrupted:
@@ -77,5 +88,8 @@ def status(diagnostics: Any, chains: Chains) -> InferenceStatus:
 def wide_priors(hyper: Hyperparameters) -> tuple[str, ...]:
     """A note on the hyperparameters that were given no prior."""
     wide = ", ".join(hyper.names[slot.start] for slot in hyper.spec.slots if slot.prior is None)
-    note = f"no prior was given for {wide}: a wide one around the start was used (LogNormal(log start, 3) if positive)"
+    note = (
+        f"no prior was given for {wide}: a wide one around the start was used (LogNormal(log start, 3) "
+        "if positive)"
+    )
     return (note,) if wide else ()

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from mercer.inference.base import AbstractInference, InferenceStatus
+from mercer.inference.protocol import AbstractInference, InferenceStatus
 from mercer.inputs import Inputs, as_targets
 from mercer.likelihoods import GaussianMixtureNoise
 from mercer.likelihoods.base import continuous_quantile
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.sampling.target import cross_moments, prior_moments
 from mercer.solvers.protocol import SolverError
 
@@ -23,7 +23,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclasses.dataclass(frozen=True)
 class Enumeration(AbstractInference):
-    """The exact posterior for `GaussianMixtureNoise` and at most 15 data: a mixture of 2^n Gaussians, one for each set of outliers.
+    """The exact posterior for `GaussianMixtureNoise` and at most 15 data: a mixture of 2^n Gaussians, one for
+    each set of outliers.
 
     It is what EP, Laplace and the samplers can be held against; hyperparameters are not learned with it.
 
@@ -34,19 +35,26 @@ class Enumeration(AbstractInference):
 
     def run(self, model, X, y, solver, workspace=None):
         raise SolverError(
-            "Enumeration returns a mixture, not a Gaussian posterior; use model.condition(..., inference=Enumeration())."
+            "Enumeration returns a mixture, not a Gaussian posterior; use model.condition(..., "
+            "inference=Enumeration())."
         )
 
     def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError("Enumeration has no derivatives; learn hyperparameters with another rule, for example EP.")
+        raise SolverError(
+            "Enumeration has no derivatives; learn hyperparameters with another rule, for example EP."
+        )
 
     def posterior(self, model, inputs, y, solver, workspace=None) -> EnumeratedPosterior:
-        """Weights of all sets of outliers: weight^|c| (1 - weight)^(n - |c|) N(y | m, K + Sigma_c), normalised."""
+        """Weights of all sets of outliers: weight^|c| (1 - weight)^(n - |c|) N(y | m, K + Sigma_c),
+        normalised.
+        """
         likelihood, n = model.likelihood, y.shape[0]
         if not isinstance(likelihood, GaussianMixtureNoise):
             raise SolverError(f"Enumeration is for GaussianMixtureNoise, not {type(likelihood).__name__}.")
         if n > MOST:
-            raise SolverError(f"Enumeration sums over 2^n sets of outliers: at most {MOST} data, got {n}; use Gibbs.")
+            raise SolverError(
+                f"Enumeration sums over 2^n sets of outliers: at most {MOST} data, got {n}; use Gibbs."
+            )
         outlying = (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
         root = 1.0 / np.sqrt(np.asarray(likelihood.variance) * np.where(outlying, likelihood.ratio, 1.0))
         mean, (K,) = prior_moments(model, inputs.values)
@@ -57,13 +65,19 @@ class Enumeration(AbstractInference):
         logs = prior - log_det - 0.5 * np.sum(whitened**2, 1) - 0.5 * n * _LOG_2PI
         total = float(logsumexp(logs))
         weights = np.exp(logs - total)
-        note = f"the heaviest of {weights.size} sets of outliers has posterior probability {weights.max():.3f}"
-        return EnumeratedPosterior(model, inputs, y, total, outlying, weights, root, factors, whitened, (note,))
+        note = (
+            f"the heaviest of {weights.size} sets of outliers has posterior probability {weights.max():.3f}"
+        )
+        return EnumeratedPosterior(
+            model, inputs, y, total, outlying, weights, root, factors, whitened, (note,)
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EnumeratedPosterior:
-    """An exact mixture of Gaussians: `weights` (2^n,) of the sets of outliers in the rows of `outlying` (2^n, n)."""
+    """An exact mixture of Gaussians: `weights` (2^n,) of the sets of outliers in the rows of `outlying` (2^n,
+    n).
+    """
 
     model: Any
     inputs: Inputs
@@ -112,7 +126,9 @@ class EnumeratedPosterior:
         """Log predictive density (m,) of each observation ys at Xs."""
         means, variances = self._components(Xs)
         ys = self._likelihood(noise_variance).targets(as_targets(ys, means.shape[1], "ys"))
-        logs = self.model.likelihood.log_density(np.broadcast_to(ys, means.shape).ravel(), means.ravel(), variances.ravel())
+        logs = self.model.likelihood.log_density(
+            np.broadcast_to(ys, means.shape).ravel(), means.ravel(), variances.ravel()
+        )
         return logsumexp(logs.reshape(means.shape), axis=0, b=self.weights[:, None])
 
     def quantile(self, Xs, q, noise_variance=None) -> np.ndarray:
@@ -122,7 +138,8 @@ class EnumeratedPosterior:
             raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
         likelihood = self._likelihood(noise_variance)
         means, variances = self._components(Xs)
-        heavy = self.weights > 1e-10  # what is left out moves no distribution function by more than 2^15 of these
+        # what is left out moves no distribution function by more than 2^15 of these
+        heavy = self.weights > 1e-10
         w, means, variances = self.weights[heavy], means[heavy], variances[heavy]
         centre, width = w @ means, np.sqrt(w @ variances) + np.ptp(means, 0)
         ends = centre - 3 * width, centre + 3 * width
@@ -134,7 +151,9 @@ class EnumeratedPosterior:
         """Means and variances (2^n, m) of f at Xs in each Gaussian, for a few test inputs at a time."""
         values, parts = self._values(Xs), []
         for first in range(0, max(len(values), 1), ROWS):
-            mean, cross, variance = cross_moments(self.model.priors, self.inputs.values, values[first : first + ROWS])
+            mean, cross, variance = cross_moments(
+                self.model.priors, self.inputs.values, values[first : first + ROWS]
+            )
             V = np.linalg.solve(self._factors, self._root[:, :, None] * cross)
             within = np.maximum(variance - np.einsum("sim,sim->sm", V, V), 0.0)
             parts.append((mean + np.einsum("si,sim->sm", self._whitened, V), within))

@@ -1,8 +1,10 @@
-"""Expectation propagation: each site makes the approximate marginal match the moments of cavity times likelihood.
+"""Expectation propagation: each site makes the approximate marginal match the moments of cavity times
+likelihood.
 
-With log Z(mu) = log of the integral of p(y|f) N(f | mu, v) over the cavity, d = dlogZ/dmu and D = -d2logZ/dmu2, the site centred
-at the cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59 without a division by anything small). The evidence
-(3.65) is the log normaliser of the sites plus the log of their scales, which stays finite as a precision tends to zero (3.73-3.75).
+With log Z(mu) = log of the integral of p(y|f) N(f | mu, v) over the cavity, d = dlogZ/dmu and D =
+-d2logZ/dmu2, the site centred at the cavity's mean has slope d / (1 - v D) and precision D / (1 - v D) (3.59
+without a division by anything small). The evidence (3.65) is the log normaliser of the sites plus the log of
+their scales, which stays finite as a precision tends to zero (3.73-3.75).
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import (
+from mercer.inference.cavity import Cavity, cavity
+from mercer.inference.gradient import prior_gradient
+from mercer.inference.laplace import Laplace
+from mercer.inference.protocol import (
     AbstractInference,
     InferenceStatus,
     Problem,
@@ -24,9 +29,6 @@ from mercer.inference.base import (
     jitter_notes,
     prior_mean,
 )
-from mercer.inference.cavity import Cavity, cavity
-from mercer.inference.gradient import prior_gradient
-from mercer.inference.laplace import Laplace
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -39,13 +41,14 @@ NEAR = 1e-3  # sites that change by less are better than those of another rule
 class EP(AbstractInference):
     """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function.
 
-    schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or "sequential" (one site after
-    the other with rank-one updates, Algorithm 3.5). Both have the same fixed points. A parallel run that does not settle goes on
-    sequentially, and the notes say so. tol: largest change of a site, in units of the marginal's standard deviation.
+    schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or
+    "sequential" (one site after the other with rank-one updates, Algorithm 3.5). Both have the same fixed
+    points. A parallel run that does not settle goes on sequentially, and the notes say so. tol: largest
+    change of a site, in units of the marginal's standard deviation.
 
-    Noise that is not log-concave may leave EP without a fixed point, mostly where its scale is far too small for the data. Runs
-    then start from the sites of ScaleMixture, from none, and with short steps; if none converges the status says so, and what
-    ScaleMixture finds is returned.
+    Noise that is not log-concave may leave EP without a fixed point, mostly where its scale is far too small
+    for the data. Runs then start from the sites of ScaleMixture, from none, and with short steps; if none
+    converges the status says so, and what ScaleMixture finds is returned.
     """
 
     schedule: str = "parallel"
@@ -59,7 +62,9 @@ class EP(AbstractInference):
         if self.schedule not in ("parallel", "sequential"):
             raise ValueError(f"EP.schedule must be 'parallel' or 'sequential', got {self.schedule!r}.")
         if not 0 < self.damping <= 1:
-            raise ValueError(f"EP.damping is the step towards the new sites and lies in (0, 1], got {self.damping}.")
+            raise ValueError(
+                f"EP.damping is the step towards the new sites and lies in (0, 1], got {self.damping}."
+            )
 
     def rough(self, tight=False):
         """The evidence is stationary in the sites: it is right to the square of their error."""
@@ -70,7 +75,8 @@ class EP(AbstractInference):
         self.check_single(model)
         if self.schedule == "sequential" and "full" not in solver.offers:
             raise SolverError(
-                f"EP(schedule='sequential') needs the joint posterior at the data, which {type(solver).__name__} does not offer: "
+                "EP(schedule='sequential') needs the joint posterior at the data, which "
+                f"{type(solver).__name__} does not offer: "
                 "use schedule='parallel'."
             )
         workspace = begin(model, X, solver, workspace)
@@ -96,10 +102,14 @@ class EP(AbstractInference):
                 end = problem.end(problem.point(nearest.sites), self.tol, sweeps)
             if not end.converged and not _several_modes(model) and "full" in solver.offers:
                 schedule, change = "parallel, then sequential", end.change
-                end = problem.sequential(end.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), sweeps)
+                end = problem.sequential(
+                    end.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), sweeps
+                )
                 notes.append(
-                    f"parallel EP had not settled after {sweeps} sweeps (last change {change:.1e}), so sites were visited "
-                    f"one after the other: {'converged' if end.converged else 'not converged'} after {end.sweeps - sweeps} more"
+                    f"parallel EP had not settled after {sweeps} sweeps (last change {change:.1e}), so "
+                    "sites were visited "
+                    f"one after the other: {'converged' if end.converged else 'not converged'} after "
+                    f"{end.sweeps - sweeps} more"
                 )
         else:
             end = problem.sequential(warm or _cold(problem), self.damping, self.tol, self.max_sweeps)
@@ -107,7 +117,9 @@ class EP(AbstractInference):
         if end.converged:
             workspace.memory["ep"] = end.sites
         else:
-            notes.append(f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps")
+            notes.append(
+                f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps"
+            )
             lost = not end.change <= NEAR or not np.isfinite(end.log_evidence)
             if lost and _several_modes(model) and model.likelihood.scale_mixture:
                 found = ScaleMixture().run(model, X, y, solver, workspace)
@@ -154,8 +166,8 @@ def _flat(problem: _Problem) -> Sites:
 
 
 def _cold(problem: _Problem) -> Sites:
-    """Where the posterior may have several modes, sites of a rule that finds one of them, all of positive precision so that every
-    cavity is proper; else none.
+    """Where the posterior may have several modes, sites of a rule that finds one of them, all of positive
+    precision so that every cavity is proper; else none.
     """
     model, X, y = problem.model, problem.X, problem.y
     if not _several_modes(model):
@@ -168,7 +180,9 @@ def _cold(problem: _Problem) -> Sites:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Point:
-    """Sites in use and how EP would change them: W and g, the slope at the posterior mean, by dW and dg; all (n, 1)."""
+    """Sites in use and how EP would change them: W and g, the slope at the posterior mean, by dW and dg;
+    all (n, 1).
+    """
 
     state: AbstractState
     mean: np.ndarray
@@ -208,7 +222,9 @@ class _Problem(Problem):
         dW, dg = np.where(ok, W - old_W, -0.3 * old_W), np.where(ok, g - old_g, -0.3 * old_g)
         variance = np.maximum(np.abs(variance), 1e-300)
         change = float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(variance))))
-        return _Point(state, mean, variance, old_W, old_g, dW, dg, bool(ok.all()), change, _evidence(state, c, log_Z))
+        return _Point(
+            state, mean, variance, old_W, old_g, dW, dg, bool(ok.all()), change, _evidence(state, c, log_Z)
+        )
 
     def step(self, sites: Sites, needed: bool) -> _Point | None:
         """The point at these sites; None where the posterior, or a cavity that is needed, is not proper."""
@@ -223,8 +239,9 @@ class _Problem(Problem):
         return _End(point.state, point.state.sites, point.log_evidence, bool(converged), sweeps, point.change)
 
     def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
-        """All sites at once, accelerated while that goes well. The step is shortened when changes grow, and lengthened again slowly
-        while they shrink; from sites of positive precision, also where a cavity would be improper.
+        """All sites at once, accelerated while that goes well. The step is shortened when changes grow, and
+        lengthened again slowly while they shrink; from sites of positive precision, also where a cavity would
+        be improper.
         """
         point, last, longest, memory = self.point(sites), np.inf, step, Anderson()
         careful = point.proper and bool(point.W.any() and (point.W >= 0).all())
@@ -239,7 +256,11 @@ class _Problem(Problem):
             last = point.change
             mean, W, g, dW, dg = point.mean, point.W, point.g, point.dW, point.dg
             faster = memory.step(W, g + W * mean, dW, dg + dW * mean, np.sqrt(point.variance))
-            if faster is not None and step > 0.1 and (not self.model.likelihood.log_concave or (faster[0] >= 0).all()):
+            if (
+                faster is not None
+                and step > 0.1
+                and (not self.model.likelihood.log_concave or (faster[0] >= 0).all())
+            ):
                 new = self.step(Sites(mean, faster[0], faster[1] - faster[0] * mean), careful)
                 if new is not None:
                     point = new
@@ -255,9 +276,11 @@ class _Problem(Problem):
         return self.end(point, tol, sweep)
 
     def sequential(self, sites: Sites, longest: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
-        """One site after the other, with a rank-one update of the covariance each; factored afresh after every sweep."""
+        """One site after the other, with a rank-one update of the covariance each;
+        factored afresh after every sweep.
+        """
         point, change, sweep = self.point(sites), np.inf, 0
-        for sweep in range(1, max_sweeps + 1):  # noqa: B007
+        for sweep in range(1, max_sweeps + 1):
             mean, A = point.state.predict(self.X, full=True)
             assert A is not None
             mean, W = mean[:, 0].copy(), point.W[:, 0].copy()
@@ -275,10 +298,16 @@ class _Problem(Problem):
             point = new
             if change <= tol:
                 break
-        return self.end(dataclasses.replace(point, change=max(change, point.change if change <= tol else 0.0)), tol, before + sweep)
+        return self.end(
+            dataclasses.replace(point, change=max(change, point.change if change <= tol else 0.0)),
+            tol,
+            before + sweep,
+        )
 
     def _visit(self, i: int, mean, A, W, gamma, longest: float) -> None:
-        """Update site i in place. The site's slope moves with the mean, g(m) = g(c) + W (c - m), and is kept up to date."""
+        """Update site i in place. The site's slope moves with the mean, g(m) = g(c) + W (c - m),
+        and is kept up to date.
+        """
         s = A[i, i]
         share = 1.0 - W[i] * s
         if not share > 0:
@@ -313,7 +342,9 @@ class _Problem(Problem):
         A -= np.outer(a * (dW * scale), a)
 
     def _tilted(self, i: int, mean: float, variance: float) -> tuple[float, float]:
-        """d and D of datum i. A likelihood with a parameter for each datum needs all of them in their places."""
+        """d and D of datum i. A likelihood with a parameter for each datum needs all of them in their
+        places.
+        """
         likelihood, n = self.model.likelihood, self.y.shape[0]
         rows, at = (np.arange(n), i) if likelihood.per_datum else (np.array([i]), 0)
         shape = (rows.size, 1)
@@ -328,7 +359,9 @@ def _site(d, D, v):
 
 
 def _evidence(state: AbstractState, c: Cavity, log_Z: np.ndarray) -> float:
-    """log Z_EP: the log normaliser plus the scales that make each site integrate to Z_i over its cavity (1 + v W = 1 / share)."""
+    """log Z_EP: the log normaliser plus the scales that make each site integrate to Z_i over its cavity (1 +
+    v W = 1 / share).
+    """
     W, g = np.asarray(state.sites.precision), np.asarray(state.sites.slope)
     e = c.mean - state.sites.centre
     slope = g - W * e

@@ -8,8 +8,8 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from mercer.inference.base import AbstractInference, Result
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.protocol import AbstractInference, Result
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
@@ -34,7 +34,9 @@ class Exact(AbstractInference):
         evidence = state.log_normaliser + 0.5 * xp.sum(xp.log(W)) - 0.5 * W.shape[0] * _LOG_2PI
         notes = []
         if floor:
-            notes.append(f"noise-free conditioning used a noise variance of {floor:.3g} (the jitter policy's floor)")
+            notes.append(
+                f"noise-free conditioning used a noise variance of {floor:.3g} (the jitter policy's floor)"
+            )
         if state.jitter:
             notes.append(f"jitter of {state.jitter:.3g} times the noise variance was added to the diagonal")
         return Result(state, evidence, tuple(notes))
@@ -55,7 +57,8 @@ def gaussian_sites(model, X, y) -> tuple[Sites, float]:
     """The data as sites, and the noise floor if one had to be used."""
     if not isinstance(model.likelihood, Gaussian):
         raise SolverError(
-            f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an approximate rule."
+            f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an "
+            "approximate rule."
         )
     noise = model.likelihood.noise_variance
     if np.ndim(noise) == 1 and noise.shape[0] != y.shape[0]:

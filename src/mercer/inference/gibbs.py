@@ -1,4 +1,6 @@
-"""Gibbs sampling for robust noise (Kuss 5.3.2, 5.4.2): every datum has its own noise variance, which is sampled too."""
+"""Gibbs sampling for robust noise (Kuss 5.3.2, 5.4.2): every datum has its own noise variance,
+which is sampled too.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +11,36 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.special import ndtr
 
-from mercer.draws import DrawsPosterior, Mixture
 from mercer.hyperpriors import Beta, Gamma
 from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.likelihoods import GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
+from mercer.posteriors.draws import DrawsPosterior, Mixture
 from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
 from mercer.sampling.target import bucket, cross_moments, prior_moments
 from mercer.solvers.protocol import SolverError
 
-DISAGREE = 0.5  # chains whose outlier probabilities of a datum differ by more than this have found different explanations
+# chains whose outlier probabilities of a datum differ by more than this have found different explanations
+DISAGREE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Gibbs(AbstractDrawing):
-    """Draws of the exact posterior for noise that is a scale mixture of normals: `GaussianMixtureNoise` (Kuss, Algorithm 1),
-    `StudentT` and `Laplace`.
+    """Draws of the exact posterior for noise that is a scale mixture of normals: `GaussianMixtureNoise`
+    (Kuss, Algorithm 1), `StudentT` and `Laplace`.
 
-    `model.condition(X, y, Gibbs())` samples the noise variance of every datum (for a mixture: whether it is an outlier) and f, at
-    the hyperparameters as they are; `mercer.fit(model, X, y, inference=Gibbs())` samples the free hyperparameters too. Predictions
-    are mixtures of Gaussians, in which f is integrated out given the noise variances of a draw.
+    `model.condition(X, y, Gibbs())` samples the noise variance of every datum (for a mixture: whether it is
+    an outlier) and f, at the hyperparameters as they are; `mercer.fit(model, X, y, inference=Gibbs())`
+    samples the free hyperparameters too. Predictions are mixtures of Gaussians, in which f is integrated out
+    given the noise variances of a draw.
 
-    draws: kept in each chain; tune: transitions before, in which steps are tuned and which are thrown away. over_relaxed:
-    indicators of a mixture avoid their old value where they can (5.17). progress: True, False, None, or a function (done, total,
-    text); Ctrl-C keeps the draws made so far. A mixture weight without a prior gets Beta(1, 1), degrees of freedom without one
-    Gamma(2, 0.1): nothing else keeps them finite where there are no outliers.
+    draws: kept in each chain; tune: transitions before, in which steps are tuned and which are thrown away.
+    over_relaxed: indicators of a mixture avoid their old value where they can (5.17). progress: True, False,
+    None, or a function (done, total, text); Ctrl-C keeps the draws made so far. A mixture weight without a
+    prior gets Beta(1, 1), degrees of freedom without one Gamma(2, 0.1): nothing else keeps them finite where
+    there are no outliers.
 
     >>> post = model.condition(X, y, Gibbs(draws=500)); post.outlier_probability, print(post.diagnostics)
     """
@@ -59,7 +64,9 @@ class Gibbs(AbstractDrawing):
         return self._collect(model, inputs, y, solver, None, scales, chains, ())
 
     def learn(self, model, inputs, y, solver, near: Any = None) -> GibbsPosterior:
-        """Draws of the free hyperparameters, the noise variances and f. Chains start around the hyperparameters of `near`."""
+        """Draws of the free hyperparameters, the noise variances and f.
+        Chains start around the hyperparameters of `near`.
+        """
         near = model if near is None else near
         model, notes = _with_priors(model)
         scales = self._scales(model)
@@ -68,7 +75,9 @@ class Gibbs(AbstractDrawing):
             return self.posterior(model, inputs, y, solver)
         rng = np.random.default_rng(self.seed)
         theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
-        step = ScaleMixtureStep(runs.by_name("hmc"), hyper.spec, scales, _of_the_noise(hyper), _conjugate(hyper))
+        step = ScaleMixtureStep(
+            runs.by_name("hmc"), hyper.spec, scales, _of_the_noise(hyper), _conjugate(hyper)
+        )
         target = scales_target(model, inputs.values, y, hyper, scales)
         chains = self._run(target, self._start(near.likelihood, scales, y.shape[0], theta), step)
         return self._collect(model, inputs, y, solver, hyper, scales, chains, notes)
@@ -77,7 +86,8 @@ class Gibbs(AbstractDrawing):
         scales = scales_of(model.likelihood, self.over_relaxed)
         if scales is None:
             raise SolverError(
-                f"Gibbs samples GaussianMixtureNoise, StudentT and Laplace noise, not {type(model.likelihood).__name__}: use MCMC."
+                "Gibbs samples GaussianMixtureNoise, StudentT and Laplace noise, not "
+                f"{type(model.likelihood).__name__}: use MCMC."
             )
         return scales
 
@@ -87,11 +97,21 @@ class Gibbs(AbstractDrawing):
         return np.concatenate([scales.first(rng, likelihood, size), np.zeros(size), theta], 1)
 
     def _run(self, target, start, step) -> runs.Chains:
-        """One chain after the other: XLA can lock up on matrices that are factored for several chains at once inside a loop."""
+        """One chain after the other: XLA can lock up on matrices that are factored for several chains at once
+        inside a loop.
+        """
         return runs.sample(
-            target.log_density, start, sampler=step, draws=self.draws, tune=self.tune, chains=self.chains, seed=self.seed,
-            data=target.data, together=False, progress=self.progress,
-        )  # fmt: skip
+            target.log_density,
+            start,
+            sampler=step,
+            draws=self.draws,
+            tune=self.tune,
+            chains=self.chains,
+            seed=self.seed,
+            data=target.data,
+            together=False,
+            progress=self.progress,
+        )
 
     def _collect(self, model, inputs, y, solver, hyper, scales, chains, notes) -> GibbsPosterior:
         n, size, shape = y.shape[0], bucket(y.shape[0]), chains.draws.shape[:2]
@@ -116,7 +136,10 @@ class Gibbs(AbstractDrawing):
             shown = ", ".join(map(str, apart[:8])) + (" ..." if apart.size > 8 else "")
             notes = (
                 *notes,
-                f"the chains disagree on whether rows {shown} are outliers: the posterior has several modes; draw longer",
+                (
+                    f"the chains disagree on whether rows {shown} are outliers: the posterior has several "
+                    "modes; draw longer"
+                ),
             )
         return GibbsPosterior(
             model, inputs, y, draws | {"f": f}, chains, diagnostics, models, None, solver,
@@ -129,9 +152,11 @@ class Gibbs(AbstractDrawing):
 class GibbsPosterior(DrawsPosterior):
     """Draws of a posterior in which every datum has its own noise variance. Made by `Gibbs`.
 
-    noise_draws (chains, draws, n): the noise variance of each datum; `indicators` says in which draws it was an outlier.
-    outlier_probability (n,): for a mixture the posterior probability that a datum is an outlier; for Student-t and Laplace noise
-    the share of the weight of a regular datum that it has lost, 0 for regular ones and close to 1 for outliers.
+    noise_draws (chains, draws, n): the noise variance of each datum; `indicators` says in which draws it was
+    an outlier.
+    outlier_probability (n,): for a mixture the posterior probability that a datum is an outlier; for
+    Student-t and Laplace noise the share of the weight of a regular datum that it has lost, 0 for regular
+    ones and close to 1 for outliers.
     """
 
     noise_draws: Any = None
@@ -145,14 +170,22 @@ class GibbsPosterior(DrawsPosterior):
 
     @property
     def indicators(self) -> np.ndarray:
-        """Raster of draws (chains, draws, n), true where a datum was an outlier (Kuss, figure 5.15); of a mixture."""
+        """Raster of draws (chains, draws, n), true where a datum was an outlier (Kuss, figure 5.15);
+        of a mixture.
+        """
         if not isinstance(self.model.likelihood, GaussianMixtureNoise):
-            raise AttributeError("only mixture noise has indicators; noise_draws holds the noise variance of each datum.")
-        regular = self.draws.get("likelihood.variance", np.asarray(self.model.likelihood.variance)[None, None])
+            raise AttributeError(
+                "only mixture noise has indicators; noise_draws holds the noise variance of each datum."
+            )
+        regular = self.draws.get(
+            "likelihood.variance", np.asarray(self.model.likelihood.variance)[None, None]
+        )
         return self.noise_draws > np.asarray(regular)[..., None] * (1.0 + 1e-9)
 
     def quantile(self, Xs, q, noise_variance=None) -> np.ndarray:
-        """Predictive quantiles of y by the distribution function of the mixture: (m,) for one q, (m, len(q)) for several."""
+        """Predictive quantiles of y by the distribution function of the mixture: (m,) for one q, (m,
+        len(q)) for several.
+        """
         levels = np.asarray(q, float)
         if np.any((levels <= 0) | (levels >= 1)):
             raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
@@ -173,13 +206,18 @@ class GibbsPosterior(DrawsPosterior):
                 sd = np.sqrt(variances[i] + noise[:, None])  # (J, m)
                 z = (y[None] - mean[:, None]) / sd[..., None]
                 total += np.einsum("j,jml->ml", weights, ndtr(z))
-                slope += np.einsum("j,jm,jml->ml", weights, 1.0 / sd, np.exp(-0.5 * z**2)) / np.sqrt(2 * np.pi)
+                slope += np.einsum("j,jm,jml->ml", weights, 1.0 / sd, np.exp(-0.5 * z**2)) / np.sqrt(
+                    2 * np.pi
+                )
             return total / len(means), slope / len(means)
 
         return _newton(cdf_and_density, levels, means.mean(0), np.sqrt(variances.mean(0)) + means.std(0))
 
     def _mixture(self, block: np.ndarray, shared) -> Mixture:
-        pairs = [self._conditioned(prior, noise) for prior, noise in zip(self._moments(block), self.used_noise, strict=True)]
+        pairs = [
+            self._conditioned(prior, noise)
+            for prior, noise in zip(self._moments(block), self.used_noise, strict=True)
+        ]
         means, variances = (np.stack(x)[..., None] for x in zip(*pairs, strict=True))
         return Mixture(means, variances, [model.likelihood for model in self.models])
 
@@ -191,7 +229,9 @@ class GibbsPosterior(DrawsPosterior):
             yield prior
 
     def _conditioned(self, prior, noise: np.ndarray, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m,) and variance (m,), or covariance (m, m), of f at the block given the noise variances of one draw."""
+        """Mean (m,) and variance (m,), or covariance (m, m),
+        of f at the block given the noise variances of one draw.
+        """
         m, K, mean, cross, variance = prior
         root = 1.0 / np.sqrt(noise)
         L = np.linalg.cholesky(np.eye(len(noise)) + root[:, None] * K * root)
@@ -204,7 +244,9 @@ class GibbsPosterior(DrawsPosterior):
     def _joint(self, i: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         model = self.models[min(i, len(self.models) - 1)]
         m, K, mean, cross, _ = _prior(model, self.inputs.values, values)
-        return self._conditioned((m, K, mean, cross, prior_moments(model, values)[1][0]), self.used_noise[i], full=True)
+        return self._conditioned(
+            (m, K, mean, cross, prior_moments(model, values)[1][0]), self.used_noise[i], full=True
+        )
 
 
 def _prior(model, X: np.ndarray, block: np.ndarray):
@@ -213,7 +255,9 @@ def _prior(model, X: np.ndarray, block: np.ndarray):
 
 
 def _newton(cdf_and_density, levels: np.ndarray, centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """y (m, levels) with cdf(y) = level. Where a step of Newton's leaves the bracket, the bracket is halved (or widened)."""
+    """y (m, levels) with cdf(y) = level. Where a step of Newton's leaves the bracket,
+    the bracket is halved (or widened).
+    """
     shape = (centre.size, levels.size)
     y, width = np.tile(centre[:, None], (1, levels.size)), np.tile(4.0 * spread[:, None], (1, levels.size))
     low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -223,7 +267,9 @@ def _newton(cdf_and_density, levels: np.ndarray, centre: np.ndarray, spread: np.
         low, high = np.where(below, y, low), np.where(below, high, y)
         with np.errstate(divide="ignore", invalid="ignore"):
             new = y - (value - levels) / slope
-            middle = np.where(np.isinf(low), high - width, np.where(np.isinf(high), low + width, 0.5 * (low + high)))
+            middle = np.where(
+                np.isinf(low), high - width, np.where(np.isinf(high), low + width, 0.5 * (low + high))
+            )
         width = 2.0 * width
         far = ~((new >= low) & (new <= high)) | (np.abs(new - y) > width)
         new = np.where(far, middle, new)
@@ -234,7 +280,8 @@ def _newton(cdf_and_density, levels: np.ndarray, centre: np.ndarray, spread: np.
     return y
 
 
-# ------------------------------------------------------------------------------------------------- hyperparameters of the noise
+# -------------------------------------------------------------------------------------------------
+# hyperparameters of the noise
 
 
 def _with_priors(model) -> tuple[Any, tuple[str, ...]]:
@@ -266,17 +313,25 @@ def _conjugate(hyper: Hyperparameters):
     names = _leaf_names(hyper)
     for s in hyper.spec.slots:
         alone = [names[i] for i in s.leaves] == ["likelihood.weight"]
-        if alone and isinstance(s.prior, Beta) and (s.constraint.lower, s.constraint.upper, s.prior.upper) == (0.0, 1.0, 1.0):
+        if (
+            alone
+            and isinstance(s.prior, Beta)
+            and (s.constraint.lower, s.constraint.upper, s.prior.upper) == (0.0, 1.0, 1.0)
+        ):
             return s.start, s.prior, s.constraint
     return None
 
 
 def _stacked(likelihood, hyper: Hyperparameters, draws: dict):
-    """The likelihood with the values of every draw, (chains, draws, 1) each, so that its formulas run over all of them."""
+    """The likelihood with the values of every draw, (chains, draws, 1) each,
+    so that its formulas run over all of them.
+    """
     from types import SimpleNamespace
 
     names, values = _leaf_names(hyper), {}
     for name, leaf in named_leaves(strip(likelihood)):
-        slot = next((s for s in hyper.spec.slots if f"likelihood.{name}" in [names[i] for i in s.leaves]), None)
+        slot = next(
+            (s for s in hyper.spec.slots if f"likelihood.{name}" in [names[i] for i in s.leaves]), None
+        )
         values[name] = np.asarray(leaf) if slot is None else draws[hyper.names[slot.start]][..., None]
     return SimpleNamespace(**values)

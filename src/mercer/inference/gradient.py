@@ -10,9 +10,11 @@ from mercer.params import named_leaves, parameters
 
 
 def prior_gradient(model: Any, bar: Any) -> dict[str, np.ndarray]:
-    """Derivatives of the prior's hyperparameters, as the model names them (`kernel.lengthscale`, `gp.1.mean.constant`).
+    """Derivatives of the prior's hyperparameters, as the model names them (`kernel.lengthscale`,
+    `gp.1.mean.constant`).
 
-    `bar` is a prior-shaped value, or a tuple of them for several latent functions; those that share one GP add up.
+    `bar` is a prior-shaped value, or a tuple of them for several latent functions; those that share one GP
+    add up.
     """
     if not isinstance(bar, tuple):
         return _one(model.gp, bar, "")

@@ -1,4 +1,6 @@
-"""Importance sampling with a Gaussian approximation as the proposal (Kuss 4.31-4.32): the evidence, corrected by weights."""
+"""Importance sampling with a Gaussian approximation as the proposal (Kuss 4.31-4.32): the evidence,
+corrected by weights.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import dataclasses
 from typing import Any, ClassVar
 
 from mercer.inference.ais import Estimate
-from mercer.inference.base import AbstractInference
 from mercer.inference.ep import EP
 from mercer.inference.laplace import Laplace
+from mercer.inference.protocol import AbstractInference
 from mercer.sampling.importance import Weighted, latent_importance
 from mercer.sampling.target import whiten
 from mercer.solvers.dense import Dense
@@ -19,9 +21,11 @@ LEAST = 30.0  # effective draws below which the estimate is not to be trusted
 
 @dataclasses.dataclass(frozen=True)
 class Importance(AbstractInference):
-    """The evidence by draws from the Gaussian of Laplace or EP, for `mercer.log_evidence(model, X, y, inference=Importance())`.
+    """The evidence by draws from the Gaussian of Laplace or EP, for `mercer.log_evidence(model, X, y,
+    inference=Importance())`.
 
-    Good for few data; the effective number of draws falls quickly with their number, and the estimate says so. AIS is for more.
+    Good for few data; the effective number of draws falls quickly with their number, and the estimate says
+    so. AIS is for more.
     """
 
     draws: int = 10_000
@@ -32,10 +36,16 @@ class Importance(AbstractInference):
 
     def __post_init__(self):
         if self.draws < 2 or self.proposal not in ("ep", "laplace"):
-            raise ValueError(f"Importance needs draws >= 2 and proposal 'ep' or 'laplace', got {self.draws} and {self.proposal!r}.")
+            raise ValueError(
+                f"Importance needs draws >= 2 and proposal 'ep' or 'laplace', got {self.draws} and "
+                f"{self.proposal!r}."
+            )
 
     def run(self, model, X, y, solver, workspace=None):
-        raise SolverError("importance sampling estimates the evidence: use mercer.log_evidence(..., inference=Importance()).")
+        raise SolverError(
+            "importance sampling estimates the evidence: use mercer.log_evidence(..., "
+            "inference=Importance())."
+        )
 
     def gradient(self, model, y, result, consume=False, **bars):
         raise SolverError("importance sampling has no derivatives: learn hyperparameters with another rule.")
@@ -44,10 +54,18 @@ class Importance(AbstractInference):
         """The weighted draws of f (S, n, L)."""
         rule: Any = EP() if self.proposal == "ep" else Laplace()
         result = rule.run(model, inputs.values, y, Dense("lapack"))
-        return latent_importance(model.likelihood, y, whiten(model, inputs.values, result.state.sites), self.draws, self.seed)
+        return latent_importance(
+            model.likelihood, y, whiten(model, inputs.values, result.state.sites), self.draws, self.seed
+        )
 
     def estimate(self, model, inputs, y) -> Estimate:
         w = self.weighted(model, inputs, y)
         ess = w.effective_sample_size
-        notes = () if ess >= LEAST else (f"the weights are worth only {ess:.1f} draws: the estimate may be far off; use AIS",)
-        return Estimate(w.log_normaliser, standard_error=w.standard_error, forward=w.log_normaliser, notes=notes)
+        notes = (
+            ()
+            if ess >= LEAST
+            else (f"the weights are worth only {ess:.1f} draws: the estimate may be far off; use AIS",)
+        )
+        return Estimate(
+            w.log_normaliser, standard_error=w.standard_error, forward=w.log_normaliser, notes=notes
+        )

@@ -1,8 +1,10 @@
-"""Laplace's approximation: sites are the second-order expansion of the log likelihood at the mode of the posterior.
+"""Laplace's approximation: sites are the second-order expansion of the log likelihood at the mode of the
+posterior.
 
-Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for several latent functions by Algorithm 3.3: a site
-centred at the current f has slope g = grad log p and precision W = -Hessian, so the mean of the State is the full Newton step.
-Steps are taken along a = K^-1 (f - m), which is linear in f, and shortened until the posterior density rises.
+Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for several latent functions by
+Algorithm 3.3: a site centred at the current f has slope g = grad log p and precision W = -Hessian, so the
+mean of the State is the full Newton step. Steps are taken along a = K^-1 (f - m), which is linear in f, and
+shortened until the posterior density rises.
 """
 
 from __future__ import annotations
@@ -13,8 +15,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.protocol import (
+    AbstractInference,
+    InferenceStatus,
+    Problem,
+    Result,
+    begin,
+    jitter_notes,
+    prior_mean,
+)
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.coupled import CoupledState
@@ -27,12 +37,13 @@ NEAR = 1e-2  # gain of a step below which negative precisions are no longer left
 class Laplace(AbstractInference):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
 
-    tol: when a Newton step promises less than this gain of the log posterior density, it is the last. Likelihoods that are not
-    log-concave may have W < 0: steps then use a positive semi-definite stand-in, and the evidence the true Hessian. They may also
-    have several modes: for scale mixtures of normals the search starts at the prior mean and at the mean that ScaleMixture finds,
-    and the highest mode is kept. positive: the evidence takes negative curvature as none (on solvers that treat
-    it as a downdate: not Markov, not with basis functions). That is what `fit` maximises: taken as it is, negative curvature gives
-    the evidence poles where, as hyperparameters change, a mode is about to vanish.
+    tol: when a Newton step promises less than this gain of the log posterior density, it is the last.
+    Likelihoods that are not log-concave may have W < 0: steps then use a positive semi-definite stand-in, and
+    the evidence the true Hessian. They may also have several modes: for scale mixtures of normals the search
+    starts at the prior mean and at the mean that ScaleMixture finds, and the highest mode is kept. positive:
+    the evidence takes negative curvature as none (on solvers that treat it as a downdate: not Markov, not
+    with basis functions). That is what `fit` maximises: taken as it is, negative curvature gives the evidence
+    poles where, as hyperparameters change, a mode is about to vanish.
     """
 
     tol: float = 1e-7
@@ -48,22 +59,30 @@ class Laplace(AbstractInference):
         return dataclasses.replace(self, tol=self.tol if tight else max(self.tol, 1e-4), positive=True)
 
     def coarse(self, model):
-        """The bound of ScaleMixture has its maxima near those of the evidence, and neither poles nor jumps between modes."""
+        """The bound of ScaleMixture has its maxima near those of the evidence,
+        and neither poles nor jumps between modes.
+        """
         return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
     def foresee(self, model, y, mean, variance):
-        return ScaleMixture().foresee(model, y, mean, variance) if _scales_help(model.likelihood) else {"laplace": mean}
+        return (
+            ScaleMixture().foresee(model, y, mean, variance)
+            if _scales_help(model.likelihood)
+            else {"laplace": mean}
+        )
 
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
         likelihood = model.likelihood
         if not likelihood.smooth:
             raise SolverError(
-                f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use inference='ep'."
+                f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use "
+                "inference='ep'."
             )
         if likelihood.latents > 1 and "blocks" not in solver.offers:
             raise SolverError(
-                f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: use 'dense'."
+                f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: "
+                "use 'dense'."
             )
         workspace = begin(model, X, solver, workspace)
         search = _Newton(model, X, y, solver, workspace)
@@ -87,12 +106,18 @@ class Laplace(AbstractInference):
         if not converged:
             notes.append(f"Laplace stopped after {steps} steps; another would gain {gain:.2g}")
         if not (true or self.positive):
-            notes.append("the Hessian at the mode is not positive definite: the evidence uses a positive stand-in for it")
+            notes.append(
+                "the Hessian at the mode is not positive definite: the evidence uses a positive stand-in "
+                "for it"
+            )
         workspace.memory["laplace"] = np.array(state.sites.centre)
         evidence = state.log_normaliser + float(np.sum(search.log_p))
-        if not converged:  # away from a mode the expansion means little: it is no better than the density there
+        # away from a mode the expansion means little: it is no better than the density there
+        if not converged:
             evidence = min(evidence, search.value)
-        return _Mode(state, evidence, tuple(notes), InferenceStatus(converged, steps, f"last gain {gain:.1e}"), curved)
+        return _Mode(
+            state, evidence, tuple(notes), InferenceStatus(converged, steps, f"last gain {gain:.1e}"), curved
+        )
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
         self.check_bars(bars)
@@ -103,9 +128,13 @@ class Laplace(AbstractInference):
         zero = np.zeros((n, L))
         # where curvature was taken as none it does not move
         bends = np.where(state.sites.precision != 0, 1.0, 0.0) if self.positive and L == 1 else 1.0
-        # how the determinant moves with the mode (5.23), and the mode with everything else: one more Newton step (5.24)
-        _, u = pointwise.pull_slopes(model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * bends * variance)
-        if result.curved is not None:  # that step has W as it is: what t = (I + W K)^-1 u is for it, (I + W_+ K) t is for `state`
+        # how the determinant moves with the mode (5.23), and the mode with everything else: one more Newton
+        # step (5.24)
+        _, u = pointwise.pull_slopes(
+            model.likelihood, f, y, np.zeros(n), zero, -0.5 * log_evidence_bar * bends * variance
+        )
+        # that step has W as it is: what t = (I + W K)^-1 u is for it, (I + W_+ K) t is for `state`
+        if result.curved is not None:
             t = u - result.curved.apply(result.curved.times_K(u))
             u = t + state.sites.precision * state.times_K(t)
         bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
@@ -153,10 +182,12 @@ class _Newton(Problem):
             self.f, self.a, self.log_p, self.value = mean, a, log_p, value
 
     def climb(self, tol: float, max_iter: int) -> tuple[AbstractState, int, float, bool]:
-        """The State at the mode, steps taken, the gain another promises, and whether W there is the true Hessian.
+        """The State at the mode, steps taken, the gain another promises, and whether W there is the true
+        Hessian.
 
-        The error of the evidence is of the order of the last step, the gain that of its square: below `tol` one more step is taken.
-        On the way negative precisions are taken as zero, which costs a plain factorisation; the last steps have them as they are.
+        The error of the evidence is of the order of the last step, the gain that of its square: below `tol`
+        one more step is taken. On the way negative precisions are taken as zero, which costs a plain
+        factorisation; the last steps have them as they are.
         """
         last, gain, near = False, 0.0 if self.close else np.inf, NEAR
         for steps in range(1, max_iter + 1):
@@ -181,8 +212,9 @@ class _Newton(Problem):
         return state, steps, gain, true
 
     def _state_at(self, f: np.ndarray, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
-        """Sites at f: with the true Hessian where that leaves the posterior proper and is not to be clipped, else with a positive
-        stand-in: W without its negative entries for a step, the Fisher information for an evidence.
+        """Sites at f: with the true Hessian where that leaves the posterior proper and is not to be clipped,
+        else with a positive stand-in: W without its negative entries for a step, the Fisher information for
+        an evidence.
         """
         _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
         negative = bool((W < 0).any())
@@ -195,7 +227,8 @@ class _Newton(Problem):
         for sites in choices:
             try:
                 return sites.precision is W, self.factor(sites)
-            except (NotPositiveDefinite, SolverError):  # or too few precisions above zero for the weights of a vague basis
+            # or too few precisions above zero for the weights of a vague basis
+            except (NotPositiveDefinite, SolverError):
                 if self.likelihood.log_concave:
                     raise
         W, P = pointwise.fisher(self.likelihood, f, self.y)

@@ -1,8 +1,10 @@
-"""Leave-one-out predictions from one factorisation (5.10-5.12), and k-fold ones: written once, for every rule and solver.
+"""Leave-one-out predictions from one factorisation (5.10-5.12), and k-fold ones: written once, for every rule
+and solver.
 
-For Gaussian noise, with alpha and kappa = diag R: the prediction of y_i without y_i has mean y_i - alpha_i / kappa_i and variance
-1 / kappa_i. For other likelihoods it is the likelihood averaged over the cavity (5.5.3): very accurate for EP, a good guide for
-Laplace. A fold I left out together: residual R_II^-1 alpha_I, covariance R_II^-1.
+For Gaussian noise, with alpha and kappa = diag R: the prediction of y_i without y_i has mean y_i - alpha_i /
+kappa_i and variance 1 / kappa_i. For other likelihoods it is the likelihood averaged over the cavity (5.5.3):
+very accurate for EP, a good guide for Laplace. A fold I left out together: residual R_II^-1 alpha_I,
+covariance R_II^-1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 class LeaveOneOut(NamedTuple):
-    """Predictions of each y_i from all the others: mean and variance of y (noise included) and log density, each (n,).
+    """Predictions of each y_i from all the others: mean and variance of y (noise included) and log density,
+    each (n,).
 
     For classes the mean is the probability of class 1, or (n, C) probabilities.
     """

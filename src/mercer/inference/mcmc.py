@@ -1,4 +1,6 @@
-"""Markov chain Monte Carlo: draws of the exact posterior, for any likelihood, at fixed or at free hyperparameters."""
+"""Markov chain Monte Carlo: draws of the exact posterior, for any likelihood,
+at fixed or at free hyperparameters.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.draws import DrawsPosterior
 from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.inference.ep import EP
 from mercer.inference.exact import gaussian_sites
 from mercer.inference.laplace import Laplace
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.draws import DrawsPosterior
 from mercer.sampling import chains as runs
 from mercer.sampling.chains import Chains
 from mercer.sampling.elliptical import EllipticalSlice
@@ -29,15 +31,18 @@ from mercer.solvers.protocol import SolverError
 class MCMC(AbstractDrawing):
     """Draws of the posterior by Markov chains (Kuss 4.3, A.4).
 
-    `model.condition(X, y, MCMC())` samples the latent values f at the hyperparameters as they are; `mercer.fit(model, X, y,
-    inference=MCMC())` samples the free hyperparameters too (for Gaussian noise alone, with f integrated out).
+    `model.condition(X, y, MCMC())` samples the latent values f at the hyperparameters as they are;
+    `mercer.fit(model, X, y, inference=MCMC())` samples the free hyperparameters too (for Gaussian noise
+    alone, with f integrated out).
 
-    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`. draws: kept in each chain, of which
-    every `thin`-th is; tune: steps before, in which step size and variances are tuned and which are thrown away. step_size: where
-    tuning starts, and what is used as it is with tune=0.
-    whiten: "posterior" (chains run in coordinates in which a Gaussian approximation is standard normal) or "prior".
-    updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or "interleaved" (then also while
-    f itself stands, which helps where data are strong). progress: True, False, None, or a function (done, total, text).
+    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`. draws: kept in
+    each chain, of which every `thin`-th is; tune: steps before, in which step size and variances are tuned
+    and which are thrown away. step_size: where tuning starts, and what is used as it is with tune=0.
+    whiten: "posterior" (chains run in coordinates in which a Gaussian approximation is standard normal) or
+    "prior".
+    updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or
+    "interleaved" (then also while f itself stands, which helps where data are strong). progress: True, False,
+    None, or a function (done, total, text).
 
     >>> post = model.condition(X, y, MCMC(draws=500, chains=4)); print(post.diagnostics)
     """
@@ -62,14 +67,16 @@ class MCMC(AbstractDrawing):
         if self.updates not in ("ancillary", "interleaved"):
             raise ValueError(f"MCMC.updates must be 'ancillary' or 'interleaved', got {self.updates!r}.")
 
-    # -- latent values at fixed hyperparameters ---------------------------------------------------------------------
+    # -- latent values at fixed hyperparameters --------------------------------------------------------------
 
     def posterior(self, model, inputs, y, solver, workspace=None) -> DrawsPosterior:
         """Draws of f (chains, draws, n), or (chains, draws, n, L), at the model's hyperparameters."""
         elliptical = self.sampler == "elliptical"
         white, notes = whitening(model, inputs.values, y, self.whiten)
         target = latent_target(model.likelihood, y, white)
-        chains = self._run(target, np.zeros(target.size), EllipticalSlice(prior=True) if elliptical else self.sampler)
+        chains = self._run(
+            target, np.zeros(target.size), EllipticalSlice(prior=True) if elliptical else self.sampler
+        )
         kept = chains.draws[..., target.data["where"]]
         n, L = white.shape
         u = white.prior_whitened(kept.reshape(-1, n * L))
@@ -80,16 +87,27 @@ class MCMC(AbstractDrawing):
         if white.jitter:
             notes = (*notes, f"jitter of {white.jitter:.3g} was added to the diagonal")
         return DrawsPosterior(
-            model, inputs, y, {"f": f[..., 0] if L == 1 else f}, chains, diagnostics, [model], u[used], solver,
-            (*notes, *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
-        )  # fmt: skip
+            model,
+            inputs,
+            y,
+            {"f": f[..., 0] if L == 1 else f},
+            chains,
+            diagnostics,
+            [model],
+            u[used],
+            solver,
+            (*notes, *self.notes(chains, diagnostics, len(used))),
+            status(diagnostics, chains),
+        )
 
-    # -- hyperparameters --------------------------------------------------------------------------------------------
+    # -- hyperparameters -------------------------------------------------------------------------------------
 
     def learn(self, model, inputs, y, solver, near: Any = None) -> DrawsPosterior:
-        """Draws of the free hyperparameters, with f integrated out for Gaussian noise and jointly with f otherwise.
+        """Draws of the free hyperparameters, with f integrated out for Gaussian noise and jointly with f
+        otherwise.
 
-        The model's own values are the centre of the wide prior of hyperparameters without one; chains start around those of `near`.
+        The model's own values are the centre of the wide prior of hyperparameters without one; chains start
+        around those of `near`.
         """
         near = model if near is None else near
         guess = np.asarray(model.likelihood.guess(y), float)
@@ -98,7 +116,9 @@ class MCMC(AbstractDrawing):
             return self.posterior(model, inputs, y, solver)
         gaussian = isinstance(model.likelihood, Gaussian)
         if gaussian and np.any(np.asarray(model.likelihood.noise_variance) == 0):
-            raise SolverError("sampling hyperparameters needs noise: give the likelihood a noise_variance above zero.")
+            raise SolverError(
+                "sampling hyperparameters needs noise: give the likelihood a noise_variance above zero."
+            )
         rng = np.random.default_rng(self.seed)
         theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
         white: Whitening | None = None
@@ -136,25 +156,48 @@ class MCMC(AbstractDrawing):
         diagnostics = chains.diagnostics(names, quantities)
         median = hyper.model_at(np.median(flat, 0))
         return DrawsPosterior(
-            median, inputs, y, draws, chains, diagnostics, models, u, solver,
-            (*notes, *wide_priors(hyper), *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
-        )  # fmt: skip
+            median,
+            inputs,
+            y,
+            draws,
+            chains,
+            diagnostics,
+            models,
+            u,
+            solver,
+            (*notes, *wide_priors(hyper), *self.notes(chains, diagnostics, len(used))),
+            status(diagnostics, chains),
+        )
 
     def _run(self, target, start, sampler) -> Chains:
         return runs.sample(
-            target.log_density, start, sampler=sampler, draws=self.draws, tune=self.tune, chains=self.chains, thin=self.thin,
-            seed=self.seed, data=target.data, step_size=self.step_size, together=target.together, progress=self.progress,
-        )  # fmt: skip
+            target.log_density,
+            start,
+            sampler=sampler,
+            draws=self.draws,
+            tune=self.tune,
+            chains=self.chains,
+            thin=self.thin,
+            seed=self.seed,
+            data=target.data,
+            step_size=self.step_size,
+            together=target.together,
+            progress=self.progress,
+        )
 
 
-def whitening(model: Any, X: np.ndarray, y: np.ndarray, how: str = "posterior") -> tuple[Whitening, tuple[str, ...]]:
-    """By the best Gaussian approximation there is: the exact one for Gaussian noise, EP for two classes, else Laplace's; by the
-    prior where none is proper."""
+def whitening(
+    model: Any, X: np.ndarray, y: np.ndarray, how: str = "posterior"
+) -> tuple[Whitening, tuple[str, ...]]:
+    """By the best Gaussian approximation there is: the exact one for Gaussian noise, EP for two classes, else
+    Laplace's; by the prior where none is proper."""
     if how == "posterior":
         try:
             return whiten(model, X, approximate_sites(model, X, y)), ()
         except (NotPositiveDefinite, SolverError) as error:
-            return whiten(model, X), (f"whitened by the prior, because there is no Gaussian approximation: {error}",)
+            return whiten(model, X), (
+                f"whitened by the prior, because there is no Gaussian approximation: {error}",
+            )
     return whiten(model, X), ()
 
 

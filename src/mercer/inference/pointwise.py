@@ -1,5 +1,5 @@
-"""What the rules ask of a likelihood, for all data at once. Compiled once for each kind of likelihood, whatever n is: rows are
-padded.
+"""What the rules ask of a likelihood, for all data at once. Compiled once for each kind of likelihood,
+whatever n is: rows are padded.
 
 Arrays are (n, L) outside; a likelihood of one latent function sees (n,).
 """
@@ -43,8 +43,9 @@ def expected(likelihood, y, mean, variance):
 
 
 def pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
-    """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian): by name of the likelihood's
-    hyperparameters, and with respect to f (n, L). `precision_bar` is (n, 1), or (n, L, L).
+    """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian): by name
+    of the likelihood's hyperparameters, and with respect to f (n, L). `precision_bar` is (n, 1), or (n, L,
+    L).
     """
     return _pull(_pull_slopes, likelihood, f, y, log_prob_bar, slope_bar, precision_bar)
 
@@ -80,7 +81,11 @@ def _columns(D, P):
 
 
 def _slopes(likelihood, f, y):
-    return _log_prob(likelihood, f, y), _gradient(likelihood, f, y), *_columns(*likelihood.curvature(_one(f), y))
+    return (
+        _log_prob(likelihood, f, y),
+        _gradient(likelihood, f, y),
+        *_columns(*likelihood.curvature(_one(f), y)),
+    )
 
 
 def _fisher(likelihood, f, y):
@@ -158,8 +163,8 @@ def _differentiated(function, treedef):
 
 
 def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Gradient of a sum over rows with respect to the likelihood's leaves, by name, and to the first array; bars come last and are
-    padded with zeros."""
+    """Gradient of a sum over rows with respect to the likelihood's leaves, by name, and to the first array;
+    bars come last and are padded with zeros."""
     n = arrays[0].shape[0]
     pad = _padding(likelihood, n)
     if function in (_sum_partition, _sum_expectation):
@@ -170,4 +175,6 @@ def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndar
     leaves, treedef = jax.tree.flatten(bare)
     by_leaf, by_first = _differentiated(function, treedef)(leaves, *padded)
     names = [name for name, _ in named_leaves(bare)]
-    return {f"likelihood.{k}": np.asarray(v) for k, v in zip(names, by_leaf, strict=True)}, np.asarray(by_first)[:n]
+    return {f"likelihood.{k}": np.asarray(v) for k, v in zip(names, by_leaf, strict=True)}, np.asarray(
+        by_first
+    )[:n]

@@ -1,9 +1,9 @@
-"""Variational inference for noise that is a scale mixture of normals: y_i = f_i + N(0, s_i), with a variance s_i of its own for
-each datum (Kuss 5.4.1).
+"""Variational inference for noise that is a scale mixture of normals: y_i = f_i + N(0, s_i), with a variance
+s_i of its own for each datum (Kuss 5.4.1).
 
-q(f) q(s) maximises a lower bound on the evidence. With e_i = E[(y_i - f_i)^2] under q(f), the best q(s_i) leaves the term
-phi(e_i) = log p(residual = sqrt(e_i)) and the weight w_i = E[1 / s_i] = -2 phi'(e_i), which is the precision of a Gaussian site at
-y_i. Because phi is convex, e -> w -> q(f) -> e never lowers the bound
+q(f) q(s) maximises a lower bound on the evidence. With e_i = E[(y_i - f_i)^2] under q(f), the best q(s_i)
+leaves the term phi(e_i) = log p(residual = sqrt(e_i)) and the weight w_i = E[1 / s_i] = -2 phi'(e_i), which
+is the precision of a Gaussian site at y_i. Because phi is convex, e -> w -> q(f) -> e never lowers the bound
 
     log normaliser of the sites + sum_i [phi(e_i) + w_i e_i / 2].
 """
@@ -16,8 +16,16 @@ from typing import ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, jitter_notes, prior_mean
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.protocol import (
+    AbstractInference,
+    InferenceStatus,
+    Problem,
+    Result,
+    begin,
+    jitter_notes,
+    prior_mean,
+)
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is known
@@ -25,11 +33,13 @@ ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is know
 
 @dataclasses.dataclass(frozen=True)
 class ScaleMixture(AbstractInference):
-    """The factorial variational scheme for Student-t, Laplace and mixture noise; `log_evidence` is a lower bound.
+    """The factorial variational scheme for Student-t, Laplace and mixture noise; `log_evidence` is a lower
+    bound.
 
-    Outliers get small weights, which are the precisions of the sites: `posterior.state.sites.precision`. tol: largest change of
-    w_i e_i (an expected squared residual in units of its noise) at which the search ends. A run without earlier weights starts
-    twice, with all data regular and with all judged by their distance from the prior mean, and keeps the higher bound.
+    Outliers get small weights, which are the precisions of the sites: `posterior.state.sites.precision`. tol:
+    largest change of w_i e_i (an expected squared residual in units of its noise) at which the search ends. A
+    run without earlier weights starts twice, with all data regular and with all judged by their distance from
+    the prior mean, and keeps the higher bound.
 
     >>> Model(GP(kernels.SE()), likelihoods.StudentT(0.2, dof=4.0)).condition(X, y, ScaleMixture())
     """
@@ -51,7 +61,8 @@ class ScaleMixture(AbstractInference):
         self.check(solver)
         if not model.likelihood.scale_mixture:
             raise SolverError(
-                f"ScaleMixture is for noise that is a scale mixture of normals (StudentT, Laplace, GaussianMixtureNoise), which "
+                "ScaleMixture is for noise that is a scale mixture of normals (StudentT, Laplace, "
+                "GaussianMixtureNoise), which "
                 f"{type(model.likelihood).__name__} is not: use inference='kl', 'ep' or 'laplace'."
             )
         workspace = begin(model, X, solver, workspace)
@@ -70,22 +81,34 @@ class ScaleMixture(AbstractInference):
         if converged:
             workspace.memory["scale-mixture"] = best.weight
         else:
-            notes.append(f"the weights had not converged after {problem.factorisations} factorisations: change {best.change:.1e}")
+            notes.append(
+                f"the weights had not converged after {problem.factorisations} factorisations: change "
+                f"{best.change:.1e}"
+            )
         status = InferenceStatus(converged, problem.factorisations, f"last change {best.change:.1e}")
-        return Result(best.state, best.bound, (*jitter_notes(best.state), "log_evidence is a lower bound", *notes), status)
+        return Result(
+            best.state,
+            best.bound,
+            (*jitter_notes(best.state), "log_evidence is a lower bound", *notes),
+            status,
+        )
 
     def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
         self.check_bars(bars)
         r = np.sqrt(_expected_squares(model.likelihood, result.state)[0])
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         zero = np.zeros_like(r)
-        by_name, _ = pointwise.pull_slopes(model.likelihood, -r, zero[:, 0], np.full(y.shape, log_evidence_bar), zero, zero)
+        by_name, _ = pointwise.pull_slopes(
+            model.likelihood, -r, zero[:, 0], np.full(y.shape, log_evidence_bar), zero, zero
+        )
         return prior_gradient(model, bar.prior) | by_name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Point:
-    """Weights in use, the bound they give, the better weights they lead to, and `bend` = -d better / d e; arrays are (n, 1)."""
+    """Weights in use, the bound they give, the better weights they lead to, and `bend` = -d better / d e;
+    arrays are (n, 1).
+    """
 
     state: AbstractState
     weight: np.ndarray
@@ -124,7 +147,9 @@ class _Problem(Problem):
         e, residual, variance = _expected_squares(self.model.likelihood, state)
         value, better, bend = _weights(self.model.likelihood, e)
         bound = state.log_normaliser + float(np.sum(value) + 0.5 * np.sum(w * e))
-        return _Point(state, w, bound, better, bend, residual, variance, float(np.max(np.abs(better - w) * e)))
+        return _Point(
+            state, w, bound, better, bend, residual, variance, float(np.max(np.abs(better - w) * e))
+        )
 
 
 def _expected_squares(likelihood, state: AbstractState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -135,7 +160,9 @@ def _expected_squares(likelihood, state: AbstractState) -> tuple[np.ndarray, np.
 
 
 def _weights(likelihood, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """phi(e) (n,), w = -2 phi'(e) and -dw/de >= 0, each (n, 1): from log p and its slope and curvature at a residual sqrt(e)."""
+    """phi(e) (n,), w = -2 phi'(e) and -dw/de >= 0, each (n, 1):
+    from log p and its slope and curvature at a residual sqrt(e).
+    """
     r = np.sqrt(e)
     value, slope, curvature, _ = pointwise.slopes(likelihood, -r, np.zeros(e.shape[0]))
     w = slope / r
@@ -145,8 +172,9 @@ def _weights(likelihood, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 def _newton(at: _Point) -> np.ndarray:
     """Weights after a Newton step for w = better(e(w)); the plain step where that leads nowhere.
 
-    de/dw = -(A o A + 2 A o r r') with the posterior covariance A = W^-1 - W^-1 R W^-1; of A o A the diagonal is kept. The system
-    is solved by a few conjugate gradients, which start at the plain step and stop where the curvature is not positive.
+    de/dw = -(A o A + 2 A o r r') with the posterior covariance A = W^-1 - W^-1 R W^-1; of A o A the diagonal
+    is kept. The system is solved by a few conjugate gradients, which start at the plain step and stop where
+    the curvature is not positive.
     """
     w, plain, r, s = (a[:, 0] for a in (at.weight, at.better, at.residual, at.variance))
     root = np.sqrt(at.bend[:, 0])

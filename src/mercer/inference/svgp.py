@@ -1,12 +1,14 @@
-"""Stochastic variational inference with inducing inputs (Hensman and others): learning from small batches of many data."""
+"""Stochastic variational inference with inducing inputs (Hensman and others):
+learning from small batches of many data.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any, ClassVar
 
-from mercer.inference.base import AbstractInference
 from mercer.inference.exact import Exact
+from mercer.inference.protocol import AbstractInference
 from mercer.inference.variational import KL
 from mercer.likelihoods.gaussian import Gaussian
 
@@ -15,11 +17,13 @@ from mercer.likelihoods.gaussian import Gaussian
 class SVGP(AbstractInference):
     """The variational bound with m inducing inputs, its hyperparameters learned from batches (`mercer.fit`).
 
-    Each batch moves q by a natural-gradient step, and hyperparameters and inducing inputs by Adam. When learning ends, q is found
-    for all data at once: the posterior is that of `solvers.VFE` with the learned inducing inputs, and so is `log_evidence`.
+    Each batch moves q by a natural-gradient step, and hyperparameters and inducing inputs by Adam. When
+    learning ends, q is found for all data at once: the posterior is that of `solvers.VFE` with the learned
+    inducing inputs, and so is `log_evidence`.
 
-    batch: data in a batch. epochs: passes over the data. rate: of Adam, per unit of log parameter (and of a column's standard
-    deviation, for inducing inputs). step: of the natural gradient. learn_inducing: whether inducing inputs move.
+    batch: data in a batch. epochs: passes over the data. rate: of Adam, per unit of log parameter (and of a
+    column's standard deviation, for inducing inputs). step: of the natural gradient. learn_inducing: whether
+    inducing inputs move.
 
     >>> mercer.fit(model, X, y, inference=inference.SVGP(m=512, epochs=10))
     """
@@ -39,10 +43,13 @@ class SVGP(AbstractInference):
     def __post_init__(self):
         if self.batch < 1 or self.epochs < 1:
             raise ValueError(
-                f"SVGP needs batches of at least one datum and one epoch, got batch={self.batch}, epochs={self.epochs}."
+                f"SVGP needs batches of at least one datum and one epoch, got batch={self.batch}, "
+                f"epochs={self.epochs}."
             )
         if not 0 < self.step <= 1:
-            raise ValueError(f"SVGP.step is a share of the natural-gradient step and lies in (0, 1], got {self.step}.")
+            raise ValueError(
+                f"SVGP.step is a share of the natural-gradient step and lies in (0, 1], got {self.step}."
+            )
 
     def solver(self) -> Any:
         """The low-rank solver whose bound this is."""

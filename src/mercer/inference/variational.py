@@ -1,9 +1,10 @@
 """Variational Gaussian approximations: lower bounds on the log evidence that are maximised over the sites.
 
-`KL` maximises E_q[log p(y|f)] - KL(q || prior) over all Gaussians q (Kuss 6.13). The best q has sites of slope E[grad log p] and
-precision -E[Hessian] at its own mean; moving towards them is a natural-gradient step. `LocalBound` replaces the logistic function
-by the largest Gaussian below it that touches at +-xi (Gibbs and MacKay; Jaakkola and Jordan), and maximises over xi.
-Both are stationary in their sites, so derivatives of hyperparameters hold them fixed.
+`KL` maximises E_q[log p(y|f)] - KL(q || prior) over all Gaussians q (Kuss 6.13). The best q has sites of
+slope E[grad log p] and precision -E[Hessian] at its own mean; moving towards them is a natural-gradient step.
+`LocalBound` replaces the logistic function by the largest Gaussian below it that touches at +-xi (Gibbs and
+MacKay; Jaakkola and Jordan), and maximises over xi. Both are stationary in their sites, so derivatives of
+hyperparameters hold them fixed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.base import AbstractInference, InferenceStatus, Problem, Result, begin, gaussian_start, jitter_notes
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.protocol import (
+    AbstractInference,
+    InferenceStatus,
+    Problem,
+    Result,
+    begin,
+    gaussian_start,
+    jitter_notes,
+)
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
@@ -47,7 +56,7 @@ class KL(AbstractInference):
         bound, g, W = _bound(model, y, state)
         memory = Anderson()
         change, iteration = np.inf, 0
-        for iteration in range(1, self.max_iter + 1):  # noqa: B007
+        for iteration in range(1, self.max_iter + 1):
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             dW, dg = W - old_W, g - old_g
@@ -74,7 +83,11 @@ class KL(AbstractInference):
                 break
             state, bound, g, W = new, new_bound, new_g, new_W
         converged = change <= self.tol
-        notes = () if converged else (f"the variational sites still change by {change:.1e} after {iteration} steps",)
+        notes = (
+            ()
+            if converged
+            else (f"the variational sites still change by {change:.1e} after {iteration} steps",)
+        )
         if converged:
             workspace.memory["kl"] = state.sites
         status = InferenceStatus(converged, iteration, f"last change {change:.1e}")
@@ -85,11 +98,15 @@ class KL(AbstractInference):
         mean, variance = result.state.marginals()
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         by_name = pointwise.pull_expectation(model.likelihood, y, mean, variance)
-        return prior_gradient(model, bar.prior) | {name: log_evidence_bar * value for name, value in by_name.items()}
+        return prior_gradient(model, bar.prior) | {
+            name: log_evidence_bar * value for name, value in by_name.items()
+        }
 
 
 def _bound(model, y, state: AbstractState) -> tuple[float, np.ndarray, np.ndarray]:
-    """The bound at q = the State's posterior, and the slopes and precisions that the best sites would have."""
+    """The bound at q = the State's posterior,
+    and the slopes and precisions that the best sites would have.
+    """
     mean, variance = state.marginals()
     value, g, W = pointwise.expected(model.likelihood, y, mean, np.maximum(variance, 0.0))
     _, s = state.site_marginals()
@@ -101,7 +118,9 @@ def _bound(model, y, state: AbstractState) -> tuple[float, np.ndarray, np.ndarra
 
 @dataclasses.dataclass(frozen=True)
 class LocalBound(AbstractInference):
-    """The bound on the logistic function, for Bernoulli('logit'); `log_evidence` is a lower bound, below that of `KL`."""
+    """The bound on the logistic function, for Bernoulli('logit'); `log_evidence` is a lower bound,
+    below that of `KL`.
+    """
 
     tol: float = 1e-11  # gain of the bound at which the search ends
     max_iter: int = 2000
@@ -113,13 +132,14 @@ class LocalBound(AbstractInference):
         likelihood = model.likelihood
         if not (isinstance(likelihood, Bernoulli) and likelihood.link == "logit" and likelihood.log_concave):
             raise SolverError(
-                "LocalBound is a bound on the logistic function: it needs Bernoulli(link='logit') without flipped labels."
+                "LocalBound is a bound on the logistic function: it needs Bernoulli(link='logit') without "
+                "flipped labels."
             )
         workspace = begin(model, X, solver, workspace)
         zero = np.zeros((y.shape[0], 1))
         xi = workspace.memory.get("local-bound", np.ones_like(zero))
         bound, gain, iteration = -np.inf, np.inf, 0
-        for iteration in range(1, self.max_iter + 1):  # noqa: B007
+        for iteration in range(1, self.max_iter + 1):
             weight, constant = (np.asarray(x) for x in likelihood.local_bound(xi))
             state = solver.factor(model.priors, X, Sites(zero, 2.0 * weight, 0.5 * y[:, None]), workspace)
             new = state.log_normaliser + float(np.sum(constant))
@@ -130,7 +150,11 @@ class LocalBound(AbstractInference):
             xi = np.sqrt(mean**2 + variance)
         workspace.memory["local-bound"] = xi
         converged = gain <= self.tol * max(1.0, 1e-3 * abs(bound))
-        notes = () if converged else (f"the local bound had not settled after {iteration} steps (last gain {gain:.1e})",)
+        notes = (
+            ()
+            if converged
+            else (f"the local bound had not settled after {iteration} steps (last gain {gain:.1e})",)
+        )
         status = InferenceStatus(converged, iteration, f"last gain {gain:.1e}")
         return Result(state, bound, (*jitter_notes(state), "log_evidence is a lower bound", *notes), status)
 

@@ -10,34 +10,36 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mercer.kernels.additive import Additive, direct_sum, tensor_product
-    from mercer.kernels.algebra import Product, Scale, Sum
-    from mercer.kernels.autoregressive import ContinuousAR, Oscillator
-    from mercer.kernels.band_limited import BesselJ, Cosine, Sinc
+    from mercer.kernels.algebra.additive import Additive, direct_sum, tensor_product
+    from mercer.kernels.algebra.columns import On
+    from mercer.kernels.algebra.conditioned import PosteriorKernel, tied_down
+    from mercer.kernels.algebra.functions import (
+        AbstractFunction,
+        Function,
+        LinearMap,
+        LogLinear,
+        LogProcess,
+        LogRadial,
+    )
+    from mercer.kernels.algebra.powers import Power
+    from mercer.kernels.algebra.sums import Product, Scale, Sum
+    from mercer.kernels.algebra.symmetry import Invariant
+    from mercer.kernels.algebra.transforms import Blurred, Normalised, Rescale, Warp
     from mercer.kernels.base import AbstractKernel
-    from mercer.kernels.categorical import Categorical, CategoricalCovariance
     from mercer.kernels.checks import PSDCheck, Sigmoid, White, check_psd
-    from mercer.kernels.columns import On
-    from mercer.kernels.compact import PiecewisePolynomial
-    from mercer.kernels.conditioned import PosteriorKernel, tied_down
-    from mercer.kernels.counts import BagOfCharacters, BagOfWords, Spectrum
-    from mercer.kernels.differentiability import Regularity, derivative_covariance, regularity, smoothness, upcrossings
-    from mercer.kernels.dot import Constant, Linear, LinearCovariance, Polynomial
-    from mercer.kernels.factors import lower_factor
-    from mercer.kernels.features import Features, varying_coefficients
-    from mercer.kernels.fisher import TOP, Fisher
-    from mercer.kernels.fourier import FourierFeatures, random_fourier_features
-    from mercer.kernels.functions import AbstractFunction, Function, LinearMap, LogLinear, LogProcess, LogRadial
-    from mercer.kernels.networks import ArcCosine, GaussianNetwork, NeuralNetwork
-    from mercer.kernels.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
-    from mercer.kernels.objects import ObjectKernel, Precomputed
-    from mercer.kernels.paths import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
-    from mercer.kernels.periodic import PeriodicOf, Periodised, locally_periodic
-    from mercer.kernels.powers import Power
-    from mercer.kernels.reader import KernelSyntaxError, parse
-    from mercer.kernels.spectral import SpectralError, integrable, line_spectrum, spectral_density
-    from mercer.kernels.spectral_mixture import ScaleMixture, SpectralMixture, scale_mixture
-    from mercer.kernels.stationary import (
+    from mercer.kernels.families.autoregressive import ContinuousAR, Oscillator
+    from mercer.kernels.families.brownian import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
+    from mercer.kernels.families.categorical import Categorical, CategoricalCovariance
+    from mercer.kernels.families.compact import PiecewisePolynomial
+    from mercer.kernels.families.dot import Constant, Linear, LinearCovariance, Polynomial
+    from mercer.kernels.families.factors import lower_factor
+    from mercer.kernels.families.features import Features, varying_coefficients
+    from mercer.kernels.families.fisher import TOP, Fisher
+    from mercer.kernels.families.networks import ArcCosine, GaussianNetwork, NeuralNetwork
+    from mercer.kernels.families.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
+    from mercer.kernels.families.objects import ObjectKernel, Precomputed
+    from mercer.kernels.families.periodic import PeriodicOf, Periodised, locally_periodic
+    from mercer.kernels.families.stationary import (
         SE,
         AbstractStationary,
         GammaExponential,
@@ -46,47 +48,61 @@ if TYPE_CHECKING:
         Periodic,
         RationalQuadratic,
     )
-    from mercer.kernels.strings import GapWeighted, Mismatch, Substring
-    from mercer.kernels.structural import LocalLinear, Seasonal
-    from mercer.kernels.symmetry import Invariant
-    from mercer.kernels.transforms import Blurred, Normalised, Rescale, Warp
-    from mercer.kernels.trees import Subtree
+    from mercer.kernels.families.structural import LocalLinear, Seasonal
+    from mercer.kernels.spectral.band_limited import BesselJ, Cosine, Sinc
+    from mercer.kernels.spectral.density import SpectralError, integrable, line_spectrum, spectral_density
+    from mercer.kernels.spectral.mixture import ScaleMixture, SpectralMixture, scale_mixture
+    from mercer.kernels.spectral.sampled import FourierFeatures, random_fourier_features
+    from mercer.kernels.spectral.smoothness import (
+        Regularity,
+        derivative_covariance,
+        regularity,
+        smoothness,
+        upcrossings,
+    )
+    from mercer.kernels.text.counts import BagOfCharacters, BagOfWords, Spectrum
+    from mercer.kernels.text.strings import GapWeighted, Mismatch, Substring
+    from mercer.kernels.text.trees import Subtree
+    from mercer.kernels.words.reader import KernelSyntaxError, parse
 
-# where each name lives; a module is imported when one of its names is first used, so that importing mercer stays fast
+# where each name lives; a module is imported when one of its names is first used, so that importing mercer
+# stays fast
 _MODULES = {
-    "additive": "Additive direct_sum tensor_product",
-    "algebra": "Product Scale Sum",
-    "autoregressive": "ContinuousAR Oscillator",
-    "band_limited": "BesselJ Cosine Sinc",
+    "algebra.additive": "Additive direct_sum tensor_product",
+    "algebra.columns": "On",
+    "algebra.conditioned": "PosteriorKernel tied_down",
+    "algebra.functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
+    "algebra.powers": "Power",
+    "algebra.sums": "Product Scale Sum",
+    "algebra.symmetry": "Invariant",
+    "algebra.transforms": "Blurred Normalised Rescale Warp",
     "base": "AbstractKernel",
-    "categorical": "Categorical CategoricalCovariance",
     "checks": "PSDCheck Sigmoid White check_psd",
-    "columns": "On",
-    "compact": "PiecewisePolynomial",
-    "conditioned": "PosteriorKernel tied_down",
-    "counts": "BagOfCharacters BagOfWords Spectrum",
-    "differentiability": "Regularity derivative_covariance regularity smoothness upcrossings",
-    "dot": "Constant Linear LinearCovariance Polynomial",
-    "factors": "lower_factor",
-    "features": "Features varying_coefficients",
-    "fisher": "TOP Fisher",
-    "fourier": "FourierFeatures random_fourier_features",
-    "functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
-    "networks": "ArcCosine GaussianNetwork NeuralNetwork",
-    "nonstationary": "ChangePoint Gibbs PaciorekSchervish",
-    "objects": "ObjectKernel Precomputed",
-    "paths": "BrownianBridge FractionalBrownian IntegratedWiener Wiener",
-    "periodic": "PeriodicOf Periodised locally_periodic",
-    "powers": "Power",
-    "reader": "KernelSyntaxError parse",
-    "spectral": "SpectralError integrable line_spectrum spectral_density",
-    "spectral_mixture": "ScaleMixture SpectralMixture scale_mixture",
-    "stationary": "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic",
-    "strings": "GapWeighted Mismatch Substring",
-    "structural": "LocalLinear Seasonal",
-    "symmetry": "Invariant",
-    "transforms": "Blurred Normalised Rescale Warp",
-    "trees": "Subtree",
+    "families.autoregressive": "ContinuousAR Oscillator",
+    "families.brownian": "BrownianBridge FractionalBrownian IntegratedWiener Wiener",
+    "families.categorical": "Categorical CategoricalCovariance",
+    "families.compact": "PiecewisePolynomial",
+    "families.dot": "Constant Linear LinearCovariance Polynomial",
+    "families.factors": "lower_factor",
+    "families.features": "Features varying_coefficients",
+    "families.fisher": "TOP Fisher",
+    "families.networks": "ArcCosine GaussianNetwork NeuralNetwork",
+    "families.nonstationary": "ChangePoint Gibbs PaciorekSchervish",
+    "families.objects": "ObjectKernel Precomputed",
+    "families.periodic": "PeriodicOf Periodised locally_periodic",
+    "families.stationary": (
+        "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic"
+    ),
+    "families.structural": "LocalLinear Seasonal",
+    "spectral.band_limited": "BesselJ Cosine Sinc",
+    "spectral.density": "SpectralError integrable line_spectrum spectral_density",
+    "spectral.mixture": "ScaleMixture SpectralMixture scale_mixture",
+    "spectral.sampled": "FourierFeatures random_fourier_features",
+    "spectral.smoothness": "Regularity derivative_covariance regularity smoothness upcrossings",
+    "text.counts": "BagOfCharacters BagOfWords Spectrum",
+    "text.strings": "GapWeighted Mismatch Substring",
+    "text.trees": "Subtree",
+    "words.reader": "KernelSyntaxError parse",
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -1,4 +1,6 @@
-"""What a covariance function is: `block(A, B)` on encoded inputs says it once, everything else is a view of that."""
+"""What a covariance function is: `block(A, B)` on encoded inputs says it once,
+everything else is a view of that.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import jax
 import numpy as np
 
 from mercer.inputs import Inputs, as_inputs, numeric
-from mercer.kernels.names import CALL, leads, simple
 from mercer.kernels.traits import Flags, Traits
+from mercer.kernels.words.names import CALL, leads, simple
 from mercer.linalg import tiles
 from mercer.params import Info, Param, ParameterError, Parametrised, replace_leaves, strip
 
@@ -20,10 +22,11 @@ from mercer.params import Info, Param, ParameterError, Parametrised, replace_lea
 class AbstractKernel(Parametrised):
     """A covariance function k(x, x').
 
-    A new kernel defines `block` (or, if stationary, `profile`: see `AbstractStationary`). Kernels combine as in the book:
-    `k1 + k2`, `k1 * k2`, `2.0 * k`, `k ** 2`, `k.on(0, 2)`.
+    A new kernel defines `block` (or, if stationary, `profile`: see `AbstractStationary`). Kernels combine as
+    in the book: `k1 + k2`, `k1 * k2`, `2.0 * k`, `k ** 2`, `k.on(0, 2)`.
 
-    Calling a kernel on inputs gives the covariance matrix as a NumPy array: `k(X)` is (n, n), `k(X1, X2)` is (n1, n2).
+    Calling a kernel on inputs gives the covariance matrix as a NumPy array: `k(X)` is (n, n), `k(X1, X2)` is
+    (n1, n2).
     """
 
     level: ClassVar[int] = CALL
@@ -32,10 +35,12 @@ class AbstractKernel(Parametrised):
     def block(self, A, B):
         """Covariance matrix (a, b) between encoded inputs with a and b rows; pure JAX."""
 
-    # -- hooks: the defaults are right for a plain numeric kernel ---------------------------------------------------
+    # -- hooks: the defaults are right for a plain numeric kernel --------------------------------------------
 
     def encode(self, X):
-        """What the kernel reads from the user's inputs: arrays of leading axis n. Numeric kernels read the columns as they are."""
+        """What the kernel reads from the user's inputs: arrays of leading axis n.
+        Numeric kernels read the columns as they are.
+        """
         return X if isinstance(X, jax.Array) else numeric(X)
 
     def reads_objects(self) -> bool:
@@ -43,13 +48,17 @@ class AbstractKernel(Parametrised):
         return False
 
     def bind(self, d: int, names: tuple[str, ...] | None = None) -> AbstractKernel:
-        """This kernel for inputs with d columns of the given names: resolves names, checks the lengths of vectors."""
+        """This kernel for inputs with d columns of the given names: resolves names,
+        checks the lengths of vectors.
+        """
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if "constraint" in f.metadata and np.ndim(value) == 1 and np.shape(value)[0] != d:
                 raise ParameterError(
-                    f"{type(self).__name__}.{f.name} has {np.shape(value)[0]} entries but the kernel sees {d} input "
-                    f"column{'s' if d != 1 else ''}; give one number, {d} of them, or choose columns with .on(...)."
+                    f"{type(self).__name__}.{f.name} has {np.shape(value)[0]} entries but the kernel sees "
+                    f"{d} input "
+                    f"column{'s' if d != 1 else ''}; give one number, {d} of them, or choose columns with "
+                    ".on(...)."
                 )
         return self
 
@@ -62,19 +71,27 @@ class AbstractKernel(Parametrised):
         raise TypeError(f"{type(self).__name__} has no finite feature expansion: use the 'dense' solver.")
 
     def traits(self, d: int = 1) -> Traits:
-        """What the kernel says of itself on d columns (stationary, smoothness, period ...); what it leaves out is not known."""
+        """What the kernel says of itself on d columns (stationary, smoothness, period ...);
+        what it leaves out is not known.
+        """
         return Traits()
 
     def amplitude(self) -> tuple[str, ...]:
-        """Names of the hyperparameters that set the overall scale; a product keeps only one of its factors' free."""
+        """Names of the hyperparameters that set the overall scale;
+        a product keeps only one of its factors' free.
+        """
         return ("variance",) if np.ndim(getattr(self, "variance", np.zeros(1))) == 0 else ()
 
     def suggest(self, X: np.ndarray, variance: float) -> AbstractKernel:
-        """The same kernel with data-driven starting values for what is free: columns X (n, d), variance of the targets."""
+        """The same kernel with data-driven starting values for what is free: columns X (n, d),
+        variance of the targets.
+        """
         return self.with_values(variance=variance) if hasattr(self, "variance") else self
 
     def with_values(self, **values) -> AbstractKernel:
-        """This kernel with new values where they are free (a scalar is spread over a vector); the rest stays."""
+        """This kernel with new values where they are free (a scalar is spread over a vector);
+        the rest stays.
+        """
         info = dict(self.info)
         new = {
             name: np.broadcast_to(np.asarray(v, float), np.shape(getattr(self, name))).copy()
@@ -83,7 +100,7 @@ class AbstractKernel(Parametrised):
         }
         return replace_leaves(self, new)
 
-    # -- views ------------------------------------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------------------------
 
     def point(self, x1, x2):
         """k(x1, x2) for two single encoded inputs: a scalar, differentiable in the inputs."""
@@ -95,19 +112,25 @@ class AbstractKernel(Parametrised):
         return jax.vmap(lambda a: self.point(a, a))(A)
 
     def flags(self, d: int = 1) -> Flags:
-        """The classes the kernel belongs to on d columns: stationary, isotropic, dot-product, degenerate; its largest dimension."""
+        """The classes the kernel belongs to on d columns: stationary, isotropic, dot-product, degenerate;
+        its largest dimension.
+        """
         t, rank = self.traits(d), self.rank(d)
         return Flags(t.stationary, t.isotropic, t.dot_product, rank is not None, rank, t.max_dimension)
 
     def spectral_density(self, s, d: int | None = None):
-        """Spectral density S(s), the Fourier transform of a stationary kernel (4.6); see `spectral.spectral_density`."""
-        from mercer.kernels.spectral import spectral_density
+        """Spectral density S(s), the Fourier transform of a stationary kernel (4.6);
+        see `spectral.spectral_density`.
+        """
+        from mercer.kernels.spectral.density import spectral_density
 
         return spectral_density(self, s, d)
 
     def describe(self, d: int | None = None) -> str:
-        """The kernel in words: what kind of functions it expects, term by term for a sum. d: the number of columns it will see."""
-        from mercer.kernels.describe import describe
+        """The kernel in words: what kind of functions it expects, term by term for a sum. d:
+        the number of columns it will see.
+        """
+        from mercer.kernels.words.describe import describe
 
         return describe(self, d)
 
@@ -120,10 +143,10 @@ class AbstractKernel(Parametrised):
             return kernel.block(A, B)
         return tiles.matrix(kernel, A, B)
 
-    # -- algebra ----------------------------------------------------------------------------------------------------
+    # -- algebra ---------------------------------------------------------------------------------------------
 
     def __add__(self, other):
-        from mercer.kernels.algebra import Sum
+        from mercer.kernels.algebra.sums import Sum
 
         other = _as_kernel(other)
         return NotImplemented if other is None else Sum((*_terms(self, Sum), *_terms(other, Sum)))
@@ -133,7 +156,7 @@ class AbstractKernel(Parametrised):
         return NotImplemented if other is None else other + self
 
     def __mul__(self, other):
-        from mercer.kernels.algebra import Product, Scale
+        from mercer.kernels.algebra.sums import Product, Scale
 
         if isinstance(other, (numbers.Real, Param)) or (isinstance(other, np.ndarray) and other.ndim == 0):
             return Scale(other, self)
@@ -149,38 +172,40 @@ class AbstractKernel(Parametrised):
         return self.__mul__(other)
 
     def __pow__(self, exponent):
-        from mercer.kernels.powers import Power
+        from mercer.kernels.algebra.powers import Power
 
         return Power(self, exponent)
 
     def on(self, *columns: int | str) -> AbstractKernel:
         """The same kernel reading only these input columns, by position or by name."""
-        from mercer.kernels.columns import On
+        from mercer.kernels.algebra.columns import On
 
         return On(self, columns)
 
     def rescale(self, function) -> AbstractKernel:
         """a(x) k(x, x') a(x') for a function X (n, d) -> (n,): the same functions, multiplied by a(x)."""
-        from mercer.kernels.transforms import Rescale
+        from mercer.kernels.algebra.transforms import Rescale
 
         return Rescale(self, function)
 
     def warp(self, function) -> AbstractKernel:
         """k(u(x), u(x')) for a function u, X (n, d) -> (n, q); the number of columns may change."""
-        from mercer.kernels.transforms import Warp
+        from mercer.kernels.algebra.transforms import Warp
 
         return Warp(self, function)
 
     def normalised(self) -> AbstractKernel:
         """k(x, x') / sqrt(k(x, x) k(x', x')) (4.35): the correlation."""
-        from mercer.kernels.transforms import Normalised
+        from mercer.kernels.algebra.transforms import Normalised
 
         return Normalised(self)
 
-    # -- names ------------------------------------------------------------------------------------------------------
+    # -- names -----------------------------------------------------------------------------------------------
 
     def formula(self, digits: int = 6) -> str:
-        """The kernel as an algebraic expression that `kernels.parse` reads back; 17 digits keep every bit and all that was said."""
+        """The kernel as an algebraic expression that `kernels.parse` reads back;
+        17 digits keep every bit and all that was said.
+        """
         return simple(self, digits)
 
     def leads(self, digits: int = 6) -> bool:
@@ -192,11 +217,13 @@ class AbstractKernel(Parametrised):
 
 
 def _as_kernel(other):
-    from mercer.kernels.algebra import Constant
+    from mercer.kernels.algebra.sums import Constant
 
     if isinstance(other, AbstractKernel):
         return other
-    return Constant(other) if isinstance(other, (numbers.Real, Param)) and not isinstance(other, bool) else None
+    return (
+        Constant(other) if isinstance(other, (numbers.Real, Param)) and not isinstance(other, bool) else None
+    )
 
 
 def _terms(kernel, kind):

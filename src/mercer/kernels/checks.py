@@ -13,7 +13,9 @@ from mercer.params import ParameterError
 
 @dataclasses.dataclass(frozen=True)
 class PSDCheck:
-    """What `check_psd` found. It is true where the matrix is symmetric and has no negative eigenvalue beyond rounding."""
+    """What `check_psd` found. It is true where the matrix is symmetric and has no negative eigenvalue beyond
+    rounding.
+    """
 
     symmetric: bool
     smallest: float
@@ -28,15 +30,22 @@ class PSDCheck:
         return self.symmetric and self.semidefinite
 
     def __str__(self) -> str:
-        verdict = "a covariance matrix" if self else "not symmetric" if not self.symmetric else "not positive semi-definite"
+        verdict = (
+            "a covariance matrix"
+            if self
+            else "not symmetric"
+            if not self.symmetric
+            else "not positive semi-definite"
+        )
         return f"{verdict}: eigenvalues from {self.smallest:.3g} to {self.largest:.3g}"
 
 
 def check_psd(kernel: Callable[[Any, Any], Any], X, tolerance: float | None = None) -> PSDCheck:
-    """Is the Gram matrix (4.1-4.2) of a kernel, or of any function (X1, X2) -> matrix, on X symmetric, with no negative eigenvalue?
+    """Is the Gram matrix (4.1-4.2) of a kernel, or of any function (X1, X2) -> matrix, on X symmetric, with
+    no negative eigenvalue?
 
-    A failure proves that the function is no covariance; success speaks only of these inputs. tolerance: relative to the largest
-    eigenvalue, by default n times the rounding error.
+    A failure proves that the function is no covariance; success speaks only of these inputs. tolerance:
+    relative to the largest eigenvalue, by default n times the rounding error.
 
     >>> check_psd(lambda A, B: np.tanh(1 + A @ B.T), X)
     """
@@ -53,15 +62,18 @@ def check_psd(kernel: Callable[[Any, Any], Any], X, tolerance: float | None = No
 def White(*arguments, **named) -> NoReturn:
     """Refused: independent noise belongs to the likelihood."""
     raise ParameterError(
-        "there is no white-noise kernel: noise belongs to each observation, not to the place where it was made, so a test case at "
+        "there is no white-noise kernel: noise belongs to each observation, not to the place where it was "
+        "made, so a test case at "
         "the same input must not share it, and a kernel sees inputs only. Give the noise to the likelihood: "
-        "gp.condition(X, y, noise_variance=...), likelihoods.Gaussian(...) or GPRegressor(noise_variance=...)."
+        "gp.condition(X, y, noise_variance=...), likelihoods.Gaussian(...) or "
+        "GPRegressor(noise_variance=...)."
     )
 
 
 def Sigmoid(*arguments, **named) -> NoReturn:
     """Refused: tanh(a + b x . x') is not positive semi-definite for any a, b."""
     raise ParameterError(
-        "tanh(a + b x . x') is not a covariance function: it is not positive semi-definite for any a and b (see check_psd). "
+        "tanh(a + b x . x') is not a covariance function: it is not positive semi-definite for any a and b "
+        "(see check_psd). "
         "The kernel of a network of sigmoid units is NeuralNetwork()."
     )

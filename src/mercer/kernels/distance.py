@@ -13,7 +13,8 @@ PLAIN_UP_TO = 4  # columns; here the derivative is by plain differences too: exa
 def squared_distance(A, B):
     """r2 (a, b) between the rows of A (a, d) and B (b, d).
 
-    Its derivative is written in matrix products, so pulling a cotangent back costs 2 a b d flops and no (a, b, d) array.
+    Its derivative is written in matrix products, so pulling a cotangent back costs 2 a b d flops and no (a,
+    b, d) array.
     """
     if A.shape[1] <= PLAIN_UP_TO:
         return _by_differences(A, B)
@@ -34,7 +35,8 @@ def _squared_distance(A, B):
         return _by_differences(A, B)
     a2, b2 = jnp.sum(A * A, 1)[:, None], jnp.sum(B * B, 1)[None, :]
     r2 = a2 + b2 - 2.0 * A @ B.T
-    # what is left of coincident rows after rounding is set to zero; safe here because the derivative is stated below
+    # what is left of coincident rows after rounding is set to zero; safe here because the derivative is
+    # stated below
     return jnp.where(r2 > 1e-14 * A.shape[1] * (a2 + b2), r2, 0.0)
 
 
@@ -50,7 +52,7 @@ def _squared_distance_jvp(primals, tangents):
 def safe_sqrt(r2):
     """sqrt with value and derivative 0 at coincident points (scaled distance below 1e-12).
 
-    Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is all rounding: the
-    inner one therefore falls back to a number whose root is next to nothing, never to 1.
+    Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is
+    all rounding: the inner one therefore falls back to a number whose root is next to nothing, never to 1.
     """
     return jnp.where(r2 > COINCIDENT, jnp.sqrt(jnp.where(r2 > COINCIDENT, r2, COINCIDENT)), 0.0)

@@ -1,4 +1,6 @@
-"""What a kernel says of itself beyond its numbers: read by `flags`, `smoothness`, `describe` and the pictures."""
+"""What a kernel says of itself beyond its numbers: read by `flags`, `smoothness`,
+`describe` and the pictures.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ class Traits:
     """What is known of a kernel on d columns; whatever is left out is "no" or "not known".
 
     stationary: it depends on x - x' only. isotropic: on |x - x'| only. dot_product: on x . x' only.
-    smoothness: how many mean-square derivatives the functions have; inf, 0: only continuous, -1: not even that, None: not known.
-    lengthscale, period: in the units of the inputs; one number, or one for each column.
+    smoothness: how many mean-square derivatives the functions have; inf, 0: only continuous, -1: not even
+    that, None: not known. lengthscale, period: in the units of the inputs; one number, or one for each
+    column.
     recurs: it never forgets, its spectrum is lines at single frequencies (periodic kernels, constants).
     max_dimension: the largest number of columns on which it is a covariance function; None: any.
     beyond: what a prediction does far from the data, ending the sentence "Far from the data it ...".
@@ -36,7 +39,9 @@ class Traits:
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The classes of covariance functions of GPML 4.1 that a kernel belongs to; `rank` is None unless it is degenerate."""
+    """The classes of covariance functions of GPML 4.1 that a kernel belongs to;
+    `rank` is None unless it is degenerate.
+    """
 
     stationary: bool
     isotropic: bool
@@ -47,7 +52,9 @@ class Flags:
 
 
 def joint(parts: Iterable[Traits], product: bool = False) -> Traits:
-    """Traits of a sum, or of a product: that inherits the length-scale of a single factor, a common period, and any forgetting."""
+    """Traits of a sum, or of a product: that inherits the length-scale of a single factor, a common period,
+    and any forgetting.
+    """
     parts = list(parts)
     smooth = [t.smoothness for t in parts]
     out = Traits(
@@ -81,7 +88,9 @@ def _common(values) -> Any:
 
 
 def columns_of(kernel, d: int | None = None) -> tuple[Any, int]:
-    """The kernel bound to d columns, or to the fewest that its vectors and its choices of columns need, and that number."""
+    """The kernel bound to d columns, or to the fewest that its vectors and its choices of columns need,
+    and that number.
+    """
     names = tuple(sorted(_names(kernel)))
     for width in range(max(1, len(names)), 65) if d is None else [d]:
         padded = (*names, *(f"column {i}" for i in range(len(names), width))) if names else None

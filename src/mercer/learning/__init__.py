@@ -1,12 +1,19 @@
 """Learning hyperparameters: objectives, starts, optimisation."""
 
-from mercer.average import AveragedPosterior
 from mercer.learning.alignment import Aligned, align, alignment, alignment_weights
 from mercer.learning.assess import Verdict, assess
-from mercer.learning.compare import Comparison, ModelEvidence, compare, model_evidence, model_posterior, overall_scale
+from mercer.learning.compare import (
+    Comparison,
+    ModelEvidence,
+    compare,
+    model_evidence,
+    model_posterior,
+    overall_scale,
+)
 from mercer.learning.fit import Fit, FitWarning, Status, fit
 from mercer.learning.integrate import integrate
 from mercer.learning.objectives import Objective
+from mercer.posteriors.average import AveragedPosterior
 
 __all__ = [
     "Aligned",

@@ -1,4 +1,6 @@
-"""Kernel alignment (5.28): how well a covariance matrix agrees with the targets, and the sum of kernels that agrees best."""
+"""Kernel alignment (5.28): how well a covariance matrix agrees with the targets,
+and the sum of kernels that agrees best.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from mercer.kernels import AbstractKernel
 
 
 def alignment(K, y) -> float:
-    """y'Ky / (|y|^2 |K|_F): the cosine between the covariance matrix K (n, n) and yy', for targets or labels y (n,); from 0 to 1.
+    """y'Ky / (|y|^2 |K|_F): the cosine between the covariance matrix K (n, n) and yy', for targets or labels
+    y (n,); from 0 to 1.
 
     It does not change with the scale of K or y; K = yy' gives 1.
 
@@ -33,7 +36,8 @@ def alignment(K, y) -> float:
 class Aligned:
     """The combination of kernels with the largest alignment.
 
-    kernel: the sum of the kernels times their weights (those with weight 0 left out). weights (m,): not negative, summing to 1.
+    kernel: the sum of the kernels times their weights (those with weight 0 left out). weights (m,): not
+    negative, summing to 1.
     alignment: of the combination. single (m,): of each kernel alone.
     """
 
@@ -62,8 +66,8 @@ def align(kernels: Sequence[AbstractKernel], X, y) -> Aligned:
 def alignment_weights(matrices, y) -> np.ndarray:
     """Weights (m,) >= 0 of matrices (n, n) that maximise the alignment of their sum; they sum to 1.
 
-    The maximum of a.w / sqrt(w'Gw) with G_ij = <K_i, K_j> and a_i = y'K_i y lies in the direction of the minimum of w'Gw - 2 a.w,
-    a non-negative least-squares problem.
+    The maximum of a.w / sqrt(w'Gw) with G_ij = <K_i, K_j> and a_i = y'K_i y lies in the direction of the
+    minimum of w'Gw - 2 a.w, a non-negative least-squares problem.
     """
     stack = [_matrix(K) for K in matrices]
     targets = as_targets(y, stack[0].shape[0])

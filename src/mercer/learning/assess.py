@@ -1,7 +1,8 @@
 """`assess`: how far may I trust an approximation on my own data? The question of Kuss' thesis, as a tool.
 
-The deterministic rules are run beside a sampled reference (MCMC for marginals and predictions, annealed importance sampling for the
-evidence), which is checked before it is believed. Everything is at the hyperparameters the model has, within a time budget.
+The deterministic rules are run beside a sampled reference (MCMC for marginals and predictions, annealed
+importance sampling for the evidence), which is checked before it is believed. Everything is at the
+hyperparameters the model has, within a time budget.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from mercer.likelihoods import Gaussian
 from mercer.sampling.progress import Progress
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
-"""Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of their standard
-deviation; latent means in posterior standard deviations, and the relative error of those. All but the first at all but one in
-twenty inputs."""
+"""Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of
+their standard deviation; latent means in posterior standard deviations, and the relative error of those. All
+but the first at all but one in twenty inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """One rule beside the reference. Errors are None where the reference could not say; `trusted` is None without a reference."""
+    """One rule beside the reference. Errors are None where the reference could not say;
+    `trusted` is None without a reference.
+    """
 
     name: str
     log_evidence: float | None
@@ -43,7 +46,9 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What `assess` found: `methods`, the reference and how good it is, the `recommended` rule, and what was left out."""
+    """What `assess` found: `methods`, the reference and how good it is, the `recommended` rule,
+    and what was left out.
+    """
 
     methods: tuple[Method, ...]
     recommended: str | None
@@ -76,47 +81,93 @@ class Verdict:
             else "None of the deterministic rules is close enough here: use inference.MCMC."
         ]
         if good:
-            parts.append(f"{_listed(good)} {'is' if len(good) == 1 else 'are'} close to the sampled reference on these data.")
+            parts.append(
+                f"{_listed(good)} {'is' if len(good) == 1 else 'are'} close to the sampled reference on "
+                "these data."
+            )
         parts += [f"{m.name} is not: {m.why}." for m in bad]
         return " ".join([*parts, self.sure])
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows, as text."""
         what = "probability" if self.classes else "prediction / sd"
-        header = ["method", "log evidence", "error, nats", "latent mean / sd", "latent sd", what, "trusted", "seconds"]
+        header = [
+            "method",
+            "log evidence",
+            "error, nats",
+            "latent mean / sd",
+            "latent sd",
+            what,
+            "trusted",
+            "seconds",
+        ]
         rows = []
         for m in self.methods:
-            rows.append([
-                m.name, _number(m.log_evidence, ".2f"), _number(m.evidence_error, "+.2f"), _number(m.mean_error, ".2f"),
-                _number(m.scale_error, ".0%"), _number(m.prediction_error, ".3f"),
-                {True: "yes", False: "no", None: "?"}[m.trusted], f"{m.seconds:.2f}",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    m.name,
+                    _number(m.log_evidence, ".2f"),
+                    _number(m.evidence_error, "+.2f"),
+                    _number(m.mean_error, ".2f"),
+                    _number(m.scale_error, ".0%"),
+                    _number(m.prediction_error, ".3f"),
+                    {True: "yes", False: "no", None: "?"}[m.trusted],
+                    f"{m.seconds:.2f}",
+                ]
+            )
         error = "" if self.log_evidence_error is None else f" +- {self.log_evidence_error:.2f}"
-        rows.append(["reference", "-" if self.log_evidence is None else f"{self.log_evidence:.2f}{error}", "", "", "", "", "", ""])
+        rows.append(
+            [
+                "reference",
+                "-" if self.log_evidence is None else f"{self.log_evidence:.2f}{error}",
+                "",
+                "",
+                "",
+                "",
+                "",
+                "",
+            ]
+        )
         return header, rows
 
     def report_section(self) -> dict[str, Any]:
         """For a report: title, paragraphs, and a table."""
         header, rows = self.table()
         notes = [f"Reference: {self.reference}.", *(f"Left out: {what}." for what in self.left_out)]
-        return dict(title="How far to trust the approximation", paragraphs=[self.paragraph(), *notes], header=header, rows=rows)
+        return dict(
+            title="How far to trust the approximation",
+            paragraphs=[self.paragraph(), *notes],
+            header=header,
+            rows=rows,
+        )
 
     def __str__(self) -> str:
         header, rows = self.table()
         widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
+        lines = [
+            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+            for row in (header, *rows)
+        ]
         lines.insert(1, "-" * len(lines[0]))
-        lines += ["", self.paragraph(), f"reference: {self.reference}", *(f"left out: {what}" for what in self.left_out)]
+        lines += [
+            "",
+            self.paragraph(),
+            f"reference: {self.reference}",
+            *(f"left out: {what}" for what in self.left_out),
+        ]
         return "\n".join(lines)
 
 
-def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progress: bool | None = None) -> Verdict:
+def assess(
+    model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progress: bool | None = None
+) -> Verdict:
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 
-    model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was fitted on). Xs:
-    inputs at which predictions are compared (default: the data and points between them). budget: how long this may take, as
-    seconds, "60s" or "5min", compilation included: when it ends, what is running is stopped at its next step, and what did not fit
-    is said in `left_out`. Only a compilation that has begun is waited for, and the deterministic rules always run.
+    model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was
+    fitted on). Xs: inputs at which predictions are compared (default: the data and points between them).
+    budget: how long this may take, as seconds, "60s" or "5min", compilation included: when it ends, what is
+    running is stopped at its next step, and what did not fit is said in `left_out`. Only a compilation that
+    has begun is waited for, and the deterministic rules always run.
 
     >>> verdict = assess(clf, X, y, budget="60s")
     >>> print(verdict); verdict["EP"].prediction_error
@@ -126,7 +177,11 @@ def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progr
     model, X, y = _unpack(model, X, y)
     inputs, y = prepare(model, X, y)
     bound = model.bind(inputs)
-    Xs = _between(inputs.values, seed) if Xs is None else as_inputs(Xs, "Xs", inputs.names, model.reads_objects()).values
+    Xs = (
+        _between(inputs.values, seed)
+        if Xs is None
+        else as_inputs(Xs, "Xs", inputs.names, model.reads_objects()).values
+    )
     left_out: list[str] = []
     rules = _rules(bound, left_out)
     found = {}
@@ -145,19 +200,31 @@ def assess(model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progr
     left_out += reference.left_out
     classes = hasattr(bound.likelihood, "probability")
     truth, noise = reference.views(Xs, classes)
-    methods = tuple(_judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items())
+    methods = tuple(
+        _judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items()
+    )
     trusted = [m for m in methods if m.trusted]  # in the order of their cost
     best = min((m.prediction_error or 0.0 for m in trusted), default=0.0)
     recommended = next((m.name for m in trusted if (m.prediction_error or 0.0) <= best + noise), None)
     evidence = reference.evidence
     return Verdict(
-        methods, recommended, reference.confidence(noise), reference.described(), reference.ok,
-        None if evidence is None else float(evidence), None if evidence is None else float(evidence.standard_error),
-        noise, tuple(left_out), time.perf_counter() - began, classes, None if truth is None else truth[2],
-    )  # fmt: skip
+        methods,
+        recommended,
+        reference.confidence(noise),
+        reference.described(),
+        reference.ok,
+        None if evidence is None else float(evidence),
+        None if evidence is None else float(evidence.standard_error),
+        noise,
+        tuple(left_out),
+        time.perf_counter() - began,
+        classes,
+        None if truth is None else truth[2],
+    )
 
 
-# ------------------------------------------------------------------------------------------------- the reference
+# ------------------------------------------------------------------------------------------------- the
+# reference
 
 
 class _Reference:
@@ -171,14 +238,18 @@ class _Reference:
         self.problems: list[str] = []
 
     def sample(self, deadline: float) -> None:
-        """Chains, four times as long while they say too little and the next ones would end before the deadline."""
+        """Chains, four times as long while they say too little and the next ones would end before the
+        deadline.
+        """
         from mercer.inference import MCMC
 
         draws = 250
         while True:
             try:
                 with _Clock(deadline, self.progress, "sampling") as clock:
-                    rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=clock)
+                    rule = MCMC(
+                        draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=clock
+                    )
                     found: Any = self.model.condition(self.X, self.y, rule)
             except KeyboardInterrupt:
                 if not clock.expired:
@@ -187,14 +258,18 @@ class _Reference:
             if clock.expired:
                 if self.posterior is None:
                     self.posterior = found
-                self.left_out.append(f"chains of {draws} draws: the budget ended after {found.diagnostics.draws}")
+                self.left_out.append(
+                    f"chains of {draws} draws: the budget ended after {found.diagnostics.draws}"
+                )
                 break
             self.posterior = found
             enough = self._draws_ok() and found.diagnostics.least_ess > 1000
             if enough or draws >= 8000:
                 break
             if clock.now + 4.5 * clock.working > deadline:
-                self.left_out.append(f"chains of {4 * draws} draws, which would not have fitted into the budget")
+                self.left_out.append(
+                    f"chains of {4 * draws} draws, which would not have fitted into the budget"
+                )
                 break
             draws *= 4
         if self.posterior is None:
@@ -207,7 +282,9 @@ class _Reference:
         return bool(d.worst_r_hat < 1.05 and d.least_ess > 100 and d.divergences == 0)
 
     def anneal(self, deadline: float) -> None:
-        """Annealing with four times the temperatures while the error is large and the next would end before the deadline."""
+        """Annealing with four times the temperatures while the error is large and the next would end before
+        the deadline.
+        """
         from mercer import log_evidence
         from mercer.inference import AIS
 
@@ -221,11 +298,15 @@ class _Reference:
             except KeyboardInterrupt:
                 if not clock.expired:
                     raise
-                self.left_out.append(f"an estimate of the evidence with {steps} temperatures: the budget ended before it")
+                self.left_out.append(
+                    f"an estimate of the evidence with {steps} temperatures: the budget ended before it"
+                )
                 break
             best, self.steps = found, steps
             if clock.expired:
-                self.left_out.append("the reverse runs that bracket the evidence: the budget ended before them")
+                self.left_out.append(
+                    "the reverse runs that bracket the evidence: the budget ended before them"
+                )
                 break
             if best.standard_error < 0.25 or steps >= 16000:
                 break
@@ -234,7 +315,8 @@ class _Reference:
             steps *= 4
         if best is not None and not best.standard_error < 1.0:
             self.left_out.append(
-                f"the evidence: {self.steps} annealing steps left it uncertain by {best.standard_error:.1f} nats, and the budget "
+                f"the evidence: {self.steps} annealing steps left it uncertain by "
+                f"{best.standard_error:.1f} nats, and the budget "
                 "allowed no more"
             )
             best = None
@@ -245,7 +327,9 @@ class _Reference:
         return not self.problems
 
     def views(self, Xs, classes: bool):
-        """Latent mean and sd, predictions and their sd at Xs; and the Monte-Carlo error of the predictions."""
+        """Latent mean and sd, predictions and their sd at Xs;
+        and the Monte-Carlo error of the predictions.
+        """
         if not self.ok:
             return None, np.nan
         post = self.posterior
@@ -271,7 +355,9 @@ class _Reference:
         if self.posterior is None:
             return "none"
         d = self.posterior.diagnostics
-        text = f"MCMC, R-hat {d.worst_r_hat:.3f}, effective draws {d.least_ess:.0f}, divergences {d.divergences}"
+        text = (
+            f"MCMC, R-hat {d.worst_r_hat:.3f}, effective draws {d.least_ess:.0f}, divergences {d.divergences}"
+        )
         return text + (f"; AIS with {self.steps} steps and 4 runs" if self.evidence is not None else "")
 
 
@@ -366,7 +452,10 @@ def _most(errors: np.ndarray) -> float:
 def _unpack(model, X, y):
     if hasattr(model, "posterior_"):
         if isinstance(model.posterior_, list):
-            raise ValueError("assess judges one model; this estimator holds several (one for each contest): assess its model_[i].")
+            raise ValueError(
+                "assess judges one model; this estimator holds several (one for each contest): assess its "
+                "model_[i]."
+            )
         post = model.posterior_
         X = post.inputs.values if X is None else X
         y = post.y if y is None else _encoded(model, y)
@@ -387,7 +476,9 @@ def _encoded(estimator, y):
 
 
 def _between(X: np.ndarray, seed: int, most: int = 200) -> np.ndarray:
-    """The data, and as many points half way between random pairs of them (for numbers; objects have nothing between)."""
+    """The data, and as many points half way between random pairs of them (for numbers;
+    objects have nothing between).
+    """
     rng = np.random.default_rng(seed)
     some = X if len(X) <= most else X[np.sort(rng.choice(len(X), most, replace=False))]
     if X.dtype == object:

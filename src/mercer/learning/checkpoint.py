@@ -1,4 +1,6 @@
-"""A file that lets a long fit go on where it stopped: written while it runs, read when the same fit is started again."""
+"""A file that lets a long fit go on where it stopped: written while it runs,
+read when the same fit is started again.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ EVERY = 2.0  # seconds between two writes
 class Checkpoint:
     """The best hyperparameters so far, and how many data they were judged on.
 
-    `found` is what the file held when the fit began: a dict with `vector`, `size` and whatever else was kept; None at first, and
-    where the file belongs to another fit (other data, model or objective), which is said and then overwritten.
+    `found` is what the file held when the fit began: a dict with `vector`, `size` and whatever else was kept;
+    None at first, and where the file belongs to another fit (other data, model or objective), which is said
+    and then overwritten.
     """
 
     def __init__(self, path, names, data, objective: str):
@@ -44,10 +47,16 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
         except (ValueError, OSError, KeyError) as error:
-            raise ValueError(f"{self.path} is not a checkpoint of mercer.fit ({error}): name another file, or remove it.") from None
+            raise ValueError(
+                f"{self.path} is not a checkpoint of mercer.fit ({error}): name another file, or remove it."
+            ) from None
         if str(found.get("mark")) != self.mark:
             warnings.warn(
-                f"{self.path} belongs to a fit of other data, another model or objective: this fit starts afresh and replaces it.",
+                (
+                    f"{self.path} belongs to a fit of other data, another model or objective: this fit "
+                    "starts "
+                    "afresh and replaces it."
+                ),
                 stacklevel=4,
             )
             return None
@@ -59,6 +68,10 @@ def _mark(names, data, objective: str) -> str:
     h = hashlib.sha256(f"{list(names)} {objective}".encode())
     for inputs, y in data:
         values = inputs.values
-        h.update(np.ascontiguousarray(values).tobytes() if values.dtype != object else repr(values.tolist()).encode())
+        h.update(
+            np.ascontiguousarray(values).tobytes()
+            if values.dtype != object
+            else repr(values.tolist()).encode()
+        )
         h.update(np.ascontiguousarray(y).tobytes())
     return h.hexdigest()

@@ -1,4 +1,6 @@
-"""Model comparison at the second and third level of inference (5.3-5.7): evidences, Bayes factors, probabilities of models."""
+"""Model comparison at the second and third level of inference (5.3-5.7): evidences, Bayes factors,
+probabilities of models.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from mercer.learning.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Models side by side: `log_evidence` with its `standard_error` (0 for a deterministic rule, whose own error is not known),
-    posterior `probability`, and `log_bayes_factor` of each against the best.
+    """Models side by side: `log_evidence` with its `standard_error` (0 for a deterministic rule, whose own
+    error is not known), posterior `probability`, and `log_bayes_factor` of each against the best.
     """
 
     names: tuple[str, ...]
@@ -41,29 +43,47 @@ class Comparison:
         for i in np.argsort(-self.probability, kind="stable"):
             error = f" +- {self.standard_error[i]:.2g}" if self.standard_error[i] > 0 else ""
             factor = self.log_bayes_factor[i]
-            rows.append((
-                self.names[i], self.methods[i], f"{self.log_evidence[i]:.3f}{error}", f"{factor:.2f}", f"{factor / np.log(10):.2f}",
-                f"{self.probability[i]:.4f}",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    self.names[i],
+                    self.methods[i],
+                    f"{self.log_evidence[i]:.3f}{error}",
+                    f"{factor:.2f}",
+                    f"{factor / np.log(10):.2f}",
+                    f"{self.probability[i]:.4f}",
+                )
+            )
         widths = [max(len(row[j]) for row in rows) for j in range(6)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "-" * len(lines[0]))
         close = np.sum(self.log_bayes_factor > -1.0) > 1
-        lines.append("" if not close else "the best differ by less than one nat: these data do not decide between them.")
-        lines += [f"note on {name}: {note}" for name, some in zip(self.names, self.notes, strict=False) for note in some]
+        lines.append(
+            ""
+            if not close
+            else "the best differ by less than one nat: these data do not decide between them."
+        )
+        lines += [
+            f"note on {name}: {note}"
+            for name, some in zip(self.names, self.notes, strict=False)
+            for note in some
+        ]
         return "\n".join(line for line in lines if line)
 
 
 def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Comparison:
-    """Evidences and posterior probabilities of models on the same data, at the hyperparameters they have (2.8-2.9).
+    """Evidences and posterior probabilities of models on the same data, at the hyperparameters they have
+    (2.8-2.9).
 
-    models: a dict of names to Models (or GPs), or a list. inference: one rule for all, or a dict of names to rules, by name or
-    instance; `AIS` gives each evidence a standard error. prior: probabilities of the models, equal unless given. Evidences of
-    fitted hyperparameters flatter models with many of them: `model_evidence` integrates over those.
+    models: a dict of names to Models (or GPs), or a list. inference: one rule for all, or a dict of names to
+    rules, by name or instance; `AIS` gives each evidence a standard error. prior: probabilities of the
+    models, equal unless given. Evidences of fitted hyperparameters flatter models with many of them:
+    `model_evidence` integrates over those.
 
     >>> print(compare({"SE": Model(GP(kernels.SE()), ...), "Matern": ...}, X, y, inference="ep"))
     """
-    named = dict(models) if isinstance(models, Mapping) else {f"model {i + 1}": m for i, m in enumerate(models)}
+    named = (
+        dict(models) if isinstance(models, Mapping) else {f"model {i + 1}": m for i, m in enumerate(models)}
+    )
     if not named:
         raise ValueError("there is no model to compare.")
     values, errors, methods, notes = [], [], [], []
@@ -75,7 +95,9 @@ def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Compari
         methods.append(_method(rule, model))
         notes.append(("its evidence is a lower bound",) if methods[-1] in ("KL", "LocalBound") else ())
     probability = model_posterior(values, prior)
-    return Comparison(tuple(named), tuple(methods), np.array(values), np.array(errors), probability, tuple(notes))
+    return Comparison(
+        tuple(named), tuple(methods), np.array(values), np.array(errors), probability, tuple(notes)
+    )
 
 
 def _method(rule, model) -> str:
@@ -84,7 +106,9 @@ def _method(rule, model) -> str:
 
 
 class ModelEvidence(NamedTuple):
-    """log p(y | model) with the hyperparameters integrated out by Laplace's method, and the posterior sd of each log parameter."""
+    """log p(y | model) with the hyperparameters integrated out by Laplace's method,
+    and the posterior sd of each log parameter.
+    """
 
     log_evidence: float
     names: tuple[str, ...]
@@ -92,9 +116,11 @@ class ModelEvidence(NamedTuple):
 
 
 def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
-    """Laplace approximation of the evidence of a model whose free hyperparameters all have proper priors (5.6).
+    """Laplace approximation of the evidence of a model whose free hyperparameters all have proper priors
+    (5.6).
 
-    log p(y | M) = log p(y | theta) + log p(theta) + p/2 log 2 pi - 1/2 log|H|, at the maximum over the unconstrained parameters.
+    log p(y | M) = log p(y | theta) + log p(theta) + p/2 log 2 pi - 1/2 log|H|, at the maximum over the
+    unconstrained parameters.
     """
     posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
     model: Model = fit.model
@@ -103,11 +129,15 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     problem = Problem(model, data, rule, chosen, objective_by_name("evidence"), jacobian=True)
     without = [p.name for p, _ in problem.flat.slots if p.info.prior is None or not p.info.prior.proper]
     if without:
-        raise ValueError(f"the evidence of a model needs a proper prior on every free hyperparameter; {without} have none.")
-    from mercer.learning.optimise import Recorder, maximise
+        raise ValueError(
+            f"the evidence of a model needs a proper prior on every free hyperparameter; {without} have none."
+        )
+    from mercer.learning.climb import Recorder, maximise
     from mercer.learning.progress import Progress
 
-    best = maximise(problem, problem.flat.vector, "given", Recorder(Progress(False, problem.size)), gtol=1e-5, ftol=1e-12)
+    best = maximise(
+        problem, problem.flat.vector, "given", Recorder(Progress(False, problem.size)), gtol=1e-5, ftol=1e-12
+    )
     p, step = best.vector.shape[0], 1e-4
     hessian = np.empty((p, p))
     for j in range(p):
@@ -116,13 +146,18 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     hessian = 0.5 * (hessian + hessian.T)
     sign, logdet = np.linalg.slogdet(hessian)
     if sign <= 0 or np.linalg.eigvalsh(hessian).min() <= 0:
-        raise ValueError("the posterior of the hyperparameters has no proper maximum here: Laplace's method does not apply.")
+        raise ValueError(
+            "the posterior of the hyperparameters has no proper maximum here: Laplace's method does not "
+            "apply."
+        )
     value = best.value + 0.5 * p * np.log(2 * np.pi) - 0.5 * logdet
     return ModelEvidence(float(value), problem.flat.names, np.sqrt(np.diag(np.linalg.inv(hessian))))
 
 
 def overall_scale(model: Model, X, y) -> float:
-    """The factor theta0 by which multiplying all variances, noise included, maximises the evidence: r' K_y^-1 r / n (5.29)."""
+    """The factor theta0 by which multiplying all variances, noise included, maximises the evidence:
+    r' K_y^-1 r / n (5.29).
+    """
     posterior = model.condition(X, y)
     residual = posterior.y - np.asarray(posterior.model.gp.mean.value(posterior.inputs.values))
     return float(residual @ posterior.state.alpha / residual.shape[0])

@@ -14,9 +14,9 @@ from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.learning import starts
 from mercer.learning.checkpoint import Checkpoint
+from mercer.learning.climb import Evaluation, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.inducing import move_inducing
 from mercer.learning.objectives import by_name as objective_by_name
-from mercer.learning.optimise import Evaluation, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.problem import Problem
 from mercer.learning.progress import Progress
 from mercer.learning.stochastic import train
@@ -30,8 +30,8 @@ from mercer.progress import shown
 class Status:
     """How a fit ended.
 
-    `converged` is judged by the final gradient, not by the optimiser's word: it is small, or one more Newton step with the
-    curvature
+    `converged` is judged by the final gradient, not by the optimiser's word: it is small, or one more Newton
+    step with the curvature
     the optimiser has learned promises less than 0.01 (`expected_gain`, in nats for the evidence).
     """
 
@@ -47,7 +47,9 @@ class Status:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model: `model`, its `posterior` (a list of them for pooled data), the `history` of evaluations, the `status`."""
+    """A fitted model: `model`, its `posterior` (a list of them for pooled data),
+    the `history` of evaluations, the `status`.
+    """
 
     model: Model
     posterior: Any
@@ -59,7 +61,9 @@ class Fit:
     gradient: dict[str, float]
 
     def summary(self) -> str:
-        """Values, gradients, bounds, conditioning and jitter, as a text table; for draws, their intervals and diagnostics."""
+        """Values, gradients, bounds, conditioning and jitter, as a text table; for draws,
+        their intervals and diagnostics.
+        """
         return self.posterior.summary() if hasattr(self.posterior, "diagnostics") else summary(self)
 
 
@@ -68,18 +72,32 @@ class FitWarning(UserWarning):
 
 
 def fit(
-    model, X, y, *, objective="evidence", inference=None, solver=None, restarts: int = 0, seed: int = 0, n_folds: int = 10,
-    jacobian: bool = False, max_evaluations: int = 500, progress: bool | None = None, checkpoint=None,
-) -> Fit:  # fmt: skip
+    model,
+    X,
+    y,
+    *,
+    objective="evidence",
+    inference=None,
+    solver=None,
+    restarts: int = 0,
+    seed: int = 0,
+    n_folds: int = 10,
+    jacobian: bool = False,
+    max_evaluations: int = 500,
+    progress: bool | None = None,
+    checkpoint=None,
+) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
-    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values and a data-driven
-    guess; `restarts=r` adds r random ones and, for noise of heavy tails, the prior that Gaussian noise learns; the best result is
-    kept. Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
-    `jacobian=True` takes the priors as densities of the logarithms (the MAP then is of those).
-    `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far and says so.
-    `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes on from them if it was killed.
-    `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model` holds their medians.
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values
+    and a data-driven guess; `restarts=r` adds r random ones and, for noise of heavy tails, the prior that
+    Gaussian noise learns; the best result is kept. Lists of X and y are pooled: one set of hyperparameters
+    for several data sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the
+    MAP then is of those).
+    `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far
+    and says so. `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes
+    on from them if it was killed. `inference=MCMC(...)` samples the free hyperparameters instead: `posterior`
+    averages over them, `model` holds their medians.
 
     >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
     >>> f.model, f.posterior, f.status.converged
@@ -98,7 +116,9 @@ def fit(
     if rule.samples:
         return _sample(bound, data, rule, chosen, objective)
     if rule.stochastic:
-        return _from_batches(bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint)
+        return _from_batches(
+            bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint
+        )
     began, guess = None, starts.data_driven(bound, data[0][0].values, data[0][1])
     if chosen.pilot and not pooled and data[0][1].shape[0] > PILOT:
         began = _pilot(bound, data, rule, seed, max_evaluations, progress)
@@ -149,14 +169,18 @@ def fit(
         starts=ends,
     )
     if interrupted:
-        warnings.warn("the fit was interrupted; returning the best model found so far.", FitWarning, stacklevel=2)
+        warnings.warn(
+            "the fit was interrupted; returning the best model found so far.", FitWarning, stacklevel=2
+        )
     elif not status.converged:
         warnings.warn(
-            f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): the result may be improved "
+            f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): "
+            "the result may be improved "
             "by restarts=, priors or bounds.", FitWarning, stacklevel=2,
         )  # fmt: skip
     with shown("conditioning", progress):
-        posteriors = [posterior(fitted, inputs, targets, rule, chosen) for inputs, targets in data]  # as `condition` gives it
+        # as `condition` gives it
+        posteriors = [posterior(fitted, inputs, targets, rule, chosen) for inputs, targets in data]
     return Fit(
         fitted, posteriors if pooled else posteriors[0], recorder.history, status, goal.name, best.objective,
         best.value - best.objective, dict(zip(problem.flat.names, gradient, strict=True)),
@@ -166,7 +190,10 @@ def fit(
 def _sample(model: Model, data, rule, solver, objective) -> Fit:
     """Draws of the hyperparameters, from chains that start near their mode."""
     if len(data) > 1 or objective != "evidence":
-        raise ValueError("sampling takes one data set and no objective: it draws from the posterior of the hyperparameters.")
+        raise ValueError(
+            "sampling takes one data set and no objective: it draws from the posterior of the "
+            "hyperparameters."
+        )
     inputs, y = data[0]
     guess = starts.data_driven(model, inputs.values, y)
     began = time.perf_counter()
@@ -174,12 +201,25 @@ def _sample(model: Model, data, rule, solver, objective) -> Fit:
     seconds = time.perf_counter() - began
     d = post.diagnostics
     status = Status(
-        post.status.converged, post.status.message, post.chains.interrupted, 0.0, 0.0, int(d.evaluations * d.draws * d.chains),
-        seconds, {},
-    )  # fmt: skip
+        post.status.converged,
+        post.status.message,
+        post.chains.interrupted,
+        0.0,
+        0.0,
+        int(d.evaluations * d.draws * d.chains),
+        seconds,
+        {},
+    )
     if not status.converged:
-        warnings.warn(f"the draws should not be trusted yet ({status.message}): see posterior.notes.", FitWarning, stacklevel=3)
-    value, log_prior = float(np.mean(post.chains.log_density)), flatten(post.model).log_prior(flatten(post.model).vector)[0]
+        warnings.warn(
+            f"the draws should not be trusted yet ({status.message}): see posterior.notes.",
+            FitWarning,
+            stacklevel=3,
+        )
+    value, log_prior = (
+        float(np.mean(post.chains.log_density)),
+        flatten(post.model).log_prior(flatten(post.model).vector)[0],
+    )
     return Fit(post.model, post, [], status, "draws (mean log density)", value, log_prior, {})
 
 
@@ -195,18 +235,24 @@ def _part(model: Model, data, rule, most: int, seed: int) -> tuple[Problem, int]
 
 def _pilot(model: Model, data, rule, seed, max_evaluations, progress) -> tuple[str, np.ndarray, int]:
     """Hyperparameters from a part of the data, by dense algebra."""
-    part, size = _part(model, data, rule.rough(), PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed)
+    part, size = _part(
+        model, data, rule.rough(), PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed
+    )
     with Progress(progress, size) as bar:
         best, _, _ = _search(part, 0, seed, Recorder(bar), max_evaluations)
     return "pilot", best.vector, part.size
 
 
-def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint) -> Fit:
+def _from_batches(
+    model: Model, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint
+) -> Fit:
     """Hyperparameters from a part of the data, then from batches of all; the posterior from all at once."""
     if len(data) > 1 or objective != "evidence":
         raise ValueError("learning from batches takes one data set and objective='evidence'.")
     if solver is not None:
-        raise ValueError("SVGP brings its own solver (VFE): set m and select on inference.SVGP(...) instead of solver=.")
+        raise ValueError(
+            "SVGP brings its own solver (VFE): set m and select on inference.SVGP(...) instead of solver=."
+        )
     inputs, y = data[0]
     first = inference_by_name(None, model.likelihood)
     part, size = _part(model, data, first, BATCH_START, seed)
@@ -221,32 +267,68 @@ def _from_batches(model: Model, data, rule, solver, objective, restarts, seed, m
         recorder.checkpoint = kept
         part.release()
         _, _, _, chosen = settle(start, inputs, y, rule, rule.solver())
-        start = start if kept is not None and kept.found is not None else starts.with_rest(start, inputs.values, chosen)
-        fitted, Z = (start, chosen.inducing) if interrupted else train(start, inputs.values, y, rule, chosen.inducing, recorder)
+        start = (
+            start
+            if kept is not None and kept.found is not None
+            else starts.with_rest(start, inputs.values, chosen)
+        )
+        fitted, Z = (
+            (start, chosen.inducing)
+            if interrupted
+            else train(start, inputs.values, y, rule, chosen.inducing, recorder)
+        )
     interrupted = interrupted or recorder.interrupted
     post = posterior(fitted, inputs, y, rule, dataclasses.replace(chosen, inducing=Z))
     flat = flatten(fitted)
     message = "interrupted: the last model" if interrupted else f"{rule.epochs} epochs"
-    status = Status(not interrupted, message, interrupted, 0.0, 0.0, len(recorder.history), recorder.history[-1].seconds, ends)
+    status = Status(
+        not interrupted,
+        message,
+        interrupted,
+        0.0,
+        0.0,
+        len(recorder.history),
+        recorder.history[-1].seconds,
+        ends,
+    )
     if interrupted:
         warnings.warn("the fit was interrupted; returning the last model.", FitWarning, stacklevel=3)
-    return Fit(fitted, post, recorder.history, status, "evidence", post.log_evidence, flat.log_prior(flat.vector)[0], {})
+    return Fit(
+        fitted,
+        post,
+        recorder.history,
+        status,
+        "evidence",
+        post.log_evidence,
+        flat.log_prior(flat.vector)[0],
+        {},
+    )
 
 
 def _mode(model: Model, inputs, y) -> Model:
     """Hyperparameters that a quick search with a deterministic rule finds; the given ones where it fails."""
     rule = inference_by_name(None, model.likelihood)
-    problem = Problem(model, [(inputs, y)], rule, choose_solver(model, None), objective_by_name("evidence"), jacobian=True)
+    problem = Problem(
+        model, [(inputs, y)], rule, choose_solver(model, None), objective_by_name("evidence"), jacobian=True
+    )
     best = Optimum(problem.flat.vector)
     if best.vector.size:
-        maximise(problem, best.vector, "mode", Recorder(Progress(False, problem.size)), max_evaluations=60, best=best)
+        maximise(
+            problem,
+            best.vector,
+            "mode",
+            Recorder(Progress(False, problem.size)),
+            max_evaluations=60,
+            best=best,
+        )
     return problem.flat.unflatten(best.vector) if np.isfinite(best.value) else model
 
 
 def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_evaluations: int, began=None):
     """The best point over all starts; coarse-to-fine where the data are many.
 
-    `began`: (label, vector, size) of what was found before on `size` data: the only start then, and no coarser level is visited.
+    `began`: (label, vector, size) of what was found before on `size` data: the only start then, and no
+    coarser level is visited.
     """
     inputs, y = problem.data[0]
     guess = starts.data_driven(problem.model, inputs.values, y)
@@ -267,7 +349,11 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     if problem.flat.vector.size == 0:
         value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
         recorder.note("given", problem.size, value)
-        return Optimum(problem.flat.vector, value, gradient, objective, 0.0, "nothing to learn"), {"given": value}, False
+        return (
+            Optimum(problem.flat.vector, value, gradient, objective, 0.0, "nothing to learn"),
+            {"given": value},
+            False,
+        )
     try:
         climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
@@ -308,8 +394,8 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
 def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluations: int) -> Model:
     """The prior that Gaussian noise learns, with the noise of `guess`.
 
-    Noise of heavy tails may take a cluster of data for outliers that a shorter length-scale explains: a local optimum, which
-    starts far from the other seldom leave.
+    Noise of heavy tails may take a cluster of data for outliers that a shorter length-scale explains: a local
+    optimum, which starts far from the other seldom leave.
     """
     plain = Model(guess.gp, Gaussian(starts.NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
     rule = inference_by_name(None, plain.likelihood)
@@ -348,6 +434,7 @@ def _warn_scale_free(problem: Problem, name: str) -> None:
     amplitudes = [p.name for p, _ in problem.flat.slots if p.name.endswith("variance")]
     if len(amplitudes) > 1:
         warnings.warn(
-            f"objective '{name}' uses predictive means only and does not determine the overall scale of {amplitudes}: "
+            f"objective '{name}' uses predictive means only and does not determine the overall scale of "
+            f"{amplitudes}: "
             "fix one of them, or rescale by the evidence afterwards.", FitWarning, stacklevel=3,
         )  # fmt: skip

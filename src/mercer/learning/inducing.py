@@ -6,11 +6,13 @@ import dataclasses
 
 import numpy as np
 
-from mercer.learning.optimise import Optimum, Recorder, maximise
+from mercer.learning.climb import Optimum, Recorder, maximise
 from mercer.learning.problem import Problem
 
 
-def move_inducing(problem: Problem, best: Optimum, recorder: Recorder, max_evaluations: int) -> tuple[Optimum, np.ndarray]:
+def move_inducing(
+    problem: Problem, best: Optimum, recorder: Recorder, max_evaluations: int
+) -> tuple[Optimum, np.ndarray]:
     """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
     joint = InducingProblem(problem)
     start = np.concatenate([best.vector, (problem.solver.inducing / joint.scale).ravel()])
@@ -24,7 +26,9 @@ def move_inducing(problem: Problem, best: Optimum, recorder: Recorder, max_evalu
 
 @dataclasses.dataclass(eq=False)
 class InducingProblem:
-    """The objective as a function of hyperparameters and inducing inputs, each in units of its column's standard deviation."""
+    """The objective as a function of hyperparameters and inducing inputs,
+    each in units of its column's standard deviation.
+    """
 
     problem: Problem
 
@@ -50,5 +54,7 @@ class InducingProblem:
         if problem.workspaces[0] is not None:
             problem.workspaces[0].Z = Z
         value, gradient, objective = problem.value_and_gradient(theta)
-        moved = np.zeros_like(Z) if not np.isfinite(value) else problem.by_name["solver.inducing"] * self.scale
+        moved = (
+            np.zeros_like(Z) if not np.isfinite(value) else problem.by_name["solver.inducing"] * self.scale
+        )
         return value, np.concatenate([gradient, moved.ravel()]), objective

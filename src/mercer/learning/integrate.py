@@ -1,8 +1,9 @@
-"""Integrating hyperparameters out without sampling (5.2): a few settings around the mode, weighted by their posterior density.
+"""Integrating hyperparameters out without sampling (5.2): a few settings around the mode, weighted by their
+posterior density.
 
-In coordinates z in which the posterior of the unconstrained parameters is standard normal to second order, points are a central
-composite design (the mode, two on each axis, corners of a fractional cube) or a grid. Weights are density ratios, so a skewed
-posterior is followed as far as the points reach.
+In coordinates z in which the posterior of the unconstrained parameters is standard normal to second order,
+points are a central composite design (the mode, two on each axis, corners of a fractional cube) or a grid.
+Weights are density ratios, so a skewed posterior is followed as far as the points reach.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from mercer.average import AveragedPosterior
 from mercer.gp import choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
+from mercer.learning.climb import Recorder, maximise
 from mercer.learning.compare import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
-from mercer.learning.optimise import Recorder, maximise
 from mercer.learning.problem import Problem
 from mercer.learning.progress import Progress
+from mercer.posteriors.average import AveragedPosterior
 
-RADIUS = 1.1  # of the design, in units of sqrt(p): a little beyond the shell where a p-dimensional normal lives
-WIDEST = 3.0  # no direction reaches further than this many units of a log parameter for one posterior standard deviation
+# of the design, in units of sqrt(p): a little beyond the shell where a p-dimensional normal lives
+RADIUS = 1.1
+# no direction reaches further than this many units of a log parameter for one posterior standard deviation
+WIDEST = 3.0
 
 
 def integrate(
@@ -30,9 +33,9 @@ def integrate(
 ) -> AveragedPosterior:
     """The posterior with the free hyperparameters of a fit integrated out, by `how` = "ccd" or "grid".
 
-    fit: what `mercer.fit` returned. Parameters without a prior are taken as uniform in their logarithm near the mode. The grid has
-    points every `spacing` standard deviations out to `reach` in each direction (for up to three parameters); the design has
-    1 + 2p + 2^(p - k) points.
+    fit: what `mercer.fit` returned. Parameters without a prior are taken as uniform in their logarithm near
+    the mode. The grid has points every `spacing` standard deviations out to `reach` in each direction (for up
+    to three parameters); the design has 1 + 2p + 2^(p - k) points.
 
     >>> post = integrate(fit(model, X, y)); post.mean_and_std(Xs)
     """
@@ -41,11 +44,15 @@ def integrate(
         raise ValueError("integrate works on one data set; these were pooled.")
     model = fit.model
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
-    problem = Problem(model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True)
+    problem = Problem(
+        model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True
+    )
     p = problem.flat.vector.size
     if p == 0:
         return AveragedPosterior((post,), np.ones(1), float(post.log_evidence))
-    best = maximise(problem, problem.flat.vector, "mode", Recorder(Progress(False, problem.size)), gtol=1e-3, ftol=1e-10)
+    best = maximise(
+        problem, problem.flat.vector, "mode", Recorder(Progress(False, problem.size)), gtol=1e-3, ftol=1e-10
+    )
     centre = best.vector
     scales = _scales(problem, centre)
     points = _design(p) if how == "ccd" else _grid(p, spacing, reach) if how == "grid" else None
@@ -63,9 +70,14 @@ def integrate(
     weights = weights[keep] / weights[keep].sum()
     problem.release()
     parts = [
-        posterior(problem.flat.unflatten(v), post.inputs, post.y, rule, chosen) for v, k in zip(vectors, keep, strict=True) if k
+        posterior(problem.flat.unflatten(v), post.inputs, post.y, rule, chosen)
+        for v, k in zip(vectors, keep, strict=True)
+        if k
     ]
-    note = f"hyperparameters integrated over {len(parts)} settings ({how}); the heaviest has weight {weights.max():.2f}"
+    note = (
+        f"hyperparameters integrated over {len(parts)} settings ({how}); the heaviest has weight "
+        f"{weights.max():.2f}"
+    )
     return AveragedPosterior(tuple(parts), weights, None, (note,))
 
 
@@ -81,20 +93,29 @@ def _scales(problem: Problem, centre: np.ndarray) -> np.ndarray:
 
 
 def _design(p: int) -> list[np.ndarray]:
-    """Centre, axial points, and the corners of a cube (a fraction of them from p = 5 on), all but the centre at one radius."""
+    """Centre, axial points, and the corners of a cube (a fraction of them from p = 5 on),
+    all but the centre at one radius.
+    """
     r = RADIUS * np.sqrt(p)
     out = [np.zeros(p)]
     out += [s * r * np.eye(p)[j] for j in range(p) for s in (1.0, -1.0)]
     if p >= 2:
         base = min(p, 4)
         for signs in itertools.product((-1.0, 1.0), repeat=base):
-            corner = np.array([*signs, *(np.prod([signs[(j + i) % base] for i in range(2 + j % 2)]) for j in range(p - base))])
+            corner = np.array(
+                [
+                    *signs,
+                    *(np.prod([signs[(j + i) % base] for i in range(2 + j % 2)]) for j in range(p - base)),
+                ]
+            )
             out.append(RADIUS * corner)
     return out
 
 
 def _volume(z: np.ndarray, p: int, how: str) -> float:
-    """Log of the share of space a point stands for. In the design the points at radius r share what gives E|z|^2 = p."""
+    """Log of the share of space a point stands for.
+    In the design the points at radius r share what gives E|z|^2 = p.
+    """
     if how == "grid":
         return 0.0
     if not np.any(z):

@@ -1,7 +1,8 @@
-"""What learning maximises: the log evidence (5.8), leave-one-out and k-fold criteria (5.10-5.14), with exact gradients.
+"""What learning maximises: the log evidence (5.8), leave-one-out and k-fold criteria (5.10-5.14), with exact
+gradients.
 
-An objective takes a rule's result and says its value and the bars to pull back; the rule turns those into derivatives by name.
-So each
+An objective takes a rule's result and says its value and the bars to pull back; the rule turns those into
+derivatives by name. So each
 works with every solver and with several data sets (the values add, GPML 5.4.3).
 """
 
@@ -13,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.inference.base import Result
 from mercer.inference.loo import folds
+from mercer.inference.protocol import Result
 
 _LOG_2PI = float(np.log(2 * np.pi))
 Bars = dict[str, Any]
@@ -22,7 +23,9 @@ Bars = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """A criterion to maximise. `evaluate(result)` gives its value and the cotangents of what the State says."""
+    """A criterion to maximise. `evaluate(result)` gives its value and the cotangents of what the State
+    says.
+    """
 
     name: str
     evaluate: Callable[[Result], tuple[float, Bars]]
@@ -62,11 +65,15 @@ def loo_squared_error(result: Result) -> tuple[float, Bars]:
     """Minus the sum of squared leave-one-out errors: uses means only."""
     alpha, kappa = (x[:, 0] for x in result.state.dual())
     error = alpha / kappa
-    return float(-np.sum(error**2)), dict(log_evidence_bar=0.0, alpha_bar=-2.0 * error / kappa, kappa_bar=2.0 * error**2 / kappa)
+    return float(-np.sum(error**2)), dict(
+        log_evidence_bar=0.0, alpha_bar=-2.0 * error / kappa, kappa_bar=2.0 * error**2 / kappa
+    )
 
 
 def generalised_cross_validation(result: Result) -> tuple[float, Bars]:
-    """Minus the generalised cross-validation score of Craven and Wahba, n |(I - S) y|^2 / tr(I - S)^2 with I - S = noise R."""
+    """Minus the generalised cross-validation score of Craven and Wahba,
+    n |(I - S) y|^2 / tr(I - S)^2 with I - S = noise R.
+    """
     alpha, kappa = (x[:, 0] for x in result.state.dual())
     n, trace = alpha.shape[0], np.sum(kappa)
     value = n * alpha @ alpha / trace**2

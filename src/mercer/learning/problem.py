@@ -39,8 +39,8 @@ class Problem:
         return self.rule.smooth or self.model.likelihood.log_concave
 
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
-        """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros, -inf) where the model cannot be
-        factored.
+        """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros,
+        -inf) where the model cannot be factored.
         """
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
         if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
@@ -72,9 +72,13 @@ class Problem:
         rng = np.random.default_rng(seed)
         parts = []
         for inputs, y in self.data:
-            rows = np.sort(rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False))
+            rows = np.sort(
+                rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False)
+            )
             parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
-        return Problem(self.model, parts, self.rule.coarse(self.model), self.solver, self.objective, self.jacobian)
+        return Problem(
+            self.model, parts, self.rule.coarse(self.model), self.solver, self.objective, self.jacobian
+        )
 
     def foresee(self, part: Problem, vector: np.ndarray) -> None:
         """Start the rule where a problem on a part of the data suggests, at these hyperparameters."""

@@ -1,4 +1,6 @@
-"""A progress line for long fits: only in a terminal, only after a second, and silenced with `progress=False`."""
+"""A progress line for long fits: only in a terminal, only after a second,
+and silenced with `progress=False`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class Progress(Line):
             self.best = max(self.best, value)
         coarse = "" if size == self.size else f" on {size} of {self.size} data"
         best = f", best {self.best:.2f}" if self.best > float("-inf") else ""
-        self.what = f"fitting: evaluation {evaluations} (start: {start}{coarse}) {value:.2f}{best}; Ctrl-C keeps the best"
+        self.what = (
+            f"fitting: evaluation {evaluations} (start: {start}{coarse}) {value:.2f}{best}; Ctrl-C "
+            "keeps the best"
+        )
         self.say(self.what)
 
     def __exit__(self, *exc) -> None:

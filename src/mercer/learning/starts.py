@@ -38,21 +38,28 @@ def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
     likelihood = model.likelihood
     free = {p.name for p in parameters(likelihood) if p.free}
     values = {name: np.asarray(v) for name, v in noise_values(likelihood, y).items() if name in free}
-    return Model(_prior(model.gp, X, latent, likelihood), replace_leaves(likelihood, values) if values else likelihood)
+    return Model(
+        _prior(model.gp, X, latent, likelihood), replace_leaves(likelihood, values) if values else likelihood
+    )
 
 
 def with_rest(model: Model, X: np.ndarray, solver) -> Model:
     """Free Gaussian noise raised by what the solver takes for noise: what inducing inputs do not explain.
 
-    Exact algebra on a part of the data may have found almost none, where a bound by m inducing inputs is millions of nats too low
-    and so steep that a search runs away to a model that is nothing but noise.
+    Exact algebra on a part of the data may have found almost none, where a bound by m inducing inputs is
+    millions of nats too low and so steep that a search runs away to a model that is nothing but noise.
     """
     likelihood = model.likelihood
-    if not isinstance(likelihood, Gaussian) or not hasattr(solver, "rest") or np.ndim(likelihood.noise_variance) != 0:
+    if (
+        not isinstance(likelihood, Gaussian)
+        or not hasattr(solver, "rest")
+        or np.ndim(likelihood.noise_variance) != 0
+    ):
         return model
     if not any(p.free for p in parameters(likelihood) if p.name == "noise_variance"):
         return model
-    noise = float(likelihood.noise_variance) + 2.0 * solver.rest(model.gp, X)  # as variance of y, and once more in the bound
+    # as variance of y, and once more in the bound
+    noise = float(likelihood.noise_variance) + 2.0 * solver.rest(model.gp, X)
     return Model(model.gp, replace_leaves(likelihood, {"noise_variance": np.asarray(noise)}))
 
 
@@ -64,16 +71,23 @@ def _prior(gp, X: np.ndarray, y: np.ndarray, likelihood) -> GP:
     free = {p.name for p in parameters(mean) if p.free}
     if isinstance(mean, Constant) and "constant" in free:
         mean = replace_leaves(mean, {"constant": np.asarray(np.median(y) if heavy else y.mean())})
-    elif isinstance(mean, Linear) and {"weights", "intercept"} <= free and np.ndim(mean.weights) == 1 and not heavy:
+    elif (
+        isinstance(mean, Linear)
+        and {"weights", "intercept"} <= free
+        and np.ndim(mean.weights) == 1
+        and not heavy
+    ):
         beta = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
         mean = replace_leaves(mean, {"intercept": np.asarray(beta[0]), "weights": beta[1:]})
     return GP(gp.kernel.suggest(X, spread), mean, gp.basis)
 
 
 def robust_scale(y: np.ndarray) -> float:
-    """1.4826 times the median absolute deviation: the standard deviation of Gaussian y, whatever a few outliers do.
+    """1.4826 times the median absolute deviation: the standard deviation of Gaussian y, whatever a few
+    outliers do.
 
-    Where more than half of y are equal, the median of the deviations that are not zero; zero where all are equal.
+    Where more than half of y are equal, the median of the deviations that are not zero; zero where all are
+    equal.
     """
     away = np.abs(y - np.median(y))
     return MAD * float(np.median(away) or np.median(away[away > 0] if away.any() else away))
@@ -120,14 +134,18 @@ def _noise_scale(y: np.ndarray) -> float:
 
 
 def _outlier_ratio(y: np.ndarray) -> float:
-    """Mean square of y further than 5 robust scales from the median, over the noise variance; 100 if there are none."""
+    """Mean square of y further than 5 robust scales from the median, over the noise variance;
+    100 if there are none.
+    """
     away = np.abs(y - np.median(y))
     far = away[away > 5 * robust_scale(y)]
     return max(float(np.mean((far / _noise_scale(y)) ** 2)) if far.size else 0.0, 100.0)
 
 
 def random(model: Model, rng: np.random.Generator) -> Model:
-    """Free hyperparameters drawn from their priors, or within a factor of about 5 of their values where they have none."""
+    """Free hyperparameters drawn from their priors,
+    or within a factor of about 5 of their values where they have none.
+    """
     flat = flatten(model)
     vector = flat.vector + rng.normal(0.0, 1.5, flat.vector.shape)
     for p, s in flat.slots:

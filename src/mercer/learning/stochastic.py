@@ -1,7 +1,8 @@
-"""Learning from batches: natural gradients for q(w), Adam for hyperparameters and inducing inputs (see `inference.SVGP`).
+"""Learning from batches: natural gradients for q(w), Adam for hyperparameters and inducing inputs (see
+`inference.SVGP`).
 
-In whitened coordinates f(x) = m(x) + psi(x)'w + rest, w ~ N(0, I), psi(x) = L^-1 k_m(x). q(w) = N(P^-1 h, P^-1); with
-g = E[d log p / df] and W = -E[d2 log p / df2] a batch of b among n data asks for
+In whitened coordinates f(x) = m(x) + psi(x)'w + rest, w ~ N(0, I), psi(x) = L^-1 k_m(x). q(w) = N(P^-1 h,
+P^-1); with g = E[d log p / df] and W = -E[d2 log p / df2] a batch of b among n data asks for
 
     P = I + n/b Psi' W Psi,    h = n/b Psi' (g + W (mean - m)),
 
@@ -19,13 +20,17 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from mercer.gp import Model
-from mercer.learning.optimise import Recorder
+from mercer.learning.climb import Recorder
 from mercer.params import flatten, named_leaves, strip
 from mercer.solvers.inducing import JITTER
 
 
-def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, recorder: Recorder) -> tuple[Model, np.ndarray]:
-    """The model and inducing inputs after `rule.epochs` passes, from those given. Ctrl-C ends it with what was reached."""
+def train(
+    model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, recorder: Recorder
+) -> tuple[Model, np.ndarray]:
+    """The model and inducing inputs after `rule.epochs` passes, from those given.
+    Ctrl-C ends it with what was reached.
+    """
     flat = flatten(model)
     n, b, m = y.shape[0], min(rule.batch, y.shape[0]), Z.shape[0]
     spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
@@ -52,16 +57,21 @@ def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, 
                 leaves, treedef = jax.tree.flatten(bare)
                 A = jax.tree.map(lambda a, rows=rows: a[rows], encoded)
                 rho = max(rule.step, 1.0 / (1 + i)) if epoch == 0 else rule.step
-                value, bars, Z_bar, h, P = _step(treedef, rule.learn_inducing)(leaves, Z, h, P, A, X[rows], y[rows], n / size, rho)
+                value, bars, Z_bar, h, P = _step(treedef, rule.learn_inducing)(
+                    leaves, Z, h, P, A, X[rows], y[rows], n / size, rho
+                )
                 total += float(value)
-                by_name = {name: np.asarray(bar) for (name, _), bar in zip(named_leaves(bare), bars, strict=True)}
+                by_name = {
+                    name: np.asarray(bar) for (name, _), bar in zip(named_leaves(bare), bars, strict=True)
+                }
                 _, prior = flat.log_prior(theta[:p])
                 gradient = flat.pull(by_name, theta[:p]) + prior
                 if rule.learn_inducing:
                     gradient = np.concatenate([gradient, (np.asarray(Z_bar) * unit).ravel()])
                 if not np.isfinite(gradient).all():
                     raise FloatingPointError(
-                        f"SVGP's gradient is not finite in epoch {epoch + 1}: lower rate={rule.rate} or step={rule.step}."
+                        f"SVGP's gradient is not finite in epoch {epoch + 1}: lower rate={rule.rate} or "
+                        f"step={rule.step}."
                     )
                 if epoch > 0 or i > 10:  # q comes first: hyperparameters would follow its ignorance
                     theta = theta + adam.step(gradient / n)
@@ -69,9 +79,18 @@ def train(model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, 
                         Z = theta[p:].reshape(Z.shape) * unit
             if recorder.checkpoint is not None:
                 recorder.checkpoint.keep(
-                    theta[:p], n, total / len(batches), now=True, theta=theta, h=h, P=P, epoch=epoch + 1, first=adam.first,
-                    second=adam.second, t=adam.t,
-                )  # fmt: skip
+                    theta[:p],
+                    n,
+                    total / len(batches),
+                    now=True,
+                    theta=theta,
+                    h=h,
+                    P=P,
+                    epoch=epoch + 1,
+                    first=adam.first,
+                    second=adam.second,
+                    t=adam.t,
+                )
             recorder.note(f"epoch {epoch + 1} of {rule.epochs}", n, total / len(batches))
     except KeyboardInterrupt:
         recorder.interrupted = True
@@ -89,7 +108,11 @@ class Adam:
         self.t += 1
         self.first = 0.9 * self.first + 0.1 * gradient
         self.second = 0.999 * self.second + 0.001 * gradient**2
-        return self.rate * (self.first / (1 - 0.9**self.t)) / (np.sqrt(self.second / (1 - 0.999**self.t)) + 1e-12)
+        return (
+            self.rate
+            * (self.first / (1 - 0.9**self.t))
+            / (np.sqrt(self.second / (1 - 0.999**self.t)) + 1e-12)
+        )
 
 
 @functools.lru_cache(maxsize=64)
@@ -119,7 +142,9 @@ def _step(treedef, learn_inducing: bool):
         def expected(leaves, mean, variance):
             return jnp.sum(jax.tree.unflatten(treedef, leaves).likelihood.expectation(y, mean, variance))
 
-        value, (direct, g, by_variance) = jax.value_and_grad(expected, argnums=(0, 1, 2))(leaves, mean, variance)
+        value, (direct, g, by_variance) = jax.value_and_grad(expected, argnums=(0, 1, 2))(
+            leaves, mean, variance
+        )
         through, Z_bar = pull((scale * g, scale * by_variance))
         bars = [scale * d + t for d, t in zip(direct, through, strict=True)]
         W = jnp.maximum(-2.0 * by_variance, 0.0)

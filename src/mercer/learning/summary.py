@@ -12,7 +12,9 @@ IRRELEVANT = 100.0  # a length-scale this many times the range of its input says
 
 
 def summary(fit: Any) -> str:
-    """Table of hyperparameters with gradients and notes, then the evidence and the state of optimiser and linear algebra."""
+    """Table of hyperparameters with gradients and notes,
+    then the evidence and the state of optimiser and linear algebra.
+    """
     posterior = fit.posterior[0] if isinstance(fit.posterior, list) else fit.posterior
     rows = [("hyperparameter", "value", "gradient", "status", "note")]
     for p in parameters(fit.model):
@@ -36,8 +38,10 @@ def summary(fit: Any) -> str:
         lines.append(f"log prior: {fit.log_prior:.4f}")
     s = fit.status
     lines.append(
-        f"optimiser: {'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, {s.seconds:.2f} s, "
-        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} " + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
+        f"optimiser: {'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, "
+        f"{s.seconds:.2f} s, "
+        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
+        + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
     condition = condition_number(posterior.state)
     known = "" if condition is None else f"condition number at least {condition:.1e}, "
@@ -47,7 +51,9 @@ def summary(fit: Any) -> str:
 
 
 def condition_number(state: Any) -> float | None:
-    """A lower bound of the condition number of the factored matrix, from the diagonal of its factor; None where there is none."""
+    """A lower bound of the condition number of the factored matrix, from the diagonal of its factor;
+    None where there is none.
+    """
     state = getattr(state, "base", state)
     diagonal = getattr(state, "pivots", None)
     if diagonal is None:

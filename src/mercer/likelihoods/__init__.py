@@ -65,13 +65,20 @@ def by_name(likelihood, **settings) -> AbstractLikelihood:
     """A likelihood from its name and settings, or an instance as it is: `by_name("softmax", classes=3)`."""
     if isinstance(likelihood, AbstractLikelihood):
         if settings:
-            raise ValueError(f"settings {sorted(settings)} go with a name; a {type(likelihood).__name__} has its own.")
+            raise ValueError(
+                f"settings {sorted(settings)} go with a name; a {type(likelihood).__name__} has its own."
+            )
         return likelihood
     if not isinstance(likelihood, str) or likelihood not in _NAMES:
-        raise ValueError(f"unknown likelihood {likelihood!r}; there are {sorted(_NAMES)}, or an instance from mercer.likelihoods.")
+        raise ValueError(
+            f"unknown likelihood {likelihood!r}; there are {sorted(_NAMES)}, or an instance from "
+            "mercer.likelihoods."
+        )
     try:
         return _NAMES[likelihood](**settings)
     except TypeError:
         required = {"softmax": "classes=3", "ordinal": "levels=5"}
         example = f": by_name({likelihood!r}, {required[likelihood]})" if likelihood in required else ""
-        raise ValueError(f"{likelihood!r} does not take the settings {sorted(settings)}, or lacks one{example}.") from None
+        raise ValueError(
+            f"{likelihood!r} does not take the settings {sorted(settings)}, or lacks one{example}."
+        ) from None

@@ -1,8 +1,9 @@
 """What a likelihood is: how one observation y depends on the latent value f at its input.
 
-A likelihood needs `log_prob`; everything an inference rule or a prediction asks for has a default by automatic differentiation or
-quadrature, replaced where there is a closed form. Methods that rules use (`log_prob`, `log_partition`, `expectation`, `curvature`,
-`fisher`) are JAX-traceable; those about predictions return NumPy arrays.
+A likelihood needs `log_prob`; everything an inference rule or a prediction asks for has a default by
+automatic differentiation or quadrature, replaced where there is a closed form. Methods that rules use
+(`log_prob`, `log_partition`, `expectation`, `curvature`, `fisher`) are JAX-traceable; those about predictions
+return NumPy arrays.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ BLOCK = 1 << 15  # predictions by quadrature are made for this many rows at a ti
 class AbstractLikelihood(Parametrised):
     """p(y | f), factorised over data.
 
-    `f` is (n,), or (n, L) where `latents` = L > 1; `y` is what `targets` returned. Where f ~ N(mean, variance) both are (n,), or
-    (n, L) and (n, L) or (n, L, L).
+    `f` is (n,), or (n, L) where `latents` = L > 1; `y` is what `targets` returned. Where f ~ N(mean,
+    variance) both are (n,), or (n, L) and (n, L) or (n, L, L).
     """
 
     mean_is_latent: ClassVar[bool] = False  # E[y | f] = f, so that a predictive mean needs no variance
     smooth: ClassVar[bool] = True  # log p(y | f) has two derivatives everywhere: what Laplace needs
-    scale_mixture: ClassVar[bool] = False  # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
+    # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
+    scale_mixture: ClassVar[bool] = False
 
     @property
     def latents(self) -> int:
@@ -48,7 +50,7 @@ class AbstractLikelihood(Parametrised):
         """Some parameter is given for each training datum, so nothing is known of it at other inputs."""
         return False
 
-    # -- the data ---------------------------------------------------------------------------------------------------
+    # -- the data --------------------------------------------------------------------------------------------
 
     def targets(self, y: Any) -> np.ndarray:
         """y as people give it, checked and encoded: (n,) float64."""
@@ -59,29 +61,35 @@ class AbstractLikelihood(Parametrised):
         """log p(y | f): (n,)."""
 
     def guess(self, y) -> np.ndarray:
-        """Rough latent values that explain y: (n,) or (n, L). Their spread is a starting value for that of f."""
+        """Rough latent values that explain y: (n,) or (n, L).
+        Their spread is a starting value for that of f.
+        """
         return np.asarray(y, float)
 
-    # -- what inference rules ask for -------------------------------------------------------------------------------
+    # -- what inference rules ask for ------------------------------------------------------------------------
 
     def derivatives(self, f, y, order: int = 3) -> tuple:
         """log p(y | f) and its first derivatives in f (one latent function), each (n,)."""
         return quadrature.derivatives(lambda f: self.log_prob(f, y), f, order)
 
     def curvature(self, f, y) -> tuple[Any, Any]:
-        """Minus the Hessian of log p(y | f) as diag(D) - P P': D (n,) and P None, or D (n, L) positive and P (n, L, r)."""
+        """Minus the Hessian of log p(y | f) as diag(D) - P P': D (n,) and P None, or D (n,
+        L) positive and P (n, L, r).
+        """
         return -self.derivatives(f, y, 2)[2], None
 
     def fisher(self, f, y) -> tuple[Any, Any]:
-        """A positive semi-definite stand-in for `curvature`, in the same form, to step with where that is indefinite."""
+        """A positive semi-definite stand-in for `curvature`, in the same form,
+        to step with where that is indefinite.
+        """
         D, P = self.curvature(f, y)
         return jnp.maximum(D, 0.0), P
 
     def log_partition(self, y, mean, variance):
         """log of the integral of p(y | f) N(f | mean, variance) df: (n,).
 
-        The tilted density has mean `mean + variance d1` and variance `variance + variance^2 d2`, d1 and d2 the derivatives in
-        `mean`.
+        The tilted density has mean `mean + variance d1` and variance `variance + variance^2 d2`, d1 and d2
+        the derivatives in `mean`.
         """
         return quadrature.log_integral(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
 
@@ -90,10 +98,12 @@ class AbstractLikelihood(Parametrised):
         return quadrature.average(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
 
     def bend(self, y) -> tuple[Any, Any]:
-        """Where log p(y | f) turns from one slope to another, and over what length: nodes of quadrature are densest there."""
+        """Where log p(y | f) turns from one slope to another, and over what length:
+        nodes of quadrature are densest there.
+        """
         return None, None
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def predict(self, mean, variance) -> tuple[np.ndarray, np.ndarray]:
@@ -105,20 +115,26 @@ class AbstractLikelihood(Parametrised):
 
     @abc.abstractmethod
     def quantile(self, q, mean, variance) -> np.ndarray:
-        """Quantile q of y where f ~ N(mean, variance); of a discrete y the smallest whose distribution function reaches q."""
+        """Quantile q of y where f ~ N(mean, variance);
+        of a discrete y the smallest whose distribution function reaches q.
+        """
 
     @abc.abstractmethod
     def sample(self, rng: np.random.Generator, f) -> np.ndarray:
         """One draw of y for each f."""
 
     def compute(self, method: Callable, *arrays) -> np.ndarray:
-        """A traceable method on arrays of the same length, compiled, in blocks of rows so that memory stays bounded."""
+        """A traceable method on arrays of the same length, compiled,
+        in blocks of rows so that memory stays bounded.
+        """
         arrays, bare = np.broadcast_arrays(*(np.asarray(a, float) for a in arrays)), strip(self)
         n = arrays[0].shape[0] if arrays[0].ndim else 1
         if n <= BLOCK or any(np.ndim(p.value) for p in parameters(self)):
             return np.asarray(_compiled(method, bare, *arrays))
         starts = range(0, n, BLOCK)
-        return np.concatenate([np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in arrays))) for i in starts])
+        return np.concatenate(
+            [np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in arrays))) for i in starts]
+        )
 
 
 def _log_partition(likelihood, y, mean, variance):
@@ -130,7 +146,8 @@ def _compiled(method, likelihood, *arrays):
     return method(likelihood, *arrays)
 
 
-# ------------------------------------------------------------------------------------------------- targets and quantiles
+# ------------------------------------------------------------------------------------------------- targets
+# and quantiles
 
 
 def vector(y: Any, name: str = "y") -> np.ndarray:
@@ -146,12 +163,15 @@ def refuse(bad: np.ndarray, y: np.ndarray, what: str) -> None:
     """An error that names the first bad target, where there is one."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise InputError(f"y must hold {what}: {int(bad.sum())} of {len(y)} do not fit, the first is {y[row]:g} in row {row}.")
+        raise InputError(
+            f"y must hold {what}: {int(bad.sum())} of {len(y)} do not fit, the first is {y[row]:g} in row "
+            f"{row}."
+        )
 
 
 def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
-    """y with cdf(y) = q, elementwise: the bracket [low, high] is moved and widened until it holds y, then shrunk by inverse
-    quadratic interpolation, or by half where that cannot be trusted (Chandrupatla 1997).
+    """y with cdf(y) = q, elementwise: the bracket [low, high] is moved and widened until it holds y, then
+    shrunk by inverse quadratic interpolation, or by half where that cannot be trusted (Chandrupatla 1997).
     """
     low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
     grain = 4.0 * np.finfo(float).eps * np.abs(high - low)
@@ -177,7 +197,9 @@ def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
     return np.where(np.abs(f1) < np.abs(f2), x1, x2)
 
 
-def _bracket(excess: Callable, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _bracket(
+    excess: Callable, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Ends with excess(low) <= 0 <= excess(high), each with its excess; steps grow threefold."""
     below, above, width = excess(low), excess(high), high - low
     for _ in range(200):

@@ -1,4 +1,6 @@
-"""Two classes: y is +1 or -1, p(y | f) = sigma(y f) with the logistic function or the normal distribution function as sigma."""
+"""Two classes: y is +1 or -1, p(y | f) = sigma(y f) with the logistic function or the normal distribution
+function as sigma.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from mercer.params import Hyper, ParameterError, hyper, interval
 class Bernoulli(AbstractLikelihood):
     """Binary labels (GPML 3.5): p(y | f) = flip + (1 - 2 flip) sigma(y f).
 
-    link: "probit", sigma = Phi, whose averages over a Gaussian are in closed form, or "logit", sigma(f) = 1 / (1 + exp(-f)), which
-    punishes a wrong label less. flip: the probability that a label was recorded wrongly, from 0 to below 1/2 (Kuss 6.18); held
-    unless given as `param(...)`. With flip > 0 the likelihood is robust to wrong labels but no longer log-concave.
+    link: "probit", sigma = Phi, whose averages over a Gaussian are in closed form, or "logit", sigma(f) = 1 /
+    (1 + exp(-f)), which punishes a wrong label less. flip: the probability that a label was recorded wrongly,
+    from 0 to below 1/2 (Kuss 6.18); held unless given as `param(...)`. With flip > 0 the likelihood is robust
+    to wrong labels but no longer log-concave.
 
-    Labels may be given as +-1, 0/1 or booleans; predictions speak of y in 0/1 coding, so that the mean is P(y = 1).
+    Labels may be given as +-1, 0/1 or booleans; predictions speak of y in 0/1 coding, so that the mean is P(y
+    = 1).
 
     >>> Bernoulli().predict(np.array([0.0, 2.0]), np.array([1.0, 1.0]))[0]
     """
@@ -35,7 +39,9 @@ class Bernoulli(AbstractLikelihood):
         if jnp.ndim(self.flip) > 0:
             raise ParameterError("Bernoulli.flip must be one number.")
         if isinstance(self.flip, np.ndarray) and float(self.flip) >= 0.5:
-            raise ParameterError(f"Bernoulli.flip must be below 1/2 (labels would say nothing), got {float(self.flip):g}.")
+            raise ParameterError(
+                f"Bernoulli.flip must be below 1/2 (labels would say nothing), got {float(self.flip):g}."
+            )
 
     @property
     def log_concave(self) -> bool:
@@ -70,13 +76,14 @@ class Bernoulli(AbstractLikelihood):
         clean = log_p + self.flip * (jnp.exp(jnp.minimum(-jax.lax.stop_gradient(log_p), 700.0)) - 2.0)
         return jnp.where(noisy, jnp.logaddexp(jnp.log(flip), jnp.log1p(-2.0 * flip) + log_p), clean)
 
-    # -- the bound of the logistic link -----------------------------------------------------------------------------
+    # -- the bound of the logistic link ----------------------------------------------------------------------
 
     def local_bound(self, xi):
-        """(lambda, constant) of the lower bound log sigma(z) >= z / 2 - lambda z^2 + constant, tight at z = +-xi (logit only).
+        """(lambda, constant) of the lower bound log sigma(z) >= z / 2 - lambda z^2 + constant, tight at z =
+        +-xi (logit only).
 
-        lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at zero; constant = log sigma(xi) - xi / 2 + lambda xi^2. With z = y f it is
-        Gaussian in f: the bound of Jaakkola and Jordan, and of Gibbs and MacKay.
+        lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at zero; constant = log sigma(xi) - xi / 2 + lambda xi^2. With
+        z = y f it is Gaussian in f: the bound of Jaakkola and Jordan, and of Gibbs and MacKay.
         """
         if self.link != "logit":
             raise ValueError("local_bound is a bound on the logistic function: use Bernoulli(link='logit').")
@@ -86,13 +93,14 @@ class Bernoulli(AbstractLikelihood):
         lam = jnp.where(small, 0.125 - xi**2 / 96.0, jnp.tanh(0.5 * safe) / (4.0 * safe))
         return lam, log_sigmoid(xi) - 0.5 * xi + lam * xi**2
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def probability(self, mean, variance, how: Literal["average", "map", "mackay"] = "average") -> np.ndarray:
         """P(y = 1) where f ~ N(mean, variance).
 
-        "average": the exact average of sigma over f (GPML 3.25). "map": sigma at the mean, never closer to 1/2, the same label.
-        "mackay": sigma(mean / sqrt(1 + pi variance / 8)), an approximation for the logit link.
+        "average": the exact average of sigma over f (GPML 3.25). "map": sigma at the mean, never closer to
+        1/2, the same label. "mackay": sigma(mean / sqrt(1 + pi variance / 8)), an approximation for the logit
+        link.
         """
         mean, variance = np.asarray(mean, float), np.asarray(variance, float)
         if how == "average":
@@ -102,7 +110,9 @@ class Bernoulli(AbstractLikelihood):
         if how == "mackay" and self.link == "logit":
             return np.exp(self.log_density(1.0, mean / np.sqrt(1.0 + np.pi * variance / 8.0), 0.0))
         if how == "mackay":
-            raise ValueError("how='mackay' approximates the logit link; the probit average is exact: use how='average'.")
+            raise ValueError(
+                "how='mackay' approximates the logit link; the probit average is exact: use how='average'."
+            )
         raise ValueError(f"how must be 'average', 'map' or 'mackay', got {how!r}.")
 
     def predict(self, mean, variance):

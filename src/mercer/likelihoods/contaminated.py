@@ -17,7 +17,9 @@ OPEN_UNIT = Constraint("strictly between 0 and 1", 0.0, 1.0)
 
 
 class AbstractContaminated(AbstractNoise):
-    """p(y | f) = (1 - weight) N(y | f, variance) + weight p(y | f, outlier). A subclass says what outliers are."""
+    """p(y | f) = (1 - weight) N(y | f, variance) + weight p(y | f, outlier).
+    A subclass says what outliers are.
+    """
 
     weight: Hyper = hyper(0.1, OPEN_UNIT)
     variance: Hyper = hyper(0.1, positive)

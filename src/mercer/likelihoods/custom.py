@@ -1,4 +1,6 @@
-"""A likelihood of the user's own: one function, everything else by automatic differentiation and quadrature."""
+"""A likelihood of the user's own: one function,
+everything else by automatic differentiation and quadrature.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
 from mercer.likelihoods.quadrature import log_integral
 from mercer.params import Hyper, ParameterError, Parametrised, hyper, positive, real
 
-_LOG_SCALES = np.linspace(-18.0, 18.0, 577)  # y - f = sinh of these: from a tiny fraction of a unit to ten million
+# y - f = sinh of these: from a tiny fraction of a unit to ten million
+_LOG_SCALES = np.linspace(-18.0, 18.0, 577)
 _ROWS = 256  # draws made at a time
 
 
@@ -29,12 +32,14 @@ class Real(Parametrised):
 
 
 class Custom(AbstractLikelihood):
-    """p(y | f) from a function of yours, log_prob(f, y, **hyperparameters), written in `jax.numpy` and acting elementwise.
+    """p(y | f) from a function of yours, log_prob(f, y, **hyperparameters), written in `jax.numpy` and acting
+    elementwise.
 
-    name: what a saved model calls the function; by default its own name. hyperparameters: numbers by name, positive and learned;
-    `fixed(...)` and `param(...)` as elsewhere, `Real(...)` for one that may be negative. values: all that y can be, where that is a
-    finite set; otherwise y is a real number, distributed around f or not too far from it in units of its own spread. concave:
-    log_prob is concave in f. step: (location, width) in f of a change of p(y | f) that is much sharper than the spread of f.
+    name: what a saved model calls the function; by default its own name. hyperparameters: numbers by name,
+    positive and learned; `fixed(...)` and `param(...)` as elsewhere, `Real(...)` for one that may be
+    negative. values: all that y can be, where that is a finite set; otherwise y is a real number, distributed
+    around f or not too far from it in units of its own spread. concave: log_prob is concave in f. step:
+    (location, width) in f of a change of p(y | f) that is much sharper than the spread of f.
 
     >>> def log_prob(f, y, scale):
     ...     return -jnp.log(jnp.cosh((y - f) / scale)) - jnp.log(jnp.pi * scale)
@@ -53,13 +58,17 @@ class Custom(AbstractLikelihood):
         if not callable(self.function):
             raise ParameterError(f"Custom needs a function log_prob(f, y, ...), got {self.function!r}.")
         self.name = self.name or getattr(self.function, "__name__", "")
-        self.hyperparameters = {k: v if isinstance(v, Positive | Real) else Positive(v) for k, v in self.hyperparameters.items()}
+        self.hyperparameters = {
+            k: v if isinstance(v, Positive | Real) else Positive(v) for k, v in self.hyperparameters.items()
+        }
         if self.values is not None:
             self.values = tuple(sorted(float(v) for v in self.values))
         if self.step is not None:
             self.step = (float(self.step[0]), float(self.step[1]))
             if not self.step[1] > 0:
-                raise ParameterError(f"Custom.step is (location, width) with a positive width, got {self.step}.")
+                raise ParameterError(
+                    f"Custom.step is (location, width) with a positive width, got {self.step}."
+                )
 
     @property
     def log_concave(self) -> bool:
@@ -81,7 +90,7 @@ class Custom(AbstractLikelihood):
     def bend(self, y):
         return (None, None) if self.step is None else self.step
 
-    # -- predictions, from the density of y on a grid ---------------------------------------------------------------
+    # -- predictions, from the density of y on a grid --------------------------------------------------------
 
     def predict(self, mean, variance):
         y, density, step = self._grid(mean, variance)
@@ -96,16 +105,26 @@ class Custom(AbstractLikelihood):
     def sample(self, rng, f):
         f = np.asarray(f, float)
         q, flat = rng.random(f.size), f.ravel()
-        out = [self._invert(q[i : i + _ROWS], flat[i : i + _ROWS], np.zeros(1)) for i in range(0, f.size, _ROWS)]
+        out = [
+            self._invert(q[i : i + _ROWS], flat[i : i + _ROWS], np.zeros(1)) for i in range(0, f.size, _ROWS)
+        ]
         return np.concatenate([*out, np.zeros(0)]).reshape(f.shape)
 
     def _grid(self, mean, variance):
-        """Possible values of y, their density where f ~ N(mean, variance), each (k, m), and the step from one to the next."""
-        mean, variance = (np.atleast_1d(a) for a in np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float)))
+        """Possible values of y, their density where f ~ N(mean, variance), each (k, m),
+        and the step from one to the next.
+        """
+        mean, variance = (
+            np.atleast_1d(a)
+            for a in np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
+        )
         if self.values is not None:
             y, step = np.repeat(np.array(self.values)[:, None], mean.size, 1), 1.0
         else:
-            y, step = mean + np.sinh(_LOG_SCALES)[:, None], (np.cosh(_LOG_SCALES) * (_LOG_SCALES[1] - _LOG_SCALES[0]))[:, None]
+            y, step = (
+                mean + np.sinh(_LOG_SCALES)[:, None],
+                (np.cosh(_LOG_SCALES) * (_LOG_SCALES[1] - _LOG_SCALES[0]))[:, None],
+            )
         rows = (y.ravel(), *(np.broadcast_to(a, y.shape).ravel() for a in (mean, variance)))
         log_density = self.log_density(*rows) if variance.any() else self.compute(_given, *rows[:2])
         return y, np.exp(log_density).reshape(y.shape), step
@@ -128,7 +147,9 @@ class Custom(AbstractLikelihood):
             s0, s1, area = slope[k, columns], slope[k + 1, columns], pieces[k, columns]
             a, b = s0 + s1 - 2 * area, 3 * area - 2 * s0 - s1
             value, rate = ((a * t + b) * t + s0) * t, (3 * a * t + 2 * b) * t + s0
-            t = np.clip(t - (value - (target - below[k, columns])) / np.where(rate > 0, rate, np.inf), 0.0, 1.0)
+            t = np.clip(
+                t - (value - (target - below[k, columns])) / np.where(rate > 0, rate, np.inf), 0.0, 1.0
+            )
         return np.broadcast_to(mean, t.shape) + np.sinh(_LOG_SCALES[k] + step * t)
 
 

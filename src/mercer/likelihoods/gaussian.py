@@ -17,7 +17,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 class Gaussian(AbstractLikelihood):
     """Independent Gaussian noise, in the squared units of y.
 
-    noise_variance: one number (learned unless `fixed`), or one known variance for each datum (never learned). Zero means noise-free
+    noise_variance: one number (learned unless `fixed`), or one known variance for each datum (never learned).
+    Zero means noise-free
     observations: they are matched up to the jitter policy's floor, which is reported.
     """
 

@@ -12,7 +12,8 @@ from mercer.likelihoods.special import LOG_2PI
 
 
 class Heteroscedastic(AbstractLikelihood):
-    """p(y | f, g) = N(y | f, exp(g)): two latent functions, the mean and the log noise variance (Goldberg, Williams and Bishop).
+    """p(y | f, g) = N(y | f, exp(g)): two latent functions, the mean and the log noise variance (Goldberg,
+    Williams and Bishop).
 
     Latent arrays are (n, 2): f first, then g. Not log-concave in (f, g) jointly.
     """
@@ -31,7 +32,9 @@ class Heteroscedastic(AbstractLikelihood):
         return log_normal(y, f[..., 0], jnp.exp(f[..., 1]))
 
     def curvature(self, f, y):
-        """Minus the Hessian, [[a, a r], [a r, a r^2 / 2]] with a = exp(-g) and r = y - f, as diag(D) - P P'."""
+        """Minus the Hessian, [[a, a r], [a r, a r^2 / 2]] with a = exp(-g) and r = y - f,
+        as diag(D) - P P'.
+        """
         a, r = jnp.exp(-f[..., 1]), y - f[..., 0]
         D = jnp.stack([2.0 * a, 1.5 * a * r**2 + 0.5], -1)
         root, half = jnp.sqrt(a), jnp.full_like(a, np.sqrt(0.5))
@@ -64,7 +67,7 @@ class Heteroscedastic(AbstractLikelihood):
 
         return log_p, vg, (jnp.log((y - m) ** 2 + rest + 1e-12), 1.0)
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def predict(self, mean, variance):
         vf, vg, _ = (np.asarray(v) for v in _entries(np.asarray(variance)))
@@ -72,7 +75,9 @@ class Heteroscedastic(AbstractLikelihood):
         return mean[..., 0], vf + np.exp(mean[..., 1] + 0.5 * vg)
 
     def log_density(self, y, mean, variance):
-        return np.asarray(self.log_partition(np.asarray(y, float), np.asarray(mean, float), np.asarray(variance, float)))
+        return np.asarray(
+            self.log_partition(np.asarray(y, float), np.asarray(mean, float), np.asarray(variance, float))
+        )
 
     def cdf(self, y, mean, variance) -> np.ndarray:
         """P(Y <= y) where (f, g) ~ N(mean, variance)."""
@@ -83,7 +88,9 @@ class Heteroscedastic(AbstractLikelihood):
         vf, vg, c = (np.asarray(v) for v in _entries(np.asarray(variance, float)))
         slope = c / np.maximum(vg, 1e-300)
         rest = np.maximum(vf - c * slope, 0.0)
-        return np.asarray(quadrature.average(lambda x: ndtr((y - m - slope * (x - g)) / np.sqrt(rest + np.exp(x))), g, vg))
+        return np.asarray(
+            quadrature.average(lambda x: ndtr((y - m - slope * (x - g)) / np.sqrt(rest + np.exp(x))), g, vg)
+        )
 
     def quantile(self, q, mean, variance):
         centre, total = self.predict(mean, variance)

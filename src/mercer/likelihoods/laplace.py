@@ -1,4 +1,6 @@
-"""Laplace noise (least absolute deviations) and the noise that belongs to the epsilon-insensitive loss; both log-concave."""
+"""Laplace noise (least absolute deviations) and the noise that belongs to the epsilon-insensitive loss;
+both log-concave.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from mercer.params import Hyper, hyper, positive
 
 
 class Laplace(AbstractNoise):
-    """p(y | f) = exp(-|y - f| / scale) / (2 scale): the posterior mode is a least-absolute-deviations fit (Kuss 5.48).
+    """p(y | f) = exp(-|y - f| / scale) / (2 scale): the posterior mode is a least-absolute-deviations fit
+    (Kuss 5.48).
 
-    scale: in units of y; the noise variance is 2 scale^2. The second derivative is zero wherever it exists, so Laplace's
-    approximation cannot be used; `fisher` is the expected information 1 / scale^2.
+    scale: in units of y; the noise variance is 2 scale^2. The second derivative is zero wherever it exists,
+    so Laplace's approximation cannot be used; `fisher` is the expected information 1 / scale^2.
     """
 
     smooth: ClassVar[bool] = False
@@ -71,7 +74,8 @@ class Laplace(AbstractNoise):
 
 
 class EpsilonInsensitive(AbstractNoise):
-    """p(y | f) proportional to exp(-max(|y - f| - epsilon, 0) / scale): residuals below epsilon cost nothing (Kuss 5.53).
+    """p(y | f) proportional to exp(-max(|y - f| - epsilon, 0) / scale): residuals below epsilon cost nothing
+    (Kuss 5.53).
 
     The negative logarithm is the loss of support vector regression. `Laplace` is the limit epsilon -> 0.
     """
@@ -120,7 +124,9 @@ class EpsilonInsensitive(AbstractNoise):
     @property
     def kurtosis(self):
         s, e = float(self.scale), float(self.epsilon)
-        fourth = (e**5 / 5 + s * (e**4 + 4 * e**3 * s + 12 * e**2 * s**2 + 24 * e * s**3 + 24 * s**4)) / (s + e)
+        fourth = (e**5 / 5 + s * (e**4 + 4 * e**3 * s + 12 * e**2 * s**2 + 24 * e * s**3 + 24 * s**4)) / (
+            s + e
+        )
         return fourth / float(self.noise_variance) ** 2 - 3.0
 
     def noise_cdf(self, e):
@@ -132,7 +138,9 @@ class EpsilonInsensitive(AbstractNoise):
     def sample(self, rng, f):
         s, eps = float(self.scale), float(self.epsilon)
         shape = np.shape(f)
-        size = np.where(rng.random(shape) < eps / (s + eps), eps * rng.random(shape), eps + rng.exponential(s, shape))
+        size = np.where(
+            rng.random(shape) < eps / (s + eps), eps * rng.random(shape), eps + rng.exponential(s, shape)
+        )
         return f + np.where(rng.random(shape) < 0.5, -size, size)
 
 
@@ -147,7 +155,9 @@ def _mean_above(d, sd):
 
 
 def _log_tails(d, variance, scale):
-    """log E[exp(-(d + e) / s); d + e > 0] and log E[exp((d + e) / s); d + e < 0], e ~ N(0, variance), without overflow."""
+    """log E[exp(-(d + e) / s); d + e > 0] and log E[exp((d + e) / s); d + e < 0], e ~ N(0, variance),
+    without overflow.
+    """
     variance = _floor(variance, scale)
     sd = jnp.sqrt(variance)
 

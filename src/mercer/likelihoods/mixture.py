@@ -18,8 +18,8 @@ _ABOVE_ONE = Constraint("greater than 1", lower=1.0)
 class GaussianMixtureNoise(AbstractContaminated):
     """p(y | f) = (1 - weight) N(y | f, variance) + weight N(y | f, ratio variance), ratio > 1 (Kuss 5.3).
 
-    weight: the share of outliers. Written with a ratio the two components cannot change places. Everything but quantiles is in
-    closed form. Not log-concave.
+    weight: the share of outliers. Written with a ratio the two components cannot change places. Everything
+    but quantiles is in closed form. Not log-concave.
     """
 
     scale_mixture: ClassVar[bool] = True
@@ -53,4 +53,6 @@ class GaussianMixtureNoise(AbstractContaminated):
 
     def sample(self, rng, f):
         outlier = rng.random(np.shape(f)) < self.weight
-        return f + np.sqrt(self.variance * np.where(outlier, self.ratio, 1.0)) * rng.standard_normal(np.shape(f))
+        return f + np.sqrt(self.variance * np.where(outlier, self.ratio, 1.0)) * rng.standard_normal(
+            np.shape(f)
+        )

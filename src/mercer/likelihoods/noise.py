@@ -36,15 +36,19 @@ class AbstractNoise(AbstractLikelihood):
         """P(noise <= e)."""
 
     def influence(self, residual) -> np.ndarray:
-        """Huber's psi: minus the slope of the log density of the noise, at residuals y - f. How hard a datum pulls."""
+        """Huber's psi: minus the slope of the log density of the noise, at residuals y - f.
+        How hard a datum pulls.
+        """
         return np.asarray(self.derivatives(np.zeros(np.shape(residual)), np.asarray(residual, float), 1)[1])
 
     def outlier_score(self, y, mean, variance) -> np.ndarray:
-        """How far y is from being a regular observation where, without it, f ~ N(mean, variance): 0 to 1, (n,).
+        """How far y is from being a regular observation where, without it, f ~ N(mean, variance): 0 to 1,
+        (n,).
 
-        One minus the weight of y in the posterior of f relative to that of a regular observation; the probability of an outlier
-        where the noise has a component for them. Here for noise with straight tails, whose weight falls as 1 / |residual|: a
-        residual y - E[f | y] of up to one standard deviation of the noise counts as regular.
+        One minus the weight of y in the posterior of f relative to that of a regular observation; the
+        probability of an outlier where the noise has a component for them. Here for noise with straight
+        tails, whose weight falls as 1 / |residual|: a residual y - E[f | y] of up to one standard deviation
+        of the noise counts as regular.
         """
         _, slope = quadrature.derivatives(lambda m: self.log_partition(y, m, variance), mean, 1)
         distance = np.abs(y - mean - variance * np.asarray(slope))
@@ -58,9 +62,15 @@ class AbstractNoise(AbstractLikelihood):
 
     def cdf(self, y, mean, variance) -> np.ndarray:
         """P(Y <= y) where f ~ N(mean, variance)."""
-        return np.asarray(quadrature.average(lambda f: self.noise_cdf(np.asarray(y - f)), mean, variance, y, float(self.grain)))
+        return np.asarray(
+            quadrature.average(
+                lambda f: self.noise_cdf(np.asarray(y - f)), mean, variance, y, float(self.grain)
+            )
+        )
 
     def quantile(self, q, mean, variance):
         mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
         spread = np.sqrt(variance) + float(self.grain)
-        return continuous_quantile(lambda y: self.cdf(y, mean, variance), q, mean - 3 * spread, mean + 3 * spread)
+        return continuous_quantile(
+            lambda y: self.cdf(y, mean, variance), q, mean - 3 * spread, mean + 3 * spread
+        )

@@ -13,9 +13,11 @@ from mercer.params import Hyper, hyper, nonnegative
 class NullCategory(AbstractLikelihood):
     """Semi-supervised binary labels (Kuss 6.19, with the null-category model of Lawrence and Jordan).
 
-    y is +1, -1, or 0 where the label is unknown. Between the classes lies a gap of this `width` in f in which no input is ever
-    found: p(+1 | f) = Phi(f - width / 2), p(-1 | f) = Phi(-f - width / 2), and an unlabelled input has the sum of the two. Width 0
-    makes unlabelled inputs say nothing. The posterior can have several modes: Laplace finds one, EP averages; compare starts.
+    y is +1, -1, or 0 where the label is unknown. Between the classes lies a gap of this `width` in f in which
+    no input is ever
+    found: p(+1 | f) = Phi(f - width / 2), p(-1 | f) = Phi(-f - width / 2), and an unlabelled input has the
+    sum of the two. Width 0 makes unlabelled inputs say nothing. The posterior can have several modes: Laplace
+    finds one, EP averages; compare starts.
 
     >>> Model(GP(kernels.SE()), NullCategory()).condition(X, labels_with_zeros, "ep")
     """

@@ -14,11 +14,13 @@ from mercer.params import Hyper, ParameterError, hyper, positive, real
 
 
 class Ordinal(AbstractLikelihood):
-    """p(y = j | f) = Phi((b_{j+1} - f) / scale) - Phi((b_j - f) / scale), y = 0 ... J - 1, b_0 = -inf, b_J = inf.
+    """p(y = j | f) = Phi((b_{j+1} - f) / scale) - Phi((b_j - f) / scale), y = 0 ... J - 1, b_0 = -inf, b_J =
+    inf.
 
-    levels: the number J of categories, or the J - 1 thresholds b_1 < ... < b_{J-1} themselves. They are kept as the first and the
-    positive increments, so that learning keeps their order. scale: the noise; it only fixes the units of f and is held unless given
-    as `param(...)`. Two levels with the threshold at zero are a probit classifier.
+    levels: the number J of categories, or the J - 1 thresholds b_1 < ... < b_{J-1} themselves. They are kept
+    as the first and the positive increments, so that learning keeps their order. scale: the noise; it only
+    fixes the units of f and is held unless given as `param(...)`. Two levels with the threshold at zero are a
+    probit classifier.
 
     >>> Ordinal(5), Ordinal([-1.0, 0.0, 2.5])
     """
@@ -31,7 +33,9 @@ class Ordinal(AbstractLikelihood):
     def __post_init__(self):
         if np.ndim(self.levels) == 0:
             if isinstance(self.levels, bool) or int(self.levels) != self.levels or self.levels < 2:
-                raise ParameterError(f"Ordinal needs at least two levels, or a list of thresholds, got {self.levels!r}.")
+                raise ParameterError(
+                    f"Ordinal needs at least two levels, or a list of thresholds, got {self.levels!r}."
+                )
             self.levels = int(self.levels)
             thresholds = np.arange(self.levels - 1.0) - 0.5 * (self.levels - 2)
         else:
@@ -43,7 +47,9 @@ class Ordinal(AbstractLikelihood):
         self.increments = np.diff(thresholds) if self.increments is None else self.increments
         super().__post_init__()
         if jnp.shape(self.increments) != (self.levels - 2,):
-            raise ParameterError(f"Ordinal with {self.levels} levels has {self.levels - 2} increments, got {self.increments}.")
+            raise ParameterError(
+                f"Ordinal with {self.levels} levels has {self.levels - 2} increments, got {self.increments}."
+            )
 
     @property
     def log_concave(self) -> bool:
@@ -52,11 +58,15 @@ class Ordinal(AbstractLikelihood):
     @property
     def thresholds(self):
         """b_1 ... b_{J-1}: (J - 1,)."""
-        return jnp.concatenate([jnp.reshape(self.first, (1,)), self.first + jnp.cumsum(jnp.asarray(self.increments))])
+        return jnp.concatenate(
+            [jnp.reshape(self.first, (1,)), self.first + jnp.cumsum(jnp.asarray(self.increments))]
+        )
 
     def targets(self, y):
         y = vector(y)
-        refuse((y < 0) | (y >= self.levels) | (y != np.round(y)), y, f"whole numbers from 0 to {self.levels - 1}")
+        refuse(
+            (y < 0) | (y >= self.levels) | (y != np.round(y)), y, f"whole numbers from 0 to {self.levels - 1}"
+        )
         return y
 
     def guess(self, y):
@@ -70,7 +80,8 @@ class Ordinal(AbstractLikelihood):
     def log_partition(self, y, mean, variance):
         sd = jnp.sqrt(self.scale**2 + variance)
         b = self.thresholds
-        b = jnp.concatenate([b[:1] - self.scale, b, b[-1:] + self.scale])  # the ends only stand in for infinity
+        # the ends only stand in for infinity
+        b = jnp.concatenate([b[:1] - self.scale, b, b[-1:] + self.scale])
         j = jnp.asarray(y, int)
         low, high = (b[j] - mean) / sd, (b[j + 1] - mean) / sd
         upper = low + high > 0  # in the upper half the two tails above are subtracted

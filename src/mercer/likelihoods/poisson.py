@@ -14,8 +14,9 @@ from mercer.params import Hyper, ParameterError, hyper, positive
 class Poisson(AbstractLikelihood):
     """y ~ Poisson(exposure exp(f)): counts whose log rate is the latent function.
 
-    exposure: how much was observed (time, area, population): one number, or one for each datum; 1 by default and never learned
-    unless given as `param(...)`. Given per datum it belongs to the training data; at other inputs predictions need their own.
+    exposure: how much was observed (time, area, population): one number, or one for each datum; 1 by default
+    and never learned unless given as `param(...)`. Given per datum it belongs to the training data; at other
+    inputs predictions need their own.
     """
 
     exposure: Hyper = hyper(None, positive, free=False)
@@ -73,7 +74,9 @@ class Poisson(AbstractLikelihood):
 
     def quantile(self, q, mean, variance):
         mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
-        return count_quantile(lambda y: self.cdf(y, mean, variance), q, np.exp(mean + np.asarray(self._log_exposure)))
+        return count_quantile(
+            lambda y: self.cdf(y, mean, variance), q, np.exp(mean + np.asarray(self._log_exposure))
+        )
 
     def sample(self, rng, f):
         return rng.poisson(np.exp(np.asarray(f) + np.asarray(self._log_exposure))).astype(float)

@@ -1,11 +1,13 @@
-"""One-dimensional integrals against N(f | mean, variance), elementwise, for likelihoods without a closed form.
+"""One-dimensional integrals against N(f | mean, variance), elementwise, for likelihoods without a closed
+form.
 
-Nodes are f = centre + width sinh(t), t equally spaced (trapezoid rule): dense where the integrand changes quickly, sparse out to
-ten standard deviations. Two such sets, around two centres, share the integral: each takes the part 1 / (1 + (d_i / d_j)^4) that is
-nearer to its own centre, d_i^2 = width_i^2 + (f - centre_i)^2. So a narrow likelihood in a wide Gaussian, and the reverse, are both
-resolved. Nodes stand on the leading axis, (nodes, n), so that parameters given per datum broadcast. They carry no derivative: those
-of the integrals come from the Gaussian factor and are as accurate as the integrals; only where the Gaussian is far narrower than
-the likelihood do nodes move with it, so that nothing is divided by a tiny variance.
+Nodes are f = centre + width sinh(t), t equally spaced (trapezoid rule): dense where the integrand changes
+quickly, sparse out to ten standard deviations. Two such sets, around two centres, share the integral: each
+takes the part 1 / (1 + (d_i / d_j)^4) that is nearer to its own centre, d_i^2 = width_i^2 + (f - centre_i)^2.
+So a narrow likelihood in a wide Gaussian, and the reverse, are both resolved. Nodes stand on the leading
+axis, (nodes, n), so that parameters given per datum broadcast. They carry no derivative: those of the
+integrals come from the Gaussian factor and are as accurate as the integrals; only where the Gaussian is far
+narrower than the likelihood do nodes move with it, so that nothing is divided by a tiny variance.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ def _slope(function):
 def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = True, nodes: int = NODES):
     """log of the integral of exp(log_p(f)) N(f | mean, variance) df.
 
-    One set of nodes stands around the mode of the integrand, the other around `centre` over lengths of `width` (by default the
-    Gaussian's own). follow: nodes of a very narrow Gaussian move with it; this needs finite derivatives of log_p everywhere.
+    One set of nodes stands around the mode of the integrand, the other around `centre` over lengths of
+    `width` (by default the Gaussian's own). follow: nodes of a very narrow Gaussian move with it; this needs
+    finite derivatives of log_p everywhere.
     """
     mean, variance, m, sd = _gaussian(mean, variance, centre)
     centre, width = (m, sd) if centre is None else (centre, width)
@@ -53,8 +56,11 @@ def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = 
     mode, narrow = _mode(log_p, m, sd**2, centre)
     low = jnp.minimum(m - _REACH * sd, mode - _REACH * narrow)
     high = jnp.maximum(m + _REACH * sd, mode + _REACH * narrow)
-    offset, log_w = _shared((mode, narrow), (jnp.clip(centre, low, high), jnp.minimum(width, sd)), m, low, high, nodes)
-    bad = ~jnp.isfinite(jax.lax.stop_gradient(log_p(m + offset)))  # an overflow far out, where nothing is lost
+    offset, log_w = _shared(
+        (mode, narrow), (jnp.clip(centre, low, high), jnp.minimum(width, sd)), m, low, high, nodes
+    )
+    # an overflow far out, where nothing is lost
+    bad = ~jnp.isfinite(jax.lax.stop_gradient(log_p(m + offset)))
     offset, log_w = jnp.where(bad, mode - m, offset), jnp.where(bad, -jnp.inf, log_w)
     if not follow:
         return jax.nn.logsumexp(log_p(m + offset) + log_normal(offset, mean - m, variance) + log_w, axis=0)
@@ -65,7 +71,9 @@ def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = 
 
 
 def average(function, mean, variance, centre=None, width=None, nodes: int = NODES):
-    """The integral of function(f) N(f | mean, variance) df; with a second set of nodes around `centre` over lengths of `width`."""
+    """The integral of function(f) N(f | mean, variance) df;
+    with a second set of nodes around `centre` over lengths of `width`.
+    """
     mean, variance, m, sd = _gaussian(mean, variance, centre)
     low, high = m - _REACH * sd, m + _REACH * sd
     if centre is None:
@@ -78,9 +86,14 @@ def average(function, mean, variance, centre=None, width=None, nodes: int = NODE
 
 
 def _gaussian(mean, variance, centre):
-    """Mean and variance, and mean and standard deviation without derivatives. A point mass is a very narrow Gaussian."""
+    """Mean and variance, and mean and standard deviation without derivatives.
+    A point mass is a very narrow Gaussian.
+    """
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (mean, variance, 0.0 if centre is None else centre)))
-    mean, variance = jnp.broadcast_to(jnp.asarray(mean, float), shape), jnp.broadcast_to(jnp.asarray(variance, float), shape)
+    mean, variance = (
+        jnp.broadcast_to(jnp.asarray(mean, float), shape),
+        jnp.broadcast_to(jnp.asarray(variance, float), shape),
+    )
     variance = jnp.maximum(variance, 1e-18 * (1.0 + mean**2))
     return mean, variance, jax.lax.stop_gradient(mean), jnp.sqrt(jax.lax.stop_gradient(variance))
 
@@ -101,12 +114,16 @@ def _shared(first, second, origin, low, high, nodes):
     for own, other in ((first, second), (second, first)):
         offset, log_w = _around(own[0], own[1], origin, low, high, nodes)
         offsets.append(offset)
-        weights.append(log_w - jnp.logaddexp(0.0, 4.0 * (log_distance(own, offset) - log_distance(other, offset))))
+        weights.append(
+            log_w - jnp.logaddexp(0.0, 4.0 * (log_distance(own, offset) - log_distance(other, offset)))
+        )
     return jnp.concatenate(offsets), jnp.concatenate(weights)
 
 
 def _mode(log_p, mean, variance, start):
-    """Mode of log_p(f) + log N(f | mean, variance) and its width: Newton steps that never go down, from the better start."""
+    """Mode of log_p(f) + log N(f | mean, variance) and its width: Newton steps that never go down,
+    from the better start.
+    """
 
     def target(f):
         return log_p(f) - 0.5 * (f - mean) ** 2 / variance

@@ -19,8 +19,8 @@ _ENTRIES = 1 << 22  # numbers held at a time while averaging
 class Softmax(AbstractLikelihood):
     """p(y = c | f) = exp(f_c) / sum_j exp(f_j), y = 0 ... C - 1 (GPML 3.34).
 
-    classes: their number C. samples: points of the fixed quasi-random rule that averages over the latent functions, so that
-    predictions are the same at every call (a power of two).
+    classes: their number C. samples: points of the fixed quasi-random rule that averages over the latent
+    functions, so that predictions are the same at every call (a power of two).
 
     >>> Softmax(classes=3).predict(mean, covariance)[0]      # (m, 3) probabilities
     """
@@ -29,9 +29,19 @@ class Softmax(AbstractLikelihood):
     samples: int = eqx.field(default=2048, static=True)
 
     def __check_init__(self):
-        if isinstance(self.classes, bool) or not isinstance(self.classes, int | np.integer) or self.classes < 2:
-            raise ParameterError(f"Softmax.classes must be a whole number of at least 2, got {self.classes!r}.")
-        if not isinstance(self.samples, int | np.integer) or self.samples < 1 or self.samples & (self.samples - 1):
+        if (
+            isinstance(self.classes, bool)
+            or not isinstance(self.classes, int | np.integer)
+            or self.classes < 2
+        ):
+            raise ParameterError(
+                f"Softmax.classes must be a whole number of at least 2, got {self.classes!r}."
+            )
+        if (
+            not isinstance(self.samples, int | np.integer)
+            or self.samples < 1
+            or self.samples & (self.samples - 1)
+        ):
             raise ParameterError(f"Softmax.samples must be a power of two, got {self.samples!r}.")
 
     @property
@@ -44,7 +54,11 @@ class Softmax(AbstractLikelihood):
 
     def targets(self, y):
         y = vector(y)
-        refuse((y < 0) | (y >= self.classes) | (y != np.round(y)), y, f"classes as whole numbers from 0 to {self.classes - 1}")
+        refuse(
+            (y < 0) | (y >= self.classes) | (y != np.round(y)),
+            y,
+            f"classes as whole numbers from 0 to {self.classes - 1}",
+        )
         return y
 
     def guess(self, y):
@@ -74,7 +88,7 @@ class Softmax(AbstractLikelihood):
             deviation = jnp.einsum("ncd,sd->snc", jnp.linalg.cholesky(variance + tiny), z)
         return own - jnp.mean(jax.nn.logsumexp(mean + deviation, axis=-1), axis=0)
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def probability(self, mean, variance, how: Literal["average", "map"] = "average") -> np.ndarray:
         """P(y = c): (m, C), for f ~ N(mean, variance), mean (m, C), variance (m, C) or (m, C, C).
@@ -123,7 +137,9 @@ class Softmax(AbstractLikelihood):
 
 @functools.lru_cache(maxsize=16)
 def normal_rule(samples: int, dimension: int) -> np.ndarray:
-    """Equally weighted points (samples, dimension) for a standard normal: scrambled Sobol points with a fixed seed."""
+    """Equally weighted points (samples, dimension) for a standard normal:
+    scrambled Sobol points with a fixed seed.
+    """
     from scipy.special import ndtri
     from scipy.stats import qmc
 

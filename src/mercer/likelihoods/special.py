@@ -1,8 +1,9 @@
-"""Functions of the normal and the logistic distribution that stay accurate far into both tails, with all their derivatives.
+"""Functions of the normal and the logistic distribution that stay accurate far into both tails, with all
+their derivatives.
 
-With r(z) = N(z) / Phi(z): d log Phi = r, d r = -r (z + r). For z << 0, r is close to -z and both z + r and the next derivatives are
-small differences of large numbers; they are taken from the continued fraction r = x + c1, c_k = k / (x + c_{k+1}), x = -z, in which
-nothing cancels.
+With r(z) = N(z) / Phi(z): d log Phi = r, d r = -r (z + r). For z << 0, r is close to -z and both z + r and
+the next derivatives are small differences of large numbers; they are taken from the continued fraction r = x
++ c1, c_k = k / (x + c_{k+1}), x = -z, in which nothing cancels.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def log_ndtr(z):
     """log Phi(z), the log of the normal distribution function."""
     z = jnp.asarray(z, float)
     near = jnp.maximum(z, -_FAR)
-    return jnp.where(z < -_FAR, -0.5 * z**2 - 0.5 * LOG_2PI - jnp.log(_inverse_mills(z)[0]), _log_ndtr_near(near))
+    return jnp.where(
+        z < -_FAR, -0.5 * z**2 - 0.5 * LOG_2PI - jnp.log(_inverse_mills(z)[0]), _log_ndtr_near(near)
+    )
 
 
 @jax.custom_jvp
@@ -119,7 +122,9 @@ def _(primals, tangents):
 def log1mexp(a):
     """log(1 - exp(-a)) for a > 0."""
     small = a < 0.6931471805599453
-    return jnp.where(small, jnp.log(-jnp.expm1(-jnp.where(small, a, 1.0))), jnp.log1p(-jnp.exp(-jnp.where(small, 1.0, a))))
+    return jnp.where(
+        small, jnp.log(-jnp.expm1(-jnp.where(small, a, 1.0))), jnp.log1p(-jnp.exp(-jnp.where(small, 1.0, a)))
+    )
 
 
 def log_sub(a, b):
@@ -127,7 +132,8 @@ def log_sub(a, b):
     return a + log1mexp(a - b)
 
 
-# ------------------------------------------------------------------------------------------------- the logistic-normal integral
+# ------------------------------------------------------------------------------------------------- the
+# logistic-normal integral
 
 
 def _kolmogorov(x: np.ndarray) -> np.ndarray:
@@ -141,7 +147,9 @@ def _kolmogorov(x: np.ndarray) -> np.ndarray:
 
 
 def _probit_mixture(nodes: int = 58) -> tuple[np.ndarray, np.ndarray]:
-    """Squared scales and log weights of sigma(f) = sum_j w_j Phi(f / s_j): s is twice a Kolmogorov variable."""
+    """Squared scales and log weights of sigma(f) = sum_j w_j Phi(f / s_j):
+    s is twice a Kolmogorov variable.
+    """
     u = np.linspace(np.log(0.34), np.log(13.0), nodes)
     s = np.exp(u)
     weight = s * _kolmogorov(s / 2)
@@ -154,11 +162,14 @@ SCALES, LOG_WEIGHTS = _probit_mixture()
 def log_logistic_normal(mean, variance):
     """log of the integral of sigma(f) N(f | mean, variance), to about 1e-12, for every variance from zero up.
 
-    The logistic function is a scale mixture of probits, each of which integrates in closed form. Left of -variance / 2 the identity
-    sigma(f) N(f | m, v) = exp(m + v / 2) sigma(-f) N(f | m + v, v) leads back to the right.
+    The logistic function is a scale mixture of probits, each of which integrates in closed form. Left of
+    -variance / 2 the identity sigma(f) N(f | m, v) = exp(m + v / 2) sigma(-f) N(f | m + v, v) leads back to
+    the right.
     """
     reflect = mean < -0.5 * variance
     m = jnp.where(reflect, -(mean + variance), mean)
     shape = (-1,) + (1,) * jnp.ndim(m + variance)
     s, w = SCALES.reshape(shape), LOG_WEIGHTS.reshape(shape)
-    return jnp.where(reflect, mean + 0.5 * variance, 0.0) + jax.nn.logsumexp(w + log_ndtr(m / jnp.sqrt(s + variance)), axis=0)
+    return jnp.where(reflect, mean + 0.5 * variance, 0.0) + jax.nn.logsumexp(
+        w + log_ndtr(m / jnp.sqrt(s + variance)), axis=0
+    )

@@ -17,8 +17,9 @@ CELLS = 1 << 21  # numbers held at a time for predictive probabilities
 class StudentT(AbstractNoise):
     """y = f + scale * t, t Student's with `dof` degrees of freedom (GPML 9.2, Kuss 5.19).
 
-    scale: in units of y; dof: small for heavy tails (1: Cauchy), Gaussian noise of variance scale^2 as it grows. As a scale mixture
-    the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not log-concave: the posterior may have several modes.
+    scale: in units of y; dof: small for heavy tails (1: Cauchy), Gaussian noise of variance scale^2 as it
+    grows. As a scale mixture the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not
+    log-concave: the posterior may have several modes.
     """
 
     scale_mixture: ClassVar[bool] = True
@@ -32,14 +33,18 @@ class StudentT(AbstractNoise):
         return constant - 0.5 * (nu + 1) * jnp.log1p(((y - f) / self.scale) ** 2 / nu)
 
     def fisher(self, f, y):
-        """The weight of expectation maximisation, (dof + 1) / (dof scale^2 + r^2): E[1 / noise variance] given the residual r."""
+        """The weight of expectation maximisation, (dof + 1) / (dof scale^2 + r^2):
+        E[1 / noise variance] given the residual r.
+        """
         return (self.dof + 1) / (self.dof * self.scale**2 + (y - f) ** 2), None
 
     def outlier_score(self, y, mean, variance) -> np.ndarray:
-        """One minus E[1 / noise variance | y] relative to its largest value, (dof + 1) / (dof scale^2), at a residual of zero.
+        """One minus E[1 / noise variance | y] relative to its largest value, (dof + 1) / (dof scale^2), at a
+        residual of zero.
 
-        The weight times the density is again a Student-t density, so the expectation is a ratio of two predictive densities.
-        A typical regular observation scores about 1 / (dof + 1), one without any weight 1.
+        The weight times the density is again a Student-t density, so the expectation is a ratio of two
+        predictive densities. A typical regular observation scores about 1 / (dof + 1), one without any weight
+        1.
         """
         nu = float(self.dof)
         heavier = StudentT(float(self.scale) * np.sqrt(nu / (nu + 2.0)), nu + 2.0)
@@ -67,7 +72,9 @@ class StudentT(AbstractNoise):
         return stdtr(float(self.dof), e / float(self.scale))
 
     def cdf(self, y, mean, variance):
-        """The average of normal distribution functions over the precision of the noise, which is Gamma distributed."""
+        """The average of normal distribution functions over the precision of the noise,
+        which is Gamma distributed.
+        """
         from scipy.special import ndtr
 
         if float(self.dof) < 0.2:  # then precisions range over too many decades
@@ -86,10 +93,12 @@ class StudentT(AbstractNoise):
 
 
 def _precisions(dof: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for an average over Gamma(dof / 2, dof / 2), by the trapezoid rule in the log of the precision.
+    """Nodes and weights for an average over Gamma(dof / 2, dof / 2), by the trapezoid rule in the log of the
+    precision.
 
-    With a = dof / 2 its log density is a (u - exp u) up to a constant; nodes end where that is 45 below its maximum at u = 0, and
-    are dense enough for functions that are bounded where the precision has a positive real part.
+    With a = dof / 2 its log density is a (u - exp u) up to a constant; nodes end where that is 45 below its
+    maximum at u = 0, and are dense enough for functions that are bounded where the precision has a positive
+    real part.
     """
     a = 0.5 * dof
     reach = np.sqrt(90.0 / a) + 45.0 / a

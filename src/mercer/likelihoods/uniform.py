@@ -11,12 +11,14 @@ from mercer.params import Hyper, hyper, positive
 
 
 class ContaminatedUniform(AbstractContaminated):
-    """p(y | f) = (1 - weight) N(y | f, variance) + weight / width: outliers that have nothing to do with f (GPML 9.2, Kuss 5.3).
+    """p(y | f) = (1 - weight) N(y | f, variance) + weight / width: outliers that have nothing to do with f
+    (GPML 9.2, Kuss 5.3).
 
-    weight: the share of outliers; width: the length of the range they fall in, in units of y, held unless given as `param(...)`
-    (a detector's range, or that of the data). The background is flat without an end: a datum beyond the range keeps its density
-    weight / width, so p is not normalised there, and no datum, however far, moves f. Predictions, draws and quantiles take the
-    outliers as uniform over `width` around f. Not log-concave, nor a scale mixture; EP is in closed form.
+    weight: the share of outliers; width: the length of the range they fall in, in units of y, held unless
+    given as `param(...)` (a detector's range, or that of the data). The background is flat without an end: a
+    datum beyond the range keeps its density weight / width, so p is not normalised there, and no datum,
+    however far, moves f. Predictions, draws and quantiles take the outliers as uniform over `width` around f.
+    Not log-concave, nor a scale mixture; EP is in closed form.
 
     >>> ContaminatedUniform(weight=0.05, variance=0.01, width=np.ptp(y))
     """

@@ -1,7 +1,9 @@
-"""Cholesky factor and inverse of a large matrix, panel by panel in its own buffer: the flops of LAPACK, with progress in between.
+"""Cholesky factor and inverse of a large matrix, panel by panel in its own buffer: the flops of LAPACK, with
+progress in between.
 
-The matrix lives in the upper triangle of a C-ordered array, which BLAS sees as the lower triangle of the transpose (see
-`mercer.linalg.lapack`). Each step is one large BLAS-3 call, after which Ctrl-C is answered and progress is told.
+The matrix lives in the upper triangle of a C-ordered array, which BLAS sees as the lower triangle of the
+transpose (see `mercer.linalg.lapack`). Each step is one large BLAS-3 call, after which Ctrl-C is answered and
+progress is told.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ FROM = 8192  # smaller matrices go to LAPACK in one call
 PANEL = 2048
 STRIP = 8192  # rows of the rest that a panel is taken off at once
 
-_listener: contextvars.ContextVar[Callable[[str, float], None] | None] = contextvars.ContextVar("listener", default=None)
+_listener: contextvars.ContextVar[Callable[[str, float], None] | None] = contextvars.ContextVar(
+    "listener", default=None
+)
 
 
 @contextlib.contextmanager
@@ -48,7 +52,9 @@ def potrf(M: np.ndarray, panel: int | None = None) -> int:
 
 
 def _subtract_square(A: np.ndarray, C: np.ndarray) -> None:
-    """The upper triangle of C <- C - A'A, some rows of C at a time: OpenBLAS' threaded syrk breaks down for C of order 38,000."""
+    """The upper triangle of C <- C - A'A, some rows of C at a time:
+    OpenBLAS' threaded syrk breaks down for C of order 38,000.
+    """
     m = C.shape[0]
     for j in range(0, m, STRIP):
         end = min(j + STRIP, m)

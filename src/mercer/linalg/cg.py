@@ -1,4 +1,6 @@
-"""Conjugate gradients for many right-hand sides at once, the Gaussian quadrature hidden in them, and products with K without K."""
+"""Conjugate gradients for many right-hand sides at once, the Gaussian quadrature hidden in them,
+and products with K without K.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ IN_FLIGHT = 16  # tiles being computed at once
 class Solution:
     """What `conjugate_gradients` found for A X = B.
 
-    X (n, q); residual (q,): |B - A X| / |B| as the recursion has it; iterations (q,) of each column; steps and ratios (t, q): the
-    recursion's coefficients, zero where a column had ended, from which `quadrature` reads functions of A.
+    X (n, q); residual (q,): |B - A X| / |B| as the recursion has it; iterations (q,) of each column; steps
+    and ratios (t, q): the recursion's coefficients, zero where a column had ended, from which `quadrature`
+    reads functions of A.
     """
 
     X: np.ndarray
@@ -44,11 +47,14 @@ class Solution:
         return out
 
 
-def conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], B: np.ndarray, tol: float, max_iter: int) -> Solution:
-    """Solve A X = B for a positive definite A given by its products V -> A V, all columns of B (n, q) side by side.
+def conjugate_gradients(
+    product: Callable[[np.ndarray], np.ndarray], B: np.ndarray, tol: float, max_iter: int
+) -> Solution:
+    """Solve A X = B for a positive definite A given by its products V -> A V, all columns of B (n, q) side by
+    side.
 
-    Each column is a recursion of its own (in exact arithmetic it ends after at most n steps); the product is shared. A column
-    ends when its residual is at most `tol` times what it was.
+    Each column is a recursion of its own (in exact arithmetic it ends after at most n steps); the product is
+    shared. A column ends when its residual is at most `tol` times what it was.
     """
     q = B.shape[1]
     X, R = np.zeros_like(B), B.copy()
@@ -82,7 +88,9 @@ def symmetric_times(kernel: Any, panels: tiles.Panels, V: np.ndarray) -> np.ndar
     """K V for V (n, q), K computed in tiles of its upper triangle, each used twice and dropped."""
     q = V.shape[1]
     if q > WIDTHS[-1]:
-        return np.concatenate([symmetric_times(kernel, panels, V[:, j : j + WIDTHS[-1]]) for j in range(0, q, WIDTHS[-1])], 1)
+        return np.concatenate(
+            [symmetric_times(kernel, panels, V[:, j : j + WIDTHS[-1]]) for j in range(0, q, WIDTHS[-1])], 1
+        )
     width = next(w for w in WIDTHS if w >= q)
     pieces = panels.matrix(np.pad(V, ((0, 0), (0, width - q))))
     out = np.zeros((len(pieces), panels.size, width))
@@ -116,5 +124,9 @@ def times(kernel: Any, left: tiles.Panels, right: tiles.Panels, V: np.ndarray) -
     for j in range(0, V.shape[1], WIDTHS[-1]):
         piece = V[:, j : j + WIDTHS[-1]]
         width = next(w for w in WIDTHS if w >= piece.shape[1])
-        out.append(tiles.times(kernel, left, right, np.pad(piece, ((0, 0), (0, width - piece.shape[1]))))[:, : piece.shape[1]])
+        out.append(
+            tiles.times(kernel, left, right, np.pad(piece, ((0, 0), (0, width - piece.shape[1]))))[
+                :, : piece.shape[1]
+            ]
+        )
     return np.concatenate(out, 1)

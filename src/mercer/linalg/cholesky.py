@@ -1,8 +1,9 @@
 """Cholesky factors and the one jitter policy.
 
-A matrix that is not numerically positive definite gets jitter: a multiple of its mean diagonal from a short ladder, reported
-with the
-result. When the ladder ends, the error names the likely cause. Nothing else in the library adds anything to a diagonal.
+A matrix that is not numerically positive definite gets jitter: a multiple of its mean diagonal from a short
+ladder, reported with the
+result. When the ladder ends, the error names the likely cause. Nothing else in the library adds anything to a
+diagonal.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class NotPositiveDefinite(np.linalg.LinAlgError):
 
 
 def factor(fill: Callable[[np.ndarray], None], buffer: np.ndarray) -> float:
-    """Factor in place the matrix that `fill` writes into the upper triangle of `buffer`; returns the jitter that was added.
+    """Factor in place the matrix that `fill` writes into the upper triangle of `buffer`; returns the jitter
+    that was added.
 
     `fill` is called again for each rung of the ladder, because LAPACK works in place.
     """
@@ -62,12 +64,15 @@ def _explain(fill, buffer) -> str:
     values = buffer[np.triu_indices(buffer.shape[0])]
     if not np.isfinite(values).all():
         return (
-            "the covariance matrix has entries that are not finite: a hyperparameter is extreme or the kernel is undefined at "
+            "the covariance matrix has entries that are not finite: a hyperparameter is extreme or the "
+            "kernel is undefined at "
             "some inputs. Check for very small length-scales or very large variances, and bound or fix them."
         )
     return (
-        f"the {buffer.shape[0]} x {buffer.shape[0]} covariance matrix is not positive definite even with jitter of "
-        f"{LADDER[-1]:g} times its mean diagonal. Likely causes: duplicated or nearly duplicated rows with (almost) no noise, a "
+        f"the {buffer.shape[0]} x {buffer.shape[0]} covariance matrix is not positive definite even with "
+        "jitter of "
+        f"{LADDER[-1]:g} times its mean diagonal. Likely causes: duplicated or nearly duplicated rows with "
+        "(almost) no noise, a "
         "length-scale far larger than the range of the inputs, or a function that is not a covariance. "
         "Remedies: a larger noise_variance, removing duplicates, a bound on the length-scale."
     )

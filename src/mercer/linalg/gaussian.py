@@ -19,10 +19,11 @@ LOG_2PI = float(np.log(2 * np.pi))
 class Gaussian:
     """N(mean, covariance) in n dimensions; the covariance may be singular, down to a point mass.
 
-    ``mean`` is (n,), ``covariance`` (n, n); two numbers make a one-dimensional normal. Methods return new values and
-    never invert a covariance: a singular one lives on the affine subspace mean + range(covariance), and densities,
-    entropies and divergences are then those on that subspace (Kuss 3.22). ``floor`` is the variance, per coordinate,
-    that is only rounding left over from earlier steps; the methods set it, users rarely do.
+    ``mean`` is (n,), ``covariance`` (n, n); two numbers make a one-dimensional normal. Methods return new
+    values and never invert a covariance: a singular one lives on the affine subspace mean +
+    range(covariance), and densities, entropies and divergences are then those on that subspace (Kuss 3.22).
+    ``floor`` is the variance, per coordinate, that is only rounding left over from earlier steps; the methods
+    set it, users rarely do.
 
     >>> prior = Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
     >>> prior.condition(1, 2.0)                 # x0 given x1 = 2
@@ -39,12 +40,15 @@ class Gaussian:
         n = len(m)
         if m.ndim != 1 or n == 0 or C.shape != (n, n):
             raise ValueError(
-                f"a Gaussian needs a mean of shape (n,) and a covariance of shape (n, n), n > 0; got {m.shape} and {C.shape}"
+                "a Gaussian needs a mean of shape (n,) and a covariance of shape (n, n), n > 0; got "
+                f"{m.shape} and {C.shape}"
             )
         if not (np.isfinite(m).all() and np.isfinite(C).all()):
             raise ValueError("the mean or the covariance of a Gaussian has a value that is not finite")
         if np.abs(C - C.T).max() > 1e-8 * np.abs(C).max():
-            raise ValueError("the covariance of a Gaussian must be symmetric; pass (C + C.T) / 2 if it should be")
+            raise ValueError(
+                "the covariance of a Gaussian must be symmetric; pass (C + C.T) / 2 if it should be"
+            )
         C = _symmetric(C)
         rounding = np.array(np.broadcast_to(np.asarray(floor, dtype=float), (n,)))
         if (np.diagonal(C) < -rounding).any():
@@ -64,8 +68,8 @@ class Gaussian:
     def from_samples(cls, samples: ArrayLike, weights: ArrayLike | None = None) -> Gaussian:
         """The normal with the mean and covariance of ``samples`` (N, n), each counted ``weights`` (N,) times.
 
-        Of all normals q it minimises KL(p ‖ q) from the empirical distribution p (A.24): the weights are normalised
-        to sum to one and the covariance divides by that sum, not by N − 1.
+        Of all normals q it minimises KL(p ‖ q) from the empirical distribution p (A.24): the weights are
+        normalised to sum to one and the covariance divides by that sum, not by N − 1.
         """
         X = np.asarray(samples, dtype=float)
         X = X[:, None] if X.ndim == 1 else X
@@ -76,7 +80,9 @@ class Gaussian:
 
     @classmethod
     def from_mixture(cls, weights: ArrayLike, components: Sequence[Gaussian]) -> Gaussian:
-        """The normal with the mean and covariance of the mixture Σ weights[k] components[k]: the best in KL(p ‖ q)."""
+        """The normal with the mean and covariance of the mixture Σ weights[k] components[k]:
+        the best in KL(p ‖ q).
+        """
         w = _normalised(weights, len(components))
         means = np.stack([component.mean for component in components])
         between = cls.from_samples(means, w)
@@ -95,7 +101,9 @@ class Gaussian:
 
     @cached_property
     def factor(self) -> SemidefiniteFactor:
-        """A root F of the covariance, F Fᵀ = covariance; raises ValueError if it is not positive semi-definite."""
+        """A root F of the covariance, F Fᵀ = covariance;
+        raises ValueError if it is not positive semi-definite.
+        """
         return semidefinite_factor(self.covariance, self.floor)
 
     @property
@@ -111,15 +119,17 @@ class Gaussian:
         return _symmetric(self.factor.solve(np.eye(self.dim)))
 
     def marginal(self, index: Any) -> Gaussian:
-        """The distribution of the coordinates in ``index`` (a number, list, slice or mask), in that order (A.6)."""
+        """The distribution of the coordinates in ``index`` (a number, list, slice or mask),
+        in that order (A.6).
+        """
         keep = _positions(self.dim, index)
         return Gaussian(self.mean[keep], self.covariance[np.ix_(keep, keep)], self.floor[keep])
 
     def condition(self, index: Any, value: ArrayLike) -> Gaussian:
         """The other coordinates, in their order, given that those in ``index`` equal ``value`` (A.6, B.22).
 
-        Mean μ_x + C B⁻¹ (y − μ_y), covariance the Schur complement A − C B⁻¹ Cᵀ. Raises ValueError if the value is
-        impossible, which happens only when the given coordinates are themselves singular.
+        Mean μ_x + C B⁻¹ (y − μ_y), covariance the Schur complement A − C B⁻¹ Cᵀ. Raises ValueError if the
+        value is impossible, which happens only when the given coordinates are themselves singular.
         """
         given, keep = _split(self.dim, index)
         known = self.marginal(given)
@@ -131,9 +141,11 @@ class Gaussian:
         return _from_root(self.mean[keep] + gain @ residual, F[keep] - gain @ F[given], size)
 
     def product(self, other: Gaussian) -> tuple[Gaussian, float]:
-        """N(x|a, A) N(x|b, B) = Z N(x|c, C): the normalised product and log Z = log N(a|b, A + B) (A.7, B.16).
+        """N(x|a, A) N(x|b, B) = Z N(x|c, C): the normalised product and log Z = log N(a|b, A + B) (A.7,
+        B.16).
 
-        C = A (A + B)⁻¹ B, so either covariance may be singular. Raises ValueError if the supports do not meet.
+        C = A (A + B)⁻¹ B, so either covariance may be singular. Raises ValueError if the supports do not
+        meet.
         """
         evidence = Gaussian(other.mean, self.covariance + other.covariance, self.floor + other.floor)
         residual = self.mean - other.mean
@@ -147,8 +159,9 @@ class Gaussian:
     def affine(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
         """The distribution of y = A x + b + ε, ε ~ N(0, noise): N(Aμ + b, A Σ Aᵀ + noise).
 
-        A is (m, n), or (n,) for one number; b is (m,) or a number; noise is a covariance (m, m), variances (m,), or
-        one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``Gaussian(b, B).affine(I, noise=A)``.
+        A is (m, n), or (n,) for one number; b is (m,) or a number; noise is a covariance (m, m), variances
+        (m,), or one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``Gaussian(b,
+        B).affine(I, noise=A)``.
         """
         A = self._map(A)
         moved = _from_root(A @ self.mean + b, A @ self.factor.root, np.abs(A) @ self.factor.row_sizes)
@@ -163,11 +176,13 @@ class Gaussian:
         spread[n:, n:] = _covariance(noise, m)
         return self.affine(both, np.concatenate([np.zeros(n), np.broadcast_to(b, (m,))]), spread)
 
-    def update(self, y: ArrayLike, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> tuple[Gaussian, float]:
+    def update(
+        self, y: ArrayLike, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0
+    ) -> tuple[Gaussian, float]:
         """Bayes' rule for a linear observation: x given y = A x + b + ε, and the log evidence log p(y).
 
-        Covariance (Σ⁻¹ + Aᵀ N⁻¹ A)⁻¹ and mean C (Aᵀ N⁻¹ (y − b) + Σ⁻¹ μ) with N = noise (B.20), computed from the
-        gain Σ Aᵀ (A Σ Aᵀ + N)⁻¹, so that Σ and N may be singular; arguments as for `affine`.
+        Covariance (Σ⁻¹ + Aᵀ N⁻¹ A)⁻¹ and mean C (Aᵀ N⁻¹ (y − b) + Σ⁻¹ μ) with N = noise (B.20), computed from
+        the gain Σ Aᵀ (A Σ Aᵀ + N)⁻¹, so that Σ and N may be singular; arguments as for `affine`.
         """
         A = self._map(A)
         predicted = self.affine(A, b, noise)
@@ -181,7 +196,9 @@ class Gaussian:
         return _from_root(self.mean + gain @ residual, root, size), float(predicted.log_prob(y))
 
     def log_prob(self, x: ArrayLike) -> np.ndarray:
-        """log density at x (..., n), one number per leading index; −inf off the support of a singular normal."""
+        """log density at x (..., n), one number per leading index;
+        −inf off the support of a singular normal.
+        """
         x = np.atleast_1d(np.asarray(x, dtype=float))
         if x.shape[-1] != self.dim:
             raise ValueError(f"the last axis of x must have {self.dim} coordinates; x has shape {x.shape}")
@@ -190,11 +207,15 @@ class Gaussian:
         density = -0.5 * (mahalanobis + self.log_determinant + self.rank * LOG_2PI)
         return np.where(self._possible(residual), density, -np.inf).reshape(x.shape[:-1])
 
-    def sample(self, size: int | tuple[int, ...], seed: int | np.random.Generator, jitter: float = 0.0) -> np.ndarray:
-        """Draws μ + F u, u ~ N(0, I), F Fᵀ = covariance: shape (size, n), or (n,) for ``size=()`` (A.2, B.32).
+    def sample(
+        self, size: int | tuple[int, ...], seed: int | np.random.Generator, jitter: float = 0.0
+    ) -> np.ndarray:
+        """Draws μ + F u, u ~ N(0, I), F Fᵀ = covariance: shape (size, n), or (n,) for ``size=()`` (A.2,
+        B.32).
 
-        A singular covariance needs no ``jitter``: F then has one column per non-zero eigenvalue and draws stay on the
-        support. A positive jitter ε adds independent noise of variance ε to every coordinate, as ε I does.
+        A singular covariance needs no ``jitter``: F then has one column per non-zero eigenvalue and draws
+        stay on the support. A positive jitter ε adds independent noise of variance ε to every coordinate, as
+        ε I does.
         """
         rng = np.random.default_rng(seed)
         shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
@@ -202,19 +223,24 @@ class Gaussian:
         return self.mean + rng.standard_normal((*shape, root.shape[1])) @ root.T
 
     def entropy(self) -> float:
-        """½ log |2πe Σ| in nats (A.20, B.29); of the density on the support if Σ is singular. It can be negative."""
+        """½ log |2πe Σ| in nats (A.20, B.29); of the density on the support if Σ is singular.
+        It can be negative.
+        """
         return 0.5 * (self.rank * (LOG_2PI + 1) + self.log_determinant)
 
     def kl(self, other: Gaussian) -> float:
         """KL(self ‖ other) in nats: ½ Δᵀ Σ₂⁻¹ Δ − ½ log |Σ₁ Σ₂⁻¹| + ½ tr(Σ₁ Σ₂⁻¹ − I) (A.23).
 
-        Infinite when the two do not live on the same subspace. (Kuss's B.31 prints the first term without its ½.)
+        Infinite when the two do not live on the same subspace. (Kuss's B.31 prints the first term without its
+        ½.)
         """
         if self.dim != other.dim:
             raise ValueError(f"KL between normals in {self.dim} and {other.dim} dimensions")
         target = other.factor
         difference = self.mean - other.mean
-        same_support = self.rank == other.rank and bool(other._possible(difference) and target.contains(self.factor.root).all())
+        same_support = self.rank == other.rank and bool(
+            other._possible(difference) and target.contains(self.factor.root).all()
+        )
         if not same_support:
             return float("inf")
         squares = np.sum(target.whiten(difference) ** 2) + np.sum(target.whiten(self.factor.root) ** 2)
@@ -237,7 +263,9 @@ class Gaussian:
     def _map(self, A: ArrayLike) -> np.ndarray:
         matrix = np.atleast_2d(np.asarray(A, dtype=float))
         if matrix.ndim != 2 or matrix.shape[1] != self.dim:
-            raise ValueError(f"a map of {self.dim} coordinates needs a matrix (m, {self.dim}), not {matrix.shape}")
+            raise ValueError(
+                f"a map of {self.dim} coordinates needs a matrix (m, {self.dim}), not {matrix.shape}"
+            )
         return matrix
 
     def _possible(self, residual: np.ndarray) -> np.ndarray:
@@ -247,16 +275,18 @@ class Gaussian:
     def _require(self, residual: np.ndarray, what: str) -> None:
         if not self._possible(residual):
             raise ValueError(
-                f"{what} lies {float(self.factor.outside(residual)):.3g} away from the support of a normal of rank "
-                f"{self.rank} in {self.dim} dimensions: it has density zero. Add noise, or give a value it can take"
+                f"{what} lies {float(self.factor.outside(residual)):.3g} away from the support of a normal "
+                "of rank "
+                f"{self.rank} in {self.dim} dimensions: it has density zero. Add noise, or give a value it "
+                "can take"
             )
 
 
 def condition_by_precision(mean: ArrayLike, precision: ArrayLike, index: Any, value: ArrayLike) -> Gaussian:
     """The other coordinates given those in ``index``, from the joint's precision matrix (A.6, second form).
 
-    N(μ_x − P_xx⁻¹ P_xy (y − μ_y), P_xx⁻¹): only the block of the coordinates that stay is factored, which is the
-    cheap way round when the precision is what is known (Markov models).
+    N(μ_x − P_xx⁻¹ P_xy (y − μ_y), P_xx⁻¹): only the block of the coordinates that stay is factored, which is
+    the cheap way round when the precision is what is known (Markov models).
     """
     mean, precision = np.asarray(mean, dtype=float), np.asarray(precision, dtype=float)
     given, keep = _split(len(mean), index)
@@ -281,7 +311,9 @@ def _split(n: int, index: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_root(mean: np.ndarray, root: np.ndarray, size: np.ndarray) -> Gaussian:
-    """N(mean, root rootᵀ), semi-definite whatever the rounding; ``size`` (n,) bounds the terms summed in each row."""
+    """N(mean, root rootᵀ), semi-definite whatever the rounding;
+    ``size`` (n,) bounds the terms summed in each row.
+    """
     return Gaussian(mean, root @ root.T, (10 * len(mean) * EPS * size) ** 2)
 
 

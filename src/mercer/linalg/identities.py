@@ -1,6 +1,8 @@
-"""Matrix identities: inverses of sums and of partitioned matrices, pseudo-inverses, derivatives, quadratic forms.
+"""Matrix identities: inverses of sums and of partitioned matrices, pseudo-inverses, derivatives, quadratic
+forms.
 
-Functions that only multiply, add and solve return JAX arrays for JAX arrays, under `jit` too; the others NumPy arrays.
+Functions that only multiply, add and solve return JAX arrays for JAX arrays, under `jit` too; the others
+NumPy arrays.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from mercer.linalg.semidefinite import EPS, semidefinite_factor
 def woodbury_solve(Z: Any, U: Any, W: Any, b: Any, V: Any = None) -> Any:
     """(Z + U W Vᵀ)⁻¹ b by the matrix inversion lemma (A.9), factoring only m × m matrices besides Z.
 
-    Z is (n, n), or (n,) for a diagonal; U and V are (n, m), V = U unless given; W is (m, m) and may be singular, as the
-    lemma is used in the form Z⁻¹ − Z⁻¹ U (I + W Vᵀ Z⁻¹ U)⁻¹ W Vᵀ Z⁻¹; b is (n,) or (n, k).
+    Z is (n, n), or (n,) for a diagonal; U and V are (n, m), V = U unless given; W is (m, m) and may be
+    singular, as the lemma is used in the form Z⁻¹ − Z⁻¹ U (I + W Vᵀ Z⁻¹ U)⁻¹ W Vᵀ Z⁻¹; b is (n,) or (n, k).
     """
     xp, Z, U, W, b = _arrays(Z, U, W, b)
     V = U if V is None else xp.asarray(V)
@@ -32,8 +34,8 @@ def woodbury_solve(Z: Any, U: Any, W: Any, b: Any, V: Any = None) -> Any:
 def woodbury_inverse(Z_inverse: Any, U: Any, W: Any, V: Any = None) -> Any:
     """(Z + U W Vᵀ)⁻¹ from a known Z⁻¹ (A.9); shapes as in `woodbury_solve`.
 
-    With U = C, V = Dᵀ and W = −B⁻¹ this is (A − C B⁻¹ D)⁻¹ = A⁻¹ + A⁻¹ C (B − D A⁻¹ C)⁻¹ D A⁻¹: Kuss's (B.4) with its
-    sign put right.
+    With U = C, V = Dᵀ and W = −B⁻¹ this is (A − C B⁻¹ D)⁻¹ = A⁻¹ + A⁻¹ C (B − D A⁻¹ C)⁻¹ D A⁻¹: Kuss's (B.4)
+    with its sign put right.
     """
     xp, Zi, U, W = _arrays(Z_inverse, U, W)
     V = U if V is None else xp.asarray(V)
@@ -43,7 +45,9 @@ def woodbury_inverse(Z_inverse: Any, U: Any, W: Any, V: Any = None) -> Any:
 
 
 def woodbury_logdet(Z: Any, U: Any, W: Any, V: Any = None) -> tuple[Any, Any]:
-    """Sign and log of |Z + U W Vᵀ| = |Z| |I + W Vᵀ Z⁻¹ U| (A.10); shapes as in `woodbury_solve`, W may be singular."""
+    """Sign and log of |Z + U W Vᵀ| = |Z| |I + W Vᵀ Z⁻¹ U| (A.10); shapes as in `woodbury_solve`,
+    W may be singular.
+    """
     xp, Z, U, W = _arrays(Z, U, W)
     V = U if V is None else xp.asarray(V)
     if Z.ndim == 1:
@@ -55,7 +59,8 @@ def woodbury_logdet(Z: Any, U: Any, W: Any, V: Any = None) -> tuple[Any, Any]:
 
 
 def parallel_sum(A: ArrayLike, B: ArrayLike) -> np.ndarray:
-    """(A⁻¹ + B⁻¹)⁻¹ = A (A + B)⁻¹ B for positive semi-definite A and B (B.3), inverting neither: both may be singular.
+    """(A⁻¹ + B⁻¹)⁻¹ = A (A + B)⁻¹ B for positive semi-definite A and B (B.3), inverting neither: both may be
+    singular.
 
     The result is the covariance of the product of two normals; its range is where the ranges of A and B meet.
     """
@@ -69,9 +74,11 @@ def parallel_sum(A: ArrayLike, B: ArrayLike) -> np.ndarray:
 
 
 def schur_complement(A: Any, C: Any, B: Any, D: Any = None) -> Any:
-    """A − C B⁻¹ D, with D = Cᵀ unless given: what is left of block A of [[A, C], [D, B]] when B is eliminated.
+    """A − C B⁻¹ D, with D = Cᵀ unless given: what is left of block A of [[A, C], [D, B]] when B is
+    eliminated.
 
-    For a joint covariance it is the covariance of x given y; for any matrix its inverse is the A-block of the inverse.
+    For a joint covariance it is the covariance of x given y; for any matrix its inverse is the A-block of the
+    inverse.
     """
     xp, A, C, B = _arrays(A, C, B)
     return A - C @ _solve(xp, B, C.T if D is None else xp.asarray(D))
@@ -80,8 +87,8 @@ def schur_complement(A: Any, C: Any, B: Any, D: Any = None) -> Any:
 def partitioned_inverse(P: Any, Q: Any, R: Any, S: Any, eliminate: str = "P") -> tuple[Any, Any, Any, Any]:
     """The four blocks of [[P, Q], [R, S]]⁻¹.
 
-    ``eliminate="P"`` inverts P and M = (S − R P⁻¹ Q)⁻¹ (A.12, B.5); ``"S"`` inverts S and N = (P − Q S⁻¹ R)⁻¹ (A.13),
-    for when P is singular or S is the one whose inverse is cheap.
+    ``eliminate="P"`` inverts P and M = (S − R P⁻¹ Q)⁻¹ (A.12, B.5); ``"S"`` inverts S and N = (P − Q S⁻¹ R)⁻¹
+    (A.13), for when P is singular or S is the one whose inverse is cheap.
     """
     if eliminate == "S":
         S_, R_, Q_, P_ = partitioned_inverse(S, R, Q, P)
@@ -99,10 +106,11 @@ def partitioned_inverse(P: Any, Q: Any, R: Any, S: Any, eliminate: str = "P") ->
 
 
 def pseudo_inverse(A: ArrayLike, rtol: float | None = None) -> np.ndarray:
-    """The Moore-Penrose inverse A⁺ (m', m) of A (m, m'): U Λ⁻¹ Uᵀ over the non-zero eigenvalues of a symmetric A.
+    """The Moore-Penrose inverse A⁺ (m', m) of A (m, m'): U Λ⁻¹ Uᵀ over the non-zero eigenvalues of a
+    symmetric A.
 
-    Eigenvalues (singular values when A is not symmetric) at or below ``rtol`` times the largest count as zero; by
-    default rtol is max(m, m') times the rounding unit. `penrose_residuals` checks the result.
+    Eigenvalues (singular values when A is not symmetric) at or below ``rtol`` times the largest count as
+    zero; by default rtol is max(m, m') times the rounding unit. `penrose_residuals` checks the result.
     """
     A = np.asarray(A, dtype=float)
     if A.shape[0] == A.shape[1] and np.array_equal(A, A.T):
@@ -119,8 +127,8 @@ def pseudo_inverse(A: ArrayLike, rtol: float | None = None) -> np.ndarray:
 def penrose_residuals(A: ArrayLike, X: ArrayLike) -> np.ndarray:
     """How far X is from being A⁺: relative Frobenius residuals of the four Penrose conditions (B.7a-d).
 
-    In order A X A = A, X A X = X, X A symmetric, A X symmetric. All four are at rounding level only for A⁺; the
-    first alone makes X a generalised inverse (B.6).
+    In order A X A = A, X A X = X, X A symmetric, A X symmetric. All four are at rounding level only for A⁺;
+    the first alone makes X a generalised inverse (B.6).
     """
     A, X = np.asarray(A, dtype=float), np.asarray(X, dtype=float)
     AX, XA = A @ X, X @ A
@@ -171,13 +179,15 @@ def trace_of_product(A: Any, B: Any) -> Any:
 # Quadratic forms and norms
 
 
-def complete_square(A: ArrayLike, b: ArrayLike, B: ArrayLike, c: ArrayLike) -> tuple[np.ndarray, np.ndarray, float]:
+def complete_square(
+    A: ArrayLike, b: ArrayLike, B: ArrayLike, c: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Two quadratic forms as one (B.14): the centre z, the matrix Z and the constant r in
 
         (x−b)ᵀ A⁻¹ (x−b) + (x−c)ᵀ B⁻¹ (x−c) = (x−z)ᵀ Z⁻¹ (x−z) + r  for every x.
 
-    Z = (A⁻¹ + B⁻¹)⁻¹ by `parallel_sum`, z = b + A (A + B)⁻¹ (c − b), r = (b−c)ᵀ (A + B)⁻¹ (b−c): A and B, positive
-    semi-definite, are never inverted.
+    Z = (A⁻¹ + B⁻¹)⁻¹ by `parallel_sum`, z = b + A (A + B)⁻¹ (c − b), r = (b−c)ᵀ (A + B)⁻¹ (b−c): A and B,
+    positive semi-definite, are never inverted.
     """
     A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
     b = np.asarray(b, dtype=float)

@@ -1,15 +1,18 @@
 """Gaussian Markov chains by scans: covariance filter, innovations, adjoints; O(n) for n times, s states.
 
-A chain is x_0 ~ N(0, Q_0), x_i = Phi_i x_{i-1} + N(0, Q_i), f_i = h_i . x_i, so that K = cov(f) is known by (Phi, Q, h) alone. Data
-enter as precisions W_i (zero and negative ones are legal). With P_i the covariance of x_i given the data before i,
+A chain is x_0 ~ N(0, Q_0), x_i = Phi_i x_{i-1} + N(0, Q_i), f_i = h_i . x_i, so that K = cov(f) is known by
+(Phi, Q, h) alone. Data enter as precisions W_i (zero and negative ones are legal). With P_i the covariance of
+x_i given the data before i,
 
-    k_i = P_i h_i,   D_i = 1 + W_i h_i . k_i,   w_i = W_i / D_i,   P_i+ = P_i - w_i k_i k_i',   P_{i+1} = Phi P_i+ Phi' + Q,
+    k_i = P_i h_i,   D_i = 1 + W_i h_i . k_i,   w_i = W_i / D_i,   P_i+ = P_i - w_i k_i k_i',   P_{i+1} = Phi
+    P_i+ Phi' + Q,
 
 log|I + K W| = sum log D_i and R = (K + W^-1)^-1 = L^-T diag(w) L^-1 with L^-1 z the innovations of z.
 
-Scans are sequential and their bodies a few small products with all coefficients made outside: XLA compiles a loop whose body is
-small into one function, and runs larger bodies operation by operation, several times slower. By default that is so from three
-states on, with the option that `import mercer` sets from about seven (docs/timeseries.md has figures, and of parallel scans too).
+Scans are sequential and their bodies a few small products with all coefficients made outside: XLA compiles a
+loop whose body is small into one function, and runs larger bodies operation by operation, several times
+slower. By default that is so from three states on, with the option that `import mercer` sets from about seven
+(docs/timeseries.md has figures, and of parallel scans too).
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ TINY = 8  # states
 
 
 class Chain(NamedTuple):
-    """Transitions Phi (n, s, s), covariances of the steps Q (n, s, s) (the first is that of the start), observations h (n, s)."""
+    """Transitions Phi (n, s, s), covariances of the steps Q (n, s, s) (the first is that of the start),
+    observations h (n, s).
+    """
 
     Phi: jax.Array
     Q: jax.Array
@@ -32,7 +37,9 @@ class Chain(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """k = P h (n, s), D (n,), w = W / D (n,), and where they are asked for the covariances P+ (n, s, s) after each datum."""
+    """k = P h (n, s), D (n,), w = W / D (n,), and where they are asked for the covariances P+ (n, s,
+    s) after each datum.
+    """
 
     k: jax.Array
     D: jax.Array
@@ -94,7 +101,9 @@ def adjoint(chain: Chain, V):
         now = later + h[:, None] * v
         return Phi.T @ now, now
 
-    return jax.lax.scan(step, jnp.zeros((chain.h.shape[1], V.shape[1])), (chain.Phi, chain.h, V), reverse=True)[1]
+    return jax.lax.scan(
+        step, jnp.zeros((chain.h.shape[1], V.shape[1])), (chain.Phi, chain.h, V), reverse=True
+    )[1]
 
 
 def drive(Phi, U):
@@ -139,7 +148,9 @@ def information(chain: Chain, f: Filtered):
 
 
 class LogDeterminant(NamedTuple):
-    """Derivatives of log|I + K W| with respect to the chain and to W; the latter are the posterior variances of f."""
+    """Derivatives of log|I + K W| with respect to the chain and to W;
+    the latter are the posterior variances of f.
+    """
 
     chain: Chain
     variances: jax.Array
@@ -173,13 +184,16 @@ def pull_products(chain: Chain, P, Q) -> Chain:
 def pull_variances(chain: Chain, W, direction) -> LogDeterminant:
     """Derivatives of sum_i direction_i var_i with respect to the chain (and, in `variances`, to W).
 
-    var_i is the derivative of log|I + K W| with respect to W_i, so this is the change of its other derivatives along `direction`.
+    var_i is the derivative of log|I + K W| with respect to W_i, so this is the change of its other
+    derivatives along `direction`.
     """
     return jax.jvp(lambda W: pull_logdet(chain, W), (W,), (direction,))[1]
 
 
 def multiply(A, B):
-    """A_i B_i for stacks of matrices (n, ., .): as a sum of outer products where they are tiny, which XLA does in one pass."""
+    """A_i B_i for stacks of matrices (n, ., .): as a sum of outer products where they are tiny,
+    which XLA does in one pass.
+    """
     if A.shape[2] > TINY:
         return A @ B
     return functools.reduce(jnp.add, [A[:, :, a, None] * B[:, None, a, :] for a in range(A.shape[2])])

@@ -1,4 +1,6 @@
-"""Products with Kronecker products of matrices, one axis at a time: (A1 x A2 x ...) V in O(n (n1 + n2 + ...)) for each column."""
+"""Products with Kronecker products of matrices, one axis at a time:
+(A1 x A2 x ...) V in O(n (n1 + n2 + ...)) for each column.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import numpy as np
 
 
 def kronecker_times(matrices: Sequence[np.ndarray], V: np.ndarray) -> np.ndarray:
-    """(A1 x A2 x ... x AJ) V for matrices A_j (r_j, c_j) and V (c1 c2 ... cJ, q), the last factor's index running fastest."""
+    """(A1 x A2 x ... x AJ) V for matrices A_j (r_j, c_j) and V (c1 c2 ... cJ, q),
+    the last factor's index running fastest.
+    """
     out = V.reshape(*(A.shape[1] for A in matrices), V.shape[1])
     for j, A in enumerate(matrices):
         out = along_axis(A, out, j)

@@ -1,11 +1,11 @@
 """LAPACK and BLAS on sub-blocks of one buffer, with the GIL released.
 
-The routines are taken as C pointers from SciPy's `cython_lapack` and called through ctypes: in place, strided, and without
-holding the
+The routines are taken as C pointers from SciPy's `cython_lapack` and called through ctypes: in place,
+strided, and without holding the
 interpreter lock (SciPy's own wrappers hold it: no progress and no Ctrl-C during a long factorisation).
 
-Convention: a symmetric matrix lives in the *upper* triangle of a C-ordered array M, which LAPACK sees as the lower triangle of its
-transpose. After `potrf(M)` the upper triangle holds U = L' with M = L L'.
+Convention: a symmetric matrix lives in the *upper* triangle of a C-ordered array M, which LAPACK sees as the
+lower triangle of its transpose. After `potrf(M)` the upper triangle holds U = L' with M = L L'.
 """
 
 from __future__ import annotations
@@ -28,11 +28,17 @@ def _routine(library: str, name: str, nargs: int):
     capsule = importlib.import_module(f"scipy.linalg.cython_{library}").__pyx_capi__[name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = _p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.CFUNCTYPE(None, *[_p] * nargs)(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = (
+        _p,
+        [ctypes.py_object, ctypes.c_char_p],
+    )
+    return ctypes.CFUNCTYPE(None, *[_p] * nargs)(
+        api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    )
 
 
-_SMALL = 256  # up to this size a second BLAS thread costs more than it brings (a hundredfold on a busy machine)
+# up to this size a second BLAS thread costs more than it brings (a hundredfold on a busy machine)
+_SMALL = 256
 _LONG = 2048  # from this size on a call runs in a thread, so that Ctrl-C is answered at once
 
 
@@ -54,7 +60,11 @@ def _controls():
 
 def _control(module):
     library = ctypes.CDLL(module.__file__)
-    for name in ("scipy_openblas_{}_num_threads", "scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads"):
+    for name in (
+        "scipy_openblas_{}_num_threads",
+        "scipy_openblas_{}_num_threads64_",
+        "openblas_{}_num_threads",
+    ):
         try:
             return getattr(library, name.format("set")), getattr(library, name.format("get"))
         except AttributeError:
@@ -97,7 +107,9 @@ def threads_for(size: int):
 
 
 def _call(function, size: int, *args) -> None:
-    """Call a routine; arrays are passed by pointer, numbers by reference. `size` is the order of the problem."""
+    """Call a routine; arrays are passed by pointer, numbers by reference.
+    `size` is the order of the problem.
+    """
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     pointers = [a.ctypes.data if isinstance(a, np.ndarray) else ctypes.byref(a) for a in args]
     if size < _LONG or threading.current_thread() is not threading.main_thread():
@@ -131,7 +143,9 @@ def _square(M: np.ndarray) -> tuple[int, int, str]:
 
 
 def potrf(M: np.ndarray) -> int:
-    """Cholesky factor in place (upper triangle of C-ordered M). Returns 0, or the order of the first minor that is not positive."""
+    """Cholesky factor in place (upper triangle of C-ordered M). Returns 0,
+    or the order of the first minor that is not positive.
+    """
     n, ld, letter = _square(M)
     info = _int(0)
     _call(_routine("lapack", f"{letter}potrf", 5), n, _char("L"), _int(n), M, _int(ld), info)
@@ -147,12 +161,18 @@ def potri(M: np.ndarray) -> int:
 
 
 def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.ndarray:
-    """L^-1 B (or L'^-1 B) in place, for B (n, q) given as a Fortran-ordered array or (n,); U holds L' in its upper triangle."""
+    """L^-1 B (or L'^-1 B) in place, for B (n, q) given as a Fortran-ordered array or (n,);
+    U holds L' in its upper triangle.
+    """
     n, ld, letter = _square(U)
     q = 1 if B.ndim == 1 else B.shape[1]
     if q == 0 or n == 0:
         return B
-    if B.dtype != U.dtype or (B.ndim == 2 and not B.flags.f_contiguous) or (B.ndim == 1 and not B.flags.c_contiguous):
+    if (
+        B.dtype != U.dtype
+        or (B.ndim == 2 and not B.flags.f_contiguous)
+        or (B.ndim == 1 and not B.flags.c_contiguous)
+    ):
         raise TypeError("the right-hand side must be a Fortran-ordered matrix of the factor's precision")
     side, uplo, trans, diag = _char("L"), _char("L"), _char("T" if transpose else "N"), _char("N")
     one = ctypes.c_double(1.0) if letter == "d" else ctypes.c_float(1.0)
@@ -164,7 +184,7 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     return B
 
 
-# -- BLAS-3 on blocks of a C-ordered matrix, named as BLAS sees them: a block A here is A' there ------------------------------
+# -- BLAS-3 on blocks of a C-ordered matrix, named as BLAS sees them: a block A here is A' there -------------
 
 
 def _block(A: np.ndarray) -> tuple[int, int, int]:
@@ -198,36 +218,82 @@ def _triangular(name, side, uplo, trans, alpha, A, B):
     (m, n, ldb), (k, _, lda) = _block(B), _block(A)
     routine, number = _typed(name, 11, A)
     _call(
-        routine, _order(m, n, k), _char(side), _char(uplo), _char(trans), _char("N"), _int(m), _int(n), number(alpha), A, _int(lda),
-        B, _int(ldb),
-    )  # fmt: skip
+        routine,
+        _order(m, n, k),
+        _char(side),
+        _char(uplo),
+        _char(trans),
+        _char("N"),
+        _int(m),
+        _int(n),
+        number(alpha),
+        A,
+        _int(lda),
+        B,
+        _int(ldb),
+    )
 
 
 def syrk(trans: str, alpha: float, A: np.ndarray, beta: float, C: np.ndarray) -> None:
-    """The lower triangle of C <- alpha A A' + beta C (trans "N") or alpha A'A + beta C ("T"), as BLAS sees them."""
+    """The lower triangle of C <- alpha A A' + beta C (trans "N") or alpha A'A + beta C ("T"),
+    as BLAS sees them.
+    """
     (rows, columns, lda), (n, _, ldc) = _block(A), _block(C)
     k = columns if trans == "N" else rows
     routine, number = _typed("syrk", 10, A)
     _call(
-        routine, _order(n, n, k), _char("L"), _char(trans), _int(n), _int(k), number(alpha), A, _int(lda), number(beta), C,
+        routine,
+        _order(n, n, k),
+        _char("L"),
+        _char(trans),
+        _int(n),
+        _int(k),
+        number(alpha),
+        A,
+        _int(lda),
+        number(beta),
+        C,
         _int(ldc),
-    )  # fmt: skip
+    )
 
 
-def gemm(transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, beta: float, C: np.ndarray) -> None:
+def gemm(
+    transA: str, transB: str, alpha: float, A: np.ndarray, B: np.ndarray, beta: float, C: np.ndarray
+) -> None:
     """C <- alpha op(A) op(B) + beta C, as BLAS sees them."""
     (m, n, ldc), (rows, columns, lda), (_, _, ldb) = _block(C), _block(A), _block(B)
     k = columns if transA == "N" else rows
     routine, number = _typed("gemm", 13, A)
     _call(
-        routine, _order(m, n, k), _char(transA), _char(transB), _int(m), _int(n), _int(k), number(alpha), A, _int(lda), B,
-        _int(ldb), number(beta), C, _int(ldc),
-    )  # fmt: skip
+        routine,
+        _order(m, n, k),
+        _char(transA),
+        _char(transB),
+        _int(m),
+        _int(n),
+        _int(k),
+        number(alpha),
+        A,
+        _int(lda),
+        B,
+        _int(ldb),
+        number(beta),
+        C,
+        _int(ldc),
+    )
 
 
 def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A @ B, C-ordered, by SciPy's BLAS: NumPy's is a library of its own, and the threads of the two wait in each other's way."""
-    if A.ndim != 2 or B.ndim != 2 or A.dtype != np.float64 or B.dtype != np.float64 or 0 in (*A.shape, *B.shape):
+    """A @ B, C-ordered, by SciPy's BLAS: NumPy's is a library of its own,
+    and the threads of the two wait in each other's way.
+    """
+    if (
+        A.ndim != 2
+        or B.ndim != 2
+        or A.dtype != np.float64
+        or B.dtype != np.float64
+        or 0 in (*A.shape, *B.shape)
+    ):
         return A @ B
     out = np.empty((A.shape[0], B.shape[1]))
     a, by_a = _as_rows(A)
@@ -243,8 +309,20 @@ def _gemv(trans: str, A: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """y <- op(A) x, as BLAS sees A."""
     (m, n, lda), (routine, number), one = _block(A), _typed("gemv", 11, A), _int(1)
     _call(
-        routine, _order(m, n), _char(trans), _int(m), _int(n), number(1.0), A, _int(lda), x, one, number(0.0), y, one
-    )  # fmt: skip
+        routine,
+        _order(m, n),
+        _char(trans),
+        _int(m),
+        _int(n),
+        number(1.0),
+        A,
+        _int(lda),
+        x,
+        one,
+        number(0.0),
+        y,
+        one,
+    )
 
 
 def _as_rows(A: np.ndarray) -> tuple[np.ndarray, str]:
@@ -272,7 +350,9 @@ def lauum(M: np.ndarray) -> None:
 
 
 def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 64) -> None:
-    """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time: they stay in the cache."""
+    """out = diag(scale) M diag(scale) in the upper triangle (M may be `out`), a few rows at a time:
+    they stay in the cache.
+    """
     n = M.shape[0]
     for i in range(0, n, block):
         rows = slice(i, min(i + block, n))

@@ -1,6 +1,8 @@
-"""Points in an order, their nearest predecessors, and the conditional distributions of a Gaussian process given those.
+"""Points in an order, their nearest predecessors, and the conditional distributions of a Gaussian process
+given those.
 
-Finding neighbours is O(n log n) in few columns; a conditional distribution is a Cholesky factor of k + 1 rows, many at a time.
+Finding neighbours is O(n log n) in few columns; a conditional distribution is a Cholesky factor of k + 1
+rows, many at a time.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ ROWS = 4096  # points whose neighbours are looked up at once
 def ordering(Z: np.ndarray, how: str = "maximin", seed: int = 0) -> np.ndarray:
     """The order in which points Z (n, d) are visited: a permutation (n,).
 
-    "maximin": coarse to fine, each point far from those before it. One point from each cell of a grid, the one nearest to the
-    middle, then from each empty cell of a grid twice as fine, and so on: an approximation of the farthest point next, in
-    O(n log n). "random": a shuffle. "coordinate": by the sum of the columns.
+    "maximin": coarse to fine, each point far from those before it. One point from each cell of a grid, the
+    one nearest to the middle, then from each empty cell of a grid twice as fine, and so on: an approximation
+    of the farthest point next, in O(n log n). "random": a shuffle. "coordinate": by the sum of the columns.
     """
     if how == "coordinate":
         return np.argsort(Z.sum(1), kind="stable")
@@ -57,9 +59,11 @@ def ordering(Z: np.ndarray, how: str = "maximin", seed: int = 0) -> np.ndarray:
 
 
 def predecessors(Z: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:
-    """For every point the k nearest of those before it in `order`: indices (n, k), nearest first, -1 where there are fewer.
+    """For every point the k nearest of those before it in `order`: indices (n, k), nearest first, -1 where
+    there are fewer.
 
-    Exact: points are looked up in trees of the first 256, 512, 1024 ... of them, with more candidates until k came earlier.
+    Exact: points are looked up in trees of the first 256, 512, 1024 ... of them, with more candidates until k
+    came earlier.
     """
     n = Z.shape[0]
     ordered, out = Z[order], np.full((n, k), -1)
@@ -83,17 +87,21 @@ def _look_up(tree: cKDTree, Z: np.ndarray, rows: np.ndarray, k: int, out: np.nda
             _, found = tree.query(Z[part], np.arange(1, candidates + 1), workers=-1)
             earlier = found < part[:, None]
             nearest = np.argsort(~earlier, axis=1, kind="stable")[:, :k]
-            kept = np.where(np.take_along_axis(earlier, nearest, 1), np.take_along_axis(found, nearest, 1), -1)
+            kept = np.where(
+                np.take_along_axis(earlier, nearest, 1), np.take_along_axis(found, nearest, 1), -1
+            )
             out[part, : kept.shape[1]] = kept
         rows = rows[(out[rows] >= 0).sum(1) < np.minimum(rows, k)]
         candidates *= 2
 
 
-# -- conditional distributions, one chunk of data at a time, compiled for its size ---------------------------------
+# -- conditional distributions, one chunk of data at a time, compiled for its size ---------------------------
 
 
 def in_chunks(function, kernel, shift, encoded, index, *arrays, test=None):
-    """(rows, function(kernel, shift, encoded[index[rows]], *arrays[rows])), cut to the rows, the last chunk padded."""
+    """(rows, function(kernel, shift, encoded[index[rows]], *arrays[rows])), cut to the rows,
+    the last chunk padded.
+    """
     n = index.shape[0]
     size = max(8, min(tiles.tile_size(n), NUMBERS // index.shape[1] ** 2))
     waiting: deque = deque()
@@ -103,7 +111,9 @@ def in_chunks(function, kernel, shift, encoded, index, *arrays, test=None):
 
         def pad(a, rows=rows, short=short):
             piece = np.asarray(a[rows])
-            return np.concatenate([piece, np.zeros((short, *piece.shape[1:]), piece.dtype)]) if short else piece
+            return (
+                np.concatenate([piece, np.zeros((short, *piece.shape[1:]), piece.dtype)]) if short else piece
+            )
 
         gathered = pad(index)
         A = jax.tree.map(lambda a, at=gathered: np.asarray(a)[at], encoded)
@@ -120,7 +130,9 @@ def _cut(item, size):
     rows, result = item
     height = rows.stop - rows.start
     whole = lambda part: isinstance(part, list)  # noqa: E731
-    return rows, jax.tree.map(lambda a: a if whole(a) or height == size else a[:height], result, is_leaf=whole)
+    return rows, jax.tree.map(
+        lambda a: a if whole(a) or height == size else a[:height], result, is_leaf=whole
+    )
 
 
 def _covariances(kernel, shift, A, root):
@@ -129,7 +141,9 @@ def _covariances(kernel, shift, A, root):
 
 
 def columns(kernel, shift, A, root):
-    """B^-1 l / sqrt(l' B^-1 l), l = (0, ..., 0, 1), for each B = (1 + shift) I + diag(root) K(A, A) diag(root): (c, k)."""
+    """B^-1 l / sqrt(l' B^-1 l), l = (0, ..., 0, 1), for each B = (1 + shift) I + diag(root) K(A,
+    A) diag(root): (c, k).
+    """
     L = jnp.linalg.cholesky(_covariances(kernel, shift, A, root))
     last = jnp.zeros(root.shape).at[:, -1].set(1.0)
     return jax.vmap(lambda L, b: solve_triangular(L, b, lower=True, trans=1))(L, last)
@@ -145,7 +159,9 @@ def conditionals(kernel, shift, A, root, test):
 
 
 def pull_columns(kernel, shift, A, root, e, e_bar):
-    """Cotangents of the kernel's leaves (summed, in a list) and of `root`, for that of `columns`, whose value was e."""
+    """Cotangents of the kernel's leaves (summed, in a list) and of `root`, for that of `columns`,
+    whose value was e.
+    """
     return _pull(kernel, shift, A, root, e, e_bar, inputs=False)
 
 
@@ -155,7 +171,9 @@ def pull_columns_and_inputs(kernel, shift, A, root, e, e_bar):
 
 
 def _pull(kernel, shift, A, root, e, e_bar, inputs):
-    """e = x / sqrt(l'x) with B x = l, so the cotangent of B is -y x' with B y = x_bar: the derivative of -y' B x."""
+    """e = x / sqrt(l'x) with B x = l, so the cotangent of B is -y x' with B y = x_bar:
+    the derivative of -y' B x.
+    """
     L = jnp.linalg.cholesky(_covariances(kernel, shift, A, root))
     own = e[:, -1:]
     own = jnp.where(own > 0, own, 1.0)  # padded rows

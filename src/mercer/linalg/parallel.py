@@ -1,7 +1,7 @@
 """Work on many blocks of rows: a thread for each BLAS thread, and BLAS itself with one thread inside.
 
-Covariances, products and sums over a block follow each other in one thread while the block is in its cache; no thread waits for
-another between them, as it would if each product were cut up by BLAS.
+Covariances, products and sums over a block follow each other in one thread while the block is in its cache;
+no thread waits for another between them, as it would if each product were cut up by BLAS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mercer.linalg.lapack import one_thread, thread_count
 
 
 def share(work: Callable[[Iterator[Any]], Any], items: Sequence[Any]) -> list[Any]:
-    """What `work` makes of each thread's part of the items: consecutive ones, about as many for all. In order of the parts.
+    """What `work` makes of each thread's part of the items: consecutive ones, about as many for all. In order
+    of the parts.
 
     >>> sum(share(lambda parts: sum(p @ p for p in parts), blocks))
 

@@ -16,9 +16,10 @@ EPS = float(np.finfo(float).eps)
 class SemidefiniteFactor:
     """A = root rootᵀ with root of shape (n, r), r the rank: what `semidefinite_factor` returns.
 
-    At full rank root is the lower Cholesky factor and `dual` is None; otherwise root is U Λ^½ and `dual` U Λ^-½, U the
-    eigenvectors of the r non-zero eigenvalues. `log_determinant` is the log of the product of the non-zero eigenvalues.
-    `tolerance` is the distance from the range of A below which a vector counts as inside it.
+    At full rank root is the lower Cholesky factor and `dual` is None; otherwise root is U Λ^½ and `dual` U
+    Λ^-½, U the eigenvectors of the r non-zero eigenvalues. `log_determinant` is the log of the product of the
+    non-zero eigenvalues. `tolerance` is the distance from the range of A below which a vector counts as
+    inside it.
     """
 
     root: np.ndarray
@@ -32,7 +33,8 @@ class SemidefiniteFactor:
 
     @property
     def row_sizes(self) -> np.ndarray:
-        """What rounding errors in the rows of root are relative to, (n,): their lengths, or the longest column's.
+        """What rounding errors in the rows of root are relative to, (n,): their lengths, or the longest
+        column's.
 
         A Cholesky factor is accurate row by row; eigenvectors are accurate only as a whole.
         """
@@ -47,7 +49,11 @@ class SemidefiniteFactor:
     def solve(self, x: np.ndarray) -> np.ndarray:
         """A⁺ x, which is A⁻¹ x at full rank."""
         white = self.whiten(x)
-        return solve_triangular(self.root, white, lower=True, trans=1) if self.dual is None else self.dual @ white
+        return (
+            solve_triangular(self.root, white, lower=True, trans=1)
+            if self.dual is None
+            else self.dual @ white
+        )
 
     def outside(self, x: np.ndarray) -> np.ndarray:
         """Distance of x (n,), or of each column of x (n, k), from the range of A."""
@@ -63,9 +69,10 @@ class SemidefiniteFactor:
 def semidefinite_factor(matrix: ArrayLike, floor: ArrayLike = 0.0) -> SemidefiniteFactor:
     """Factor a symmetric positive semi-definite matrix (n, n), whatever its rank.
 
-    A Cholesky factor when the matrix, scaled to unit diagonal, is well enough conditioned to have one that means
-    something; otherwise U Λ^½ from the eigenvectors whose eigenvalues are above rounding (B.32 of Kuss).
-    `floor` (scalar or (n,)) is the variance known to be rounding left by earlier steps: it counts as zero.
+    A Cholesky factor when the matrix, scaled to unit diagonal, is well enough conditioned to have one that
+    means something; otherwise U Λ^½ from the eigenvectors whose eigenvalues are above rounding (B.32 of
+    Kuss). `floor` (scalar or (n,)) is the variance known to be rounding left by earlier steps: it counts as
+    zero.
 
     Example: ``semidefinite_factor([[1, 1], [1, 1]]).rank`` is 1.
     """
@@ -86,7 +93,9 @@ def semidefinite_factor(matrix: ArrayLike, floor: ArrayLike = 0.0) -> Semidefini
         else:
             root = scale[:, None] * correlation_root
             pivots = np.diagonal(root)
-            reciprocal_condition, _ = dpocon(correlation_root, np.abs(correlation).sum(axis=0).max(), uplo="L")
+            reciprocal_condition, _ = dpocon(
+                correlation_root, np.abs(correlation).sum(axis=0).max(), uplo="L"
+            )
             if reciprocal_condition > rounding and np.all(pivots**2 > floor):
                 return SemidefiniteFactor(root, None, 2 * float(np.log(pivots).sum()), 0.0)
 
@@ -95,10 +104,13 @@ def semidefinite_factor(matrix: ArrayLike, floor: ArrayLike = 0.0) -> Semidefini
     threshold = max(rounding * largest, float(floor.sum()))
     if values[0] < -threshold:
         raise ValueError(
-            f"the matrix is not positive semi-definite: its eigenvalues run from {values[0]:.3g} to {values[-1]:.3g}. "
+            f"the matrix is not positive semi-definite: its eigenvalues run from {values[0]:.3g} to "
+            f"{values[-1]:.3g}. "
             "A covariance cannot have negative ones: check how it was made, or add that much to its diagonal"
         )
     keep = values > threshold
     values, U = values[keep], vectors[:, keep]
     tolerance = 10 * float(np.sqrt(n * threshold))
-    return SemidefiniteFactor(U * np.sqrt(values), U / np.sqrt(values), float(np.log(values).sum()), tolerance)
+    return SemidefiniteFactor(
+        U * np.sqrt(values), U / np.sqrt(values), float(np.log(values).sum()), tolerance
+    )

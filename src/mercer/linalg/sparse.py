@@ -1,12 +1,15 @@
-"""Sparse positive definite matrices in block-tridiagonal form: Cholesky factor, solves, and the part of the inverse on the pattern.
+"""Sparse positive definite matrices in block-tridiagonal form: Cholesky factor, solves, and the part of the
+inverse on the pattern.
 
-Rows are put in an order of small bandwidth and cut into blocks, each of which meets only the blocks next to it:
+Rows are put in an order of small bandwidth and cut into blocks, each of which meets only the blocks next to
+it:
 
     A = [D_1 C_1'    ]      L_i L_i' = D_i - M_{i-1} M_{i-1}',   M_i = C_i L_i^-T
-        [C_1 D_2 C_2']      Z_ii = (L_i L_i')^-1 + G_i' Z_{i+1,i+1} G_i,   Z_{i+1,i} = -Z_{i+1,i+1} G_i,   G_i = M_i L_i^-1
-        [    C_2 D_3 ]
+        [C_1 D_2 C_2']      Z_ii = (L_i L_i')^-1 + G_i' Z_{i+1,i+1} G_i,   Z_{i+1,i} = -Z_{i+1,i+1} G_i,   G_i
+        = M_i L_i^-1 [    C_2 D_3 ]
 
-with Z = A^-1: everything is matrix products of dense blocks. For n rows and blocks of b: n b^2 flops and 2 n b numbers.
+with Z = A^-1: everything is matrix products of dense blocks. For n rows and blocks of b: n b^2 flops and 2 n
+b numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ SMALLEST = 64  # rows of a block, if there are as many
 
 
 class Elimination:
-    """The order and the blocks for a symmetric n x n matrix given at pairs i <= j, all of the diagonal among them.
+    """The order and the blocks for a symmetric n x n matrix given at pairs i <= j, all of the diagonal among
+    them.
 
     Values are in the order of `i` and `j` here: sorted by block.
     """
@@ -51,7 +55,8 @@ class Elimination:
         block = np.searchsorted(self.edges, low, side="right") - 1
         by_block = np.argsort(block, kind="stable")
         self.i, self.j, start = i[by_block], j[by_block], self.edges[block[by_block]]
-        self.row, self.column = high[by_block] - start, low[by_block] - start  # inside the block; beyond it, in the next one
+        # inside the block; beyond it, in the next one
+        self.row, self.column = high[by_block] - start, low[by_block] - start
         self.cuts = np.searchsorted(block[by_block], np.arange(len(ends) + 1))
 
     @property
@@ -70,7 +75,9 @@ class Elimination:
         return BlockCholesky(self, values)
 
     def pairs(self, p: int) -> tuple[slice, np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs of block p: which, their rows and columns, and whether they lie in the block (else in the one below)."""
+        """The pairs of block p: which, their rows and columns,
+        and whether they lie in the block (else in the one below).
+        """
         at = slice(self.cuts[p], self.cuts[p + 1])
         return at, self.row[at], self.column[at], self.row[at] < self.edges[p + 1] - self.edges[p]
 
@@ -88,7 +95,9 @@ class BlockCholesky:
                 D -= matmul(self.M[-1], self.M[-1].T)
             L, info = lapack.dpotrf(D, lower=1, clean=1, overwrite_a=1)
             if info:
-                raise np.linalg.LinAlgError(f"the matrix is not positive definite (row {plan.edges[p] + info - 1} in its order).")
+                raise np.linalg.LinAlgError(
+                    f"the matrix is not positive definite (row {plan.edges[p] + info - 1} in its order)."
+                )
             self.L.append(L)
             if C is not None:
                 self.M.append(_solve(L, C.T).T)
@@ -158,7 +167,7 @@ def _inverse(L: np.ndarray) -> np.ndarray:
     return symmetrise(Z.T)
 
 
-# -- covariances of pairs of inputs, a chunk at a time, compiled for its size --------------------------------------
+# -- covariances of pairs of inputs, a chunk at a time, compiled for its size --------------------------------
 
 
 def covariances(kernel, A, B, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -177,7 +186,9 @@ def pull_covariances(kernel, A, i: np.ndarray, j: np.ndarray, bar: np.ndarray, i
         leaves, ends = tiles.call(_pull_pairs_and_inputs if inputs else _pull_pairs, kernel, a, b, padded)
         leaves_bar = [total + np.asarray(leaf) for total, leaf in zip(leaves_bar, leaves, strict=True)]
         for at, end in zip((i[rows], j[rows]), ends, strict=False):
-            jax.tree.map(lambda out, part, at=at: np.add.at(out, at, np.asarray(part)[: at.size]), encoded_bar, end)
+            jax.tree.map(
+                lambda out, part, at=at: np.add.at(out, at, np.asarray(part)[: at.size]), encoded_bar, end
+            )
     return jax.tree.unflatten(jax.tree.structure(kernel), leaves_bar), encoded_bar
 
 
@@ -186,7 +197,11 @@ def _in_chunks(A, B, i, j):
     for start in range(0, i.size, size):
         rows = slice(start, min(start + size, i.size))
         at, of = (np.resize(index[rows], size) for index in (i, j))
-        yield rows, jax.tree.map(lambda a, at=at: np.asarray(a)[at], A), jax.tree.map(lambda b, of=of: np.asarray(b)[of], B)
+        yield (
+            rows,
+            jax.tree.map(lambda a, at=at: np.asarray(a)[at], A),
+            jax.tree.map(lambda b, of=of: np.asarray(b)[of], B),
+        )
 
 
 def _pairs(kernel, A, B):
@@ -199,5 +214,7 @@ def _pull_pairs(kernel, A, B, bar):
 
 
 def _pull_pairs_and_inputs(kernel, A, B, bar):
-    kernel_bar, A_bar, B_bar = jax.grad(lambda k, a, b: jnp.sum(bar * _pairs(k, a, b)), (0, 1, 2))(kernel, A, B)
+    kernel_bar, A_bar, B_bar = jax.grad(lambda k, a, b: jnp.sum(bar * _pairs(k, a, b)), (0, 1, 2))(
+        kernel, A, B
+    )
     return jax.tree.leaves(kernel_bar), (A_bar, B_bar)

@@ -1,8 +1,9 @@
 """Kernel matrices tile by tile: one compiled function serves every n.
 
-A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function, pulled back by
-`jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256 rows (512 for long rectangles whose
-columns fill them): small data do not pay for a large tile, and no other size is ever compiled.
+A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function,
+pulled back by `jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256
+rows (512 for long rectangles whose columns fill them): small data do not pay for a large tile, and no other
+size is ever compiled.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def rows(A: Any) -> int:
 
 
 class Panels:
-    """Encoded inputs cut into tiles of equal height (the last padded by repeating a row), on the device, ready for every tile
-    function.
+    """Encoded inputs cut into tiles of equal height (the last padded by repeating a row), on the device,
+    ready for every tile function.
     """
 
     def __init__(self, A: Any, size: int):
@@ -81,8 +82,8 @@ class Panels:
 
 @functools.lru_cache(maxsize=512)
 def compiled(function, treedef):
-    """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds, values never
-    recompile.
+    """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds,
+    values never recompile.
     """
 
     def run(leaves, *args):
@@ -178,7 +179,8 @@ def times(kernel, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
     return out[: left.n]
 
 
-# ------------------------------------------------------------------------------------------------- pulling back
+# ------------------------------------------------------------------------------------------------- pulling
+# back
 
 
 def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, *, with_inputs):
@@ -193,7 +195,14 @@ def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, 
 
 
 def pull_symmetric(
-    kernel, panels: Panels, coefficient: float, R: np.ndarray, scale: np.ndarray, P: np.ndarray, Q: np.ndarray, inputs=False
+    kernel,
+    panels: Panels,
+    coefficient: float,
+    R: np.ndarray,
+    scale: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    inputs=False,
 ):
     """Cotangents of the kernel's leaves (and of the inputs, if asked) for K symmetric with cotangent
     coefficient * diag(scale) R diag(scale) + sym(P Q'), R (n, n) in its upper triangle, P and Q (n, q).
@@ -208,9 +217,19 @@ def pull_symmetric(
     for i, a in enumerate(panels.tiles):
         for j in range(i, len(panels.tiles)):
             part, ends = run(
-                total.leaves, a, panels.tiles[j], np.int64(i * s), np.int64(j * s), n, np.float64(coefficient),
-                _tile(R, panels, i, panels, j), scales[i], scales[j], left[i], right[j],
-            )  # fmt: skip
+                total.leaves,
+                a,
+                panels.tiles[j],
+                np.int64(i * s),
+                np.int64(j * s),
+                n,
+                np.float64(coefficient),
+                _tile(R, panels, i, panels, j),
+                scales[i],
+                scales[j],
+                left[i],
+                right[j],
+            )
             total.add(part)
             if inputs:
                 bars[i] = jax.tree.map(jnp.add, bars[i], ends[0])
@@ -276,10 +295,11 @@ class _Total:
 
 
 class PullRectangle:
-    """Cotangents of K(left, right) taken block of rows by block: `add` what is known, then read `kernel`, `left`, `right`.
+    """Cotangents of K(left, right) taken block of rows by block: `add` what is known, then read `kernel`,
+    `left`, `right`.
 
-    `left` and `right` are the cotangents of the encoded inputs, where they were asked for (else None). `products` are the sums of
-    K times its cotangent over each row.
+    `left` and `right` are the cotangents of the encoded inputs, where they were asked for (else None).
+    `products` are the sums of K times its cotangent over each row.
     """
 
     def __init__(self, kernel, right: Panels, inputs: bool = False):
@@ -336,7 +356,9 @@ def _pull_rows_compiled(function, treedef):
 
 
 def pull_rows(function, value, panels: Panels, bar: np.ndarray):
-    """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a, q) with cotangent `bar`."""
+    """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a,
+    q) with cotangent `bar`.
+    """
     leaves, treedef = jax.tree.flatten(value)
     if not leaves:
         return value

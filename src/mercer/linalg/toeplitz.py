@@ -1,7 +1,9 @@
-"""Symmetric positive definite Toeplitz matrices from their first column: O(n^2) once, then O(n log n) a product or solution.
+"""Symmetric positive definite Toeplitz matrices from their first column: O(n^2) once, then O(n log n) a
+product or solution.
 
-Durbin's recursion gives the first column x of the inverse and the determinant; by the formula of Gohberg and Semencul the
-inverse is (L(x) L(x)' - L(y) L(y)') / x_0 with y = (0, x_(n-1), ..., x_1) and L(.) lower triangular Toeplitz.
+Durbin's recursion gives the first column x of the inverse and the determinant; by the formula of Gohberg and
+Semencul the inverse is (L(x) L(x)' - L(y) L(y)') / x_0 with y = (0, x_(n-1), ..., x_1) and L(.) lower
+triangular Toeplitz.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ REFINEMENTS = 2  # what the transforms lose in an ill-conditioned solution, they
 
 
 class ToeplitzInverse:
-    """The inverse of the Toeplitz matrix with this first column (n,); `logdet` is the matrix's. Memory O(n)."""
+    """The inverse of the Toeplitz matrix with this first column (n,); `logdet` is the matrix's.
+    Memory O(n).
+    """
 
     def __init__(self, column: np.ndarray):
         self.n = column.shape[0]
@@ -65,7 +69,8 @@ class ToeplitzInverse:
 
 
 def durbin(column: np.ndarray) -> tuple[np.ndarray, float]:
-    """First column of the inverse (n,), and the log-determinant: the Levinson-Durbin recursion, 2 n^2 flops, memory O(n).
+    """First column of the inverse (n,), and the log-determinant: the Levinson-Durbin recursion, 2 n^2 flops,
+    memory O(n).
 
     The recursion visits every order 1 ... n; each step is a product and a sum of vectors.
     """
@@ -79,7 +84,9 @@ def durbin(column: np.ndarray) -> tuple[np.ndarray, float]:
         y[k] = reflection
         error *= (1.0 - reflection) * (1.0 + reflection)
         if not error > 0:
-            raise NotPositiveDefinite(f"the Toeplitz matrix is not positive definite at order {k + 2}: more noise is needed.")
+            raise NotPositiveDefinite(
+                f"the Toeplitz matrix is not positive definite at order {k + 2}: more noise is needed."
+            )
         logdet += np.log(error)
     return np.concatenate([[1.0], y]) / (column[0] * error), float(logdet)
 

@@ -36,16 +36,22 @@ def cholesky_append(L: ArrayLike, C: ArrayLike, B: ArrayLike) -> np.ndarray:
 
 
 def cholesky_insert(L: ArrayLike, index: int, row: ArrayLike) -> np.ndarray:
-    """The factor after a new row and column ``row`` (n + 1,), diagonal included, enter A at position ``index``."""
+    """The factor after a new row and column ``row`` (n + 1,), diagonal included,
+    enter A at position ``index``.
+    """
     L, row = np.asarray(L, dtype=float), np.asarray(row, dtype=float)
     n = len(L)
     if row.shape != (n + 1,) or not 0 <= index <= n:
-        raise ValueError(f"a row of {n + 1} numbers at a position in 0..{n} is needed; got {row.shape} at {index}")
+        raise ValueError(
+            f"a row of {n + 1} numbers at a position in 0..{n} is needed; got {row.shape} at {index}"
+        )
     above, below = slice(0, index), slice(index, n)
     left = solve_triangular(L[above, above], row[:index], lower=True) if index else row[:0]
     pivot = row[index] - left @ left
     if not pivot > 0:
-        raise np.linalg.LinAlgError(f"the matrix with the new row is not positive definite: pivot {pivot:.3g}")
+        raise np.linalg.LinAlgError(
+            f"the matrix with the new row is not positive definite: pivot {pivot:.3g}"
+        )
     column = (row[index + 1 :] - L[below, above] @ left) / np.sqrt(pivot)
     result = np.zeros((n + 1, n + 1))
     result[above, above] = L[above, above]
@@ -67,7 +73,9 @@ def cholesky_remove(L: ArrayLike, index: int) -> np.ndarray:
     return result
 
 
-def inverse_update(A_inverse: ArrayLike, u: ArrayLike, v: ArrayLike | None = None, scale: float = 1.0) -> np.ndarray:
+def inverse_update(
+    A_inverse: ArrayLike, u: ArrayLike, v: ArrayLike | None = None, scale: float = 1.0
+) -> np.ndarray:
     """(A + scale · u vᵀ)⁻¹ from A⁻¹ (Sherman-Morrison), v = u unless given; scale −1 takes a term away.
 
     Raises LinAlgError if the changed matrix is singular to working precision.
@@ -102,16 +110,22 @@ def inverse_remove(A_inverse: ArrayLike, index: int) -> np.ndarray:
 
 
 def _rotate(L: ArrayLike, v: ArrayLike, sign: float) -> np.ndarray:
-    """Fold v into L column by column, by plane (sign +1) or hyperbolic (−1) rotations in their stable mixed form."""
+    """Fold v into L column by column, by plane (sign +1) or hyperbolic (−1) rotations in their stable mixed
+    form.
+    """
     L = np.array(L, dtype=float)
     V = np.array(v, dtype=float)
     if L.shape != (len(L), len(L)) or V.ndim not in (1, 2) or len(V) != len(L):
-        raise ValueError(f"a factor (n, n) and a vector (n,) or matrix (n, k) are needed; got {L.shape} and {V.shape}")
+        raise ValueError(
+            f"a factor (n, n) and a vector (n,) or matrix (n, k) are needed; got {L.shape} and {V.shape}"
+        )
     for x in np.atleast_2d(V.T):
         for k in range(len(L)):
             pivot = (L[k, k] - x[k]) * (L[k, k] + x[k]) if sign < 0 else L[k, k] ** 2 + x[k] ** 2
             if not pivot > 0:
-                raise np.linalg.LinAlgError(f"the downdated matrix is not positive definite: pivot {pivot:.3g}, row {k}")
+                raise np.linalg.LinAlgError(
+                    f"the downdated matrix is not positive definite: pivot {pivot:.3g}, row {k}"
+                )
             c, s = np.sqrt(pivot) / L[k, k], x[k] / L[k, k]
             L[k, k] = np.sqrt(pivot)
             L[k + 1 :, k] = (L[k + 1 :, k] + sign * s * x[k + 1 :]) / c

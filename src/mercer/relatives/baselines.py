@@ -13,10 +13,11 @@ Array = NDArray[np.float64]
 
 
 class LinearRegression(RegressorMixin, BaseEstimator):
-    """Ordinary least squares whose predictions carry the noise level of the training residuals (GPML table 2.1).
+    """Ordinary least squares whose predictions carry the noise level of the training residuals (GPML table
+    2.1).
 
-    The predictive distribution is Gaussian with constant variance `noise_variance_`: the sum of squared residuals over
-    n minus the number of coefficients. Uncertainty about the coefficients is not included.
+    The predictive distribution is Gaussian with constant variance `noise_variance_`: the sum of squared
+    residuals over n minus the number of coefficients. Uncertainty about the coefficients is not included.
 
     Parameters
     ----------
@@ -25,7 +26,8 @@ class LinearRegression(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : (d,), intercept_ : float, noise_variance_ : float (NaN when no degree of freedom is left to estimate it)
+    coef_ : (d,), intercept_ : float, noise_variance_ : float (NaN when no degree of freedom is left to
+    estimate it)
 
     Examples
     --------
@@ -56,29 +58,33 @@ class LinearRegression(RegressorMixin, BaseEstimator):
             return mean
         if np.isnan(self.noise_variance_):
             raise ValueError(
-                "There are as many coefficients as training cases, so no residual is left to estimate the noise from. "
+                "There are as many coefficients as training cases, so no residual is left to estimate the "
+                "noise from. "
                 "Train on more cases or fewer columns."
             )
         return mean, np.full(len(mean), np.sqrt(self.noise_variance_))
 
 
 class NadarayaWatson(RegressorMixin, BaseEstimator):
-    """Kernel smoother: the average of the targets with weights κ(|x - xᵢ| / bandwidth), made to sum to one (GPML §2.6).
+    """Kernel smoother: the average of the targets with weights κ(|x - xᵢ| / bandwidth), made to sum to one
+    (GPML §2.6).
 
     Parameters
     ----------
     bandwidth : float or (d,), default 1.0
         Length over which targets are averaged, in units of X; one for each column if several are given.
     kernel : "gaussian", "epanechnikov", "tricube" or function, default "gaussian"
-        The weight κ(r) ≥ 0 at scaled distance r ≥ 0. It need not be a covariance function. The second and third are
-        zero for r ≥ 1; a function takes and returns arrays.
+        The weight κ(r) ≥ 0 at scaled distance r ≥ 0. It need not be a covariance function. The second and
+        third are zero for r ≥ 1; a function takes and returns arrays.
 
     Examples
     --------
     >>> NadarayaWatson(bandwidth=0.5).fit(X, y).predict(Xs)
     """
 
-    def __init__(self, bandwidth: float | ArrayLike = 1.0, kernel: str | Callable[[Array], ArrayLike] = "gaussian"):
+    def __init__(
+        self, bandwidth: float | ArrayLike = 1.0, kernel: str | Callable[[Array], ArrayLike] = "gaussian"
+    ):
         self.bandwidth = bandwidth
         self.kernel = kernel
 
@@ -87,25 +93,36 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
         inputs, targets = training_data(self, X, y)
         scale, d = np.asarray(self.bandwidth, dtype=np.float64), inputs.shape[1]
         if scale.shape not in ((), (d,)) or not np.all(np.isfinite(scale) & (scale > 0)):
-            raise ValueError(f"bandwidth must be positive: one number, or one for each of the {d} columns; got {self.bandwidth!r}.")
+            raise ValueError(
+                f"bandwidth must be positive: one number, or one for each of the {d} columns; got "
+                f"{self.bandwidth!r}."
+            )
         if not callable(self.kernel) and self.kernel not in _KERNELS:
-            raise ValueError(f"Unknown kernel {self.kernel!r}; use one of {', '.join(_KERNELS)}, or a function.")
+            raise ValueError(
+                f"Unknown kernel {self.kernel!r}; use one of {', '.join(_KERNELS)}, or a function."
+            )
         self.scale_, self.X_, self.y_ = scale, inputs, targets
         return self
 
     def weights(self, X: ArrayLike) -> Array:
-        """The weight of each training target in the prediction at each row of X: (rows, n), rows sum to one."""
+        """The weight of each training target in the prediction at each row of X: (rows, n),
+        rows sum to one.
+        """
         return self._weights(test_inputs(self, X))
 
     def predict(self, X: ArrayLike) -> Array:
         """Smoothed targets (n,) at the rows of X."""
         inputs = test_inputs(self, X)
         rows = max(1, _BLOCK // len(self.y_))
-        return np.concatenate([self._weights(inputs[i : i + rows], i) @ self.y_ for i in range(0, len(inputs), rows)])
+        return np.concatenate(
+            [self._weights(inputs[i : i + rows], i) @ self.y_ for i in range(0, len(inputs), rows)]
+        )
 
     def _weights(self, X: Array, first: int = 0) -> Array:
         A, B = X / self.scale_, self.X_ / self.scale_
-        squared = sum((np.subtract.outer(A[:, j], B[:, j]) ** 2 for j in range(B.shape[1])), np.zeros((len(A), len(B))))
+        squared = sum(
+            (np.subtract.outer(A[:, j], B[:, j]) ** 2 for j in range(B.shape[1])), np.zeros((len(A), len(B)))
+        )
         if self.kernel == "gaussian":  # relative to the nearest case, so that no row underflows to nothing
             weights = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)))
         else:
@@ -116,8 +133,10 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
         total = weights.sum(axis=1, keepdims=True)
         if np.any(total == 0):
             raise ValueError(
-                f"No training case lies within reach of the kernel at row {first + int(np.argmin(total))} of X. "
-                f"Raise bandwidth (now {self.bandwidth!r}) or use the gaussian kernel, which reaches everywhere."
+                f"No training case lies within reach of the kernel at row {first + int(np.argmin(total))} "
+                "of X. "
+                f"Raise bandwidth (now {self.bandwidth!r}) or use the gaussian kernel, which reaches "
+                "everywhere."
             )
         return weights / total
 

@@ -16,16 +16,16 @@ Array = NDArray[np.float64]
 class PlattScaling(ClassifierMixin, BaseEstimator):
     """Probabilities from the scores of a classifier that gives none, such as a support vector machine.
 
-    P(second class | score f) = s(slope_ f + intercept_), with s the logistic function (Kuss 6.16, where α = -slope_
-    and β = -intercept_) or the cumulative Gaussian (GPML §3.7, 6.5), fitted by maximum likelihood. Fit it to scores of
-    cases that the classifier was not trained on: by cross-validation or leave-one-out.
+    P(second class | score f) = s(slope_ f + intercept_), with s the logistic function (Kuss 6.16, where α =
+    -slope_ and β = -intercept_) or the cumulative Gaussian (GPML §3.7, 6.5), fitted by maximum likelihood.
+    Fit it to scores of cases that the classifier was not trained on: by cross-validation or leave-one-out.
 
     Parameters
     ----------
     link : "logit" or "probit", default "logit"
     regularise : bool, default True
-        Replace the targets 1 and 0 by (n₁+1)/(n₁+2) and 1/(n₀+2), as Platt does. Without it, scores that separate the
-        classes perfectly give probabilities of 0 and 1.
+        Replace the targets 1 and 0 by (n₁+1)/(n₁+2) and 1/(n₀+2), as Platt does. Without it, scores that
+        separate the classes perfectly give probabilities of 0 and 1.
 
     Attributes
     ----------
@@ -43,11 +43,16 @@ class PlattScaling(ClassifierMixin, BaseEstimator):
         self.regularise = regularise
 
     def fit(self, f: ArrayLike, y: ArrayLike) -> PlattScaling:
-        """Fit scores f (n,) or (n, 1) and labels y (n,) of two kinds; larger scores speak for the second in order."""
+        """Fit scores f (n,) or (n, 1) and labels y (n,) of two kinds;
+        larger scores speak for the second in order.
+        """
         labels = np.asarray(y)
         self.classes_ = np.unique(labels)
         if labels.ndim != 1 or len(self.classes_) != 2:
-            raise ValueError(f"y must hold labels of two classes, (cases,); got {len(self.classes_)} in shape {labels.shape}.")
+            raise ValueError(
+                f"y must hold labels of two classes, (cases,); got {len(self.classes_)} in shape "
+                f"{labels.shape}."
+            )
         self.slope_, self.intercept_ = platt(f, labels == self.classes_[1], self.link, self.regularise)
         return self
 
@@ -67,13 +72,15 @@ class PlattScaling(ClassifierMixin, BaseEstimator):
 def platt(f: ArrayLike, y: ArrayLike, link: str = "logit", regularise: bool = True) -> tuple[float, float]:
     """Slope and intercept of P(y | f) = s(slope f + intercept), from scores f (n,) and truth values y (n,).
 
-    See `PlattScaling` for the options. The likelihood is concave: Newton's method finds its only maximum. Without
-    regularisation it has none when the scores separate the classes; then a warning says so, and the slope is as steep
-    as still makes a difference to the likelihood.
+    See `PlattScaling` for the options. The likelihood is concave: Newton's method finds its only maximum.
+    Without regularisation it has none when the scores separate the classes; then a warning says so, and the
+    slope is as steep as still makes a difference to the likelihood.
     """
     scores, truth = _scores(f), np.asarray(y)
     if truth.shape != scores.shape or not np.isin(truth, [0, 1]).all():
-        raise ValueError(f"y must be true or false for each of the {len(scores)} scores; got shape {truth.shape}.")
+        raise ValueError(
+            f"y must be true or false for each of the {len(scores)} scores; got shape {truth.shape}."
+        )
     if link not in _LINKS:
         raise ValueError(f"Unknown link {link!r}; use one of {', '.join(_LINKS)}.")
     truth = truth.astype(bool)
@@ -86,7 +93,11 @@ def platt(f: ArrayLike, y: ArrayLike, link: str = "logit", regularise: bool = Tr
         scale = 1.0
     if not regularise and _separate(scores[truth], scores[~truth]):
         warnings.warn(
-            "The scores separate the two classes: without regularisation the probabilities become 0 and 1. Use regularise=True.",
+            (
+                "The scores separate the two classes: without regularisation the probabilities become 0 "
+                "and 1. "
+                "Use regularise=True."
+            ),
             stacklevel=2,
         )
     a, b = _newton((scores - centre) / scale, np.where(truth, high, low), link)
@@ -110,7 +121,8 @@ def _newton(x: Array, t: Array, link: str) -> tuple[float, float]:
         gradient = design.T @ (t * up - (1 - t) * down)
         curvature = (design.T * (t * bend_up + (1 - t) * bend_down)) @ design
         step = np.linalg.lstsq(curvature, gradient, rcond=1e-14)[0]
-        if gradient @ step <= 1e-13 * len(x):  # twice the gain to expect: small enough for the last step to be a full one
+        # twice the gain to expect: small enough for the last step to be a full one
+        if gradient @ step <= 1e-13 * len(x):
             return float(w[0] + step[0]), float(w[1] + step[1])
         size = 1.0
         while not (new := value(w + size * step)) >= best and size > 1e-10:

@@ -1,4 +1,6 @@
-"""Two plain classifiers to measure a Gaussian process against: a generative one and nearest neighbours (GPML §3.1, 3.7)."""
+"""Two plain classifiers to measure a Gaussian process against:
+a generative one and nearest neighbours (GPML §3.1, 3.7).
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ Indices = NDArray[np.intp]
 
 
 class GaussianClassConditional(ClassifierMixin, BaseEstimator):
-    """Generative classifier: a Gaussian density of the inputs for each class, turned round by Bayes' rule (GPML 3.1).
+    """Generative classifier: a Gaussian density of the inputs for each class, turned round by Bayes' rule
+    (GPML 3.1).
 
-    With one covariance for all classes the probabilities are softmax(X @ coef_.T + intercept_), linear in the inputs
-    as in (3.4) and (3.8); with separate ones the boundaries are quadratic.
+    With one covariance for all classes the probabilities are softmax(X @ coef_.T + intercept_), linear in the
+    inputs as in (3.4) and (3.8); with separate ones the boundaries are quadratic.
 
     Parameters
     ----------
@@ -30,13 +33,14 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
     priors : (C,) or None
         Probabilities of the classes, in sorted order of their labels; by default their training frequencies.
     ridge : float, default 1e-9
-        Added to the variance of each column, as a fraction of its variance over all cases: keeps the covariances
-        invertible when there are few cases or dependent columns.
+        Added to the variance of each column, as a fraction of its variance over all cases: keeps the
+        covariances invertible when there are few cases or dependent columns.
 
     Attributes
     ----------
-    classes_ : (C,), priors_ : (C,), means_ : (C, d), covariances_ : (C, d, d), or (1, d, d) when shared, and then
-    also coef_ : (C, d) and intercept_ : (C,). Means and covariances are the maximum-likelihood ones (divisor n).
+    classes_ : (C,), priors_ : (C,), means_ : (C, d), covariances_ : (C, d, d), or (1, d, d) when shared, and
+    then also coef_ : (C, d) and intercept_ : (C,). Means and covariances are the maximum-likelihood ones
+    (divisor n).
 
     Examples
     --------
@@ -60,7 +64,9 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
         self.priors_ = counts / counts.sum() if self.priors is None else self._given_priors(self.priors)
         self.means_ = members.T @ inputs / counts[:, None]
         residual = inputs - self.means_[index]
-        groups = [residual] if self.covariance == "shared" else [residual[index == c] for c in range(len(counts))]
+        groups = (
+            [residual] if self.covariance == "shared" else [residual[index == c] for c in range(len(counts))]
+        )
         spread = inputs.var(axis=0)
         ridge = self.ridge * np.diag(np.where(spread > 0, spread, 1.0))
         self.covariances_ = np.array([group.T @ group / len(group) + ridge for group in groups])
@@ -96,7 +102,8 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
         p = np.asarray(priors, dtype=np.float64)
         if p.shape != self.classes_.shape or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
             raise ValueError(
-                f"priors must be one probability for each of the classes {list(self.classes_)} and sum to 1; got {priors!r}."
+                f"priors must be one probability for each of the classes {list(self.classes_)} and sum to "
+                f"1; got {priors!r}."
             )
         return p
 
@@ -112,15 +119,18 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
 
 
 class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
-    """Nearest neighbours with a probability: how often they are right on the training cases (P1NN of GPML §3.7).
+    """Nearest neighbours with a probability: how often they are right on the training cases (P1NN of GPML
+    §3.7).
 
-    The class that most of the k nearest training cases have (the nearest of them decides ties) gets probability `pi_`,
-    the fraction of training cases that are classified correctly when left out; the other classes share the rest.
+    The class that most of the k nearest training cases have (the nearest of them decides ties) gets
+    probability `pi_`, the fraction of training cases that are classified correctly when left out; the other
+    classes share the rest.
 
     Parameters
     ----------
     k : int or sequence of int, default 1
-        Number of neighbours; of several the one with the fewest errors in cross-validation, the least of equals.
+        Number of neighbours; of several the one with the fewest errors in cross-validation, the least of
+        equals.
     folds : int or None, default None
         Parts for this cross-validation, assigned at random by `seed`; None leaves out one case at a time.
     smoothing : float, default 0
@@ -129,7 +139,8 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : (C,), k_ : int, pi_ : float, errors_ : dict of the cross-validated error rate for each candidate k
+    classes_ : (C,), k_ : int, pi_ : float, errors_ : dict of the cross-validated error rate for each
+    candidate k
 
     Examples
     --------
@@ -137,7 +148,9 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
     >>> curve = mercer.metrics.error_reject_curve(ys, model.predict_proba(Xs), by=-model.distance(Xs))
     """
 
-    def __init__(self, k: int | Sequence[int] = 1, folds: int | None = None, smoothing: float = 0.0, seed: int = 0):
+    def __init__(
+        self, k: int | Sequence[int] = 1, folds: int | None = None, smoothing: float = 0.0, seed: int = 0
+    ):
         self.k = k
         self.folds = folds
         self.smoothing = smoothing
@@ -154,7 +167,8 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
         smallest = len(inputs) - (1 if parts is None else int(np.bincount(parts).max()))
         if candidates[-1] > smallest:
             raise ValueError(
-                f"k = {candidates[-1]} neighbours are wanted, but only {smallest} of {len(inputs)} training cases are left."
+                f"k = {candidates[-1]} neighbours are wanted, but only {smallest} of {len(inputs)} "
+                "training cases are left."
             )
         self.errors_ = self._cross_validate(candidates, parts)
         self.k_ = min(candidates, key=lambda k: (self.errors_[k], k))
@@ -175,7 +189,9 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
         return self.classes_[winner]
 
     def distance(self, X: ArrayLike) -> Array:
-        """Euclidean distance (rows,) to the nearest training case: the larger, the more reason to refuse a decision."""
+        """Euclidean distance (rows,) to the nearest training case: the larger,
+        the more reason to refuse a decision.
+        """
         inputs, nearest = self._nearest(X)
         return np.sqrt(np.sum((inputs - self.X_[nearest[:, 0]]) ** 2, axis=1))
 
@@ -205,7 +221,11 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
         else:
             for part in np.unique(parts):
                 out = parts == part
-                nearest = NearestNeighbors(n_neighbors=most).fit(self.X_[~out]).kneighbors(self.X_[out], return_distance=False)
+                nearest = (
+                    NearestNeighbors(n_neighbors=most)
+                    .fit(self.X_[~out])
+                    .kneighbors(self.X_[out], return_distance=False)
+                )
                 labels[out] = self.index_[~out][nearest]
         return {k: float(np.mean(self._vote(labels[:, :k]) != self.index_)) for k in candidates}
 
@@ -219,7 +239,10 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
         if self.folds is None:
             return None
         if not (isinstance(self.folds, (int, np.integer)) and 2 <= self.folds <= n):
-            raise ValueError(f"folds must be None or a whole number from 2 to the number of cases, {n}; got {self.folds!r}.")
+            raise ValueError(
+                f"folds must be None or a whole number from 2 to the number of cases, {n}; got "
+                f"{self.folds!r}."
+            )
         return np.random.default_rng(self.seed).permutation(np.arange(n) % self.folds)
 
 
@@ -229,7 +252,9 @@ def _training_data(estimator, X: ArrayLike, y: ArrayLike) -> tuple[Array, Indice
     check_classification_targets(labels)
     estimator.classes_, index = np.unique(labels, return_inverse=True)
     if len(estimator.classes_) < 2:
-        raise ValueError(f"A classifier needs at least two classes; y has only one class, {estimator.classes_[0]!r}.")
+        raise ValueError(
+            f"A classifier needs at least two classes; y has only one class, {estimator.classes_[0]!r}."
+        )
     return inputs, index
 
 

@@ -32,7 +32,8 @@ class KernelPCA(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    eigenvalues_ : (components,), of the (centred) kernel matrix, largest first. eigenvectors_ : (n, components).
+    eigenvalues_ : (components,), of the (centred) kernel matrix, largest first. eigenvectors_ : (n,
+    components).
 
     Examples
     --------
@@ -57,7 +58,9 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         values, vectors = values[::-1], vectors[:, ::-1]
         kept = values > n * np.finfo(float).eps * max(float(np.trace(K)), 0.0)
         if not kept.any():
-            raise ValueError("All training cases are the same to the kernel: there is no direction with variance.")
+            raise ValueError(
+                "All training cases are the same to the kernel: there is no direction with variance."
+            )
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self.eigenvalues_, self.eigenvectors_ = values[kept], (vectors * signs)[:, kept]
         return self
@@ -79,7 +82,9 @@ class KernelPCA(TransformerMixin, BaseEstimator):
     def _inputs(self, X: Any, reset: bool) -> Inputs:
         if self._kernel().reads_objects():
             return as_inputs(X, columns=None if reset else self.X_.names, objects=True)
-        return Inputs(validate_data(self, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1))
+        return Inputs(
+            validate_data(self, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1)
+        )
 
     def _centred(self, K: Array) -> Array:
         """Inner products with the training cases, (rows, n), of features relative to their mean."""

@@ -11,9 +11,11 @@ from mercer.relatives.baselines import Array, test_inputs, training_data
 
 
 class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
-    """The linear function with the least sum of |y - f|: maximum likelihood under Laplace noise (Kuss 5.51), by linear programming.
+    """The linear function with the least sum of |y - f|: maximum likelihood under Laplace noise (Kuss 5.51),
+    by linear programming.
 
-    A target that is far off does no harm, however far. A row whose inputs are far off does: one is enough to carry the fit away.
+    A target that is far off does no harm, however far. A row whose inputs are far off does: one is enough to
+    carry the fit away.
 
     Parameters
     ----------
@@ -22,7 +24,8 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : (d,), intercept_ : float, scale_ : float, the mean absolute residual, which is the likeliest scale of Laplace noise
+    coef_ : (d,), intercept_ : float, scale_ : float, the mean absolute residual, which is the likeliest scale
+    of Laplace noise
 
     Examples
     --------
@@ -46,13 +49,18 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
         k = design.shape[1]
         # y = design b + u - v with u, v >= 0, whose least sum is that of the absolute residuals
         found = linprog(
-            np.r_[np.zeros(k), np.ones(2 * n)], A_eq=np.hstack([design, np.eye(n), -np.eye(n)]), b_eq=(targets - centre) / size,
-            bounds=[(None, None)] * k + [(0, None)] * (2 * n), method="highs",
-        )  # fmt: skip
+            np.r_[np.zeros(k), np.ones(2 * n)],
+            A_eq=np.hstack([design, np.eye(n), -np.eye(n)]),
+            b_eq=(targets - centre) / size,
+            bounds=[(None, None)] * k + [(0, None)] * (2 * n),
+            method="highs",
+        )
         if not found.success:
             raise ArithmeticError(f"least absolute deviations were not found: {found.message}")
         self.coef_ = size * found.x[:d] / spread
-        self.intercept_ = centre + size * found.x[d] - float(location @ self.coef_) if self.fit_intercept else 0.0
+        self.intercept_ = (
+            centre + size * found.x[d] - float(location @ self.coef_) if self.fit_intercept else 0.0
+        )
         self.scale_ = float(np.mean(np.abs(targets - inputs @ self.coef_ - self.intercept_)))
         return self
 
@@ -62,4 +70,6 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log density (n,) of targets y under the fitted Laplace noise."""
-        return np.asarray(Laplace(max(self.scale_, np.finfo(float).tiny)).log_prob(self.predict(X), np.asarray(y, float)))
+        return np.asarray(
+            Laplace(max(self.scale_, np.finfo(float).tiny)).log_prob(self.predict(X), np.asarray(y, float))
+        )

@@ -1,4 +1,6 @@
-"""A small Bayesian neural network with robust noise, sampled (Neal 1996): a rival in the robust experiments."""
+"""A small Bayesian neural network with robust noise, sampled (Neal 1996):
+a rival in the robust experiments.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from mercer.sampling import sample
 
 
 class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
-    """Two hidden layers of tanh units with Student-t noise of 4 degrees of freedom, averaged over draws of all weights (Kuss 5.6).
+    """Two hidden layers of tanh units with Student-t noise of 4 degrees of freedom, averaged over draws of
+    all weights (Kuss 5.6).
 
-    Weights of a layer are Gaussian with a standard deviation of their own, which is drawn too, as is the noise scale; those of the
-    later layers are divided by the square root of the number of units. X is standardised, y by median and median absolute
-    deviation. Chains of NUTS on all of them together; predictions are medians of the draws, which minimise the absolute error.
+    Weights of a layer are Gaussian with a standard deviation of their own, which is drawn too, as is the
+    noise scale; those of the later layers are divided by the square root of the number of units. X is
+    standardised, y by median and median absolute deviation. Chains of NUTS on all of them together;
+    predictions are medians of the draws, which minimise the absolute error.
 
     Parameters
     ----------
@@ -33,14 +37,23 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    chains_ : the draws, with `chains_.diagnostics()`. Weights have many equivalent orders, so look at R-hat of predictions instead.
+    chains_ : the draws, with `chains_.diagnostics()`. Weights have many equivalent orders, so look at R-hat
+    of predictions instead.
 
     Examples
     --------
     >>> BayesianNeuralNetwork().fit(X, y).predict(Xs)
     """
 
-    def __init__(self, units: int = 6, draws: int = 500, tune: int = 500, chains: int = 2, sampler="nuts", random_state: int = 0):
+    def __init__(
+        self,
+        units: int = 6,
+        draws: int = 500,
+        tune: int = 500,
+        chains: int = 2,
+        sampler="nuts",
+        random_state: int = 0,
+    ):
         self.units = units
         self.draws = draws
         self.tune = tune
@@ -78,7 +91,9 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
         return self.centre_ + self.scale_ * np.asarray(values)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Medians (n,) of the predictive distribution of the function, which with symmetric noise is that of y nearly."""
+        """Medians (n,) of the predictive distribution of the function,
+        which with symmetric noise is that of y nearly.
+        """
         return np.median(self.functions(X), axis=0)
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Array:
@@ -99,7 +114,9 @@ def _shapes(d: int, units: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _network(x, X, shapes):
-    """Values (n,) of the network with standard-normal coordinates x: the weights, then the logarithms of their scales."""
+    """Values (n,) of the network with standard-normal coordinates x: the weights,
+    then the logarithms of their scales.
+    """
     parts, first = [], 0
     for shape in shapes:
         last = first + int(np.prod(shape))

@@ -1,4 +1,6 @@
-"""Tools of careful experiments: folds that look alike, and a grid search that goes on until its optimum is inside the grid."""
+"""Tools of careful experiments: folds that look alike,
+and a grid search that goes on until its optimum is inside the grid.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def stratified_folds(y: ArrayLike, k: int, seed: int = 0) -> list[NDArray[np.intp]]:
-    """k folds of rows whose targets y (n,) have nearly the same distribution: every k neighbours in order of y go to k folds.
+    """k folds of rows whose targets y (n,) have nearly the same distribution: every k neighbours in order of
+    y go to k folds.
 
     Sizes differ by at most one. Each row is in one fold; train on the others.
 
@@ -31,7 +34,9 @@ def stratified_folds(y: ArrayLike, k: int, seed: int = 0) -> list[NDArray[np.int
 
 
 class GridOptimum(NamedTuple):
-    """Where a score is lowest: `values` by name, the `score`, how many settings were tried, and whether it is an interior point."""
+    """Where a score is lowest: `values` by name, the `score`, how many settings were tried,
+    and whether it is an interior point.
+    """
 
     values: dict[str, float]
     score: float
@@ -49,10 +54,11 @@ def search_grid(
 ) -> GridOptimum:
     """The positive settings with the lowest score on a grid that moves and shrinks by itself (Kuss 5.6).
 
-    The grid has three values of each setting: the centre, `factor` times more and `factor` times less. It moves to its best point
-    until that is the centre, so that the optimum is not on an edge; then `factor` becomes its square root, `refinements` times.
-    A move must lower the score by more than `tol` of it, so that a setting that hardly matters does not run away.
-    Settings beyond `limit` times their start are not tried; `interior` is False where one was wanted. Scores are computed once.
+    The grid has three values of each setting: the centre, `factor` times more and `factor` times less. It
+    moves to its best point until that is the centre, so that the optimum is not on an edge; then `factor`
+    becomes its square root, `refinements` times. A move must lower the score by more than `tol` of it, so
+    that a setting that hardly matters does not run away. Settings beyond `limit` times their start are not
+    tried; `interior` is False where one was wanted. Scores are computed once.
 
     >>> search_grid(lambda v: (np.log(v["a"]) - 3) ** 2, {"a": 1.0}).values
     """

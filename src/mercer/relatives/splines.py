@@ -1,4 +1,6 @@
-"""Smoothing splines as Gaussian processes (GPML 6.3): the curve, how sure it is, and the smoothing chosen by the evidence."""
+"""Smoothing splines as Gaussian processes (GPML 6.3): the curve, how sure it is,
+and the smoothing chosen by the evidence.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp import GP
 from mercer.inputs import as_inputs, as_targets
-from mercer.kernels.paths import IntegratedWiener
+from mercer.kernels.families.brownian import IntegratedWiener
 from mercer.kernels.statespace import chain
 from mercer.linalg import kalman
 from mercer.means import Polynomial
 from mercer.params import fixed
-from mercer.posterior import Posterior
+from mercer.posteriors.gaussian import Posterior
 from mercer.solvers.markov import Line
 
 SEARCHED = np.linspace(-11.0, 4.0, 16)  # decades of the smoothing, for each datum and unit of length
@@ -33,8 +35,9 @@ _SMOOTHING = 'smoothing must be a positive number, None (by the evidence) or "gc
 class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
     """What splines share: data on a unit scale, the smoothing and the noise by the evidence, predictions.
 
-    A spline minimises sum_i w_i (y_i - f(x_i))^2 + smoothing * |m-th derivatives of f|^2. That is the posterior mean of a GP with
-    smoothing = noise variance / variance of the process and m-th order polynomials of vague weight (2.42, 6.29).
+    A spline minimises sum_i w_i (y_i - f(x_i))^2 + smoothing * |m-th derivatives of f|^2. That is the
+    posterior mean of a GP with smoothing = noise variance / variance of the process and m-th order
+    polynomials of vague weight (2.42, 6.29).
     """
 
     smoothing: float | str | None
@@ -48,19 +51,24 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         """The posterior on the unit scale."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
-        """Fit inputs X (n, d), in any order, and targets y (n,). A weight w_i makes the noise variance noise_variance_ / w_i."""
+        """Fit inputs X (n, d), in any order, and targets y (n,).
+        A weight w_i makes the noise variance noise_variance_ / w_i.
+        """
         inputs = _columns(X, "X")
         y = as_targets(y, inputs.shape[0])
         n, d = inputs.shape
         weight = np.broadcast_to(np.asarray(1.0 if sample_weight is None else sample_weight, float), (n,))
         if not (np.isfinite(weight) & (weight > 0)).all():
-            raise ValueError("sample_weight must be positive; leave a datum out rather than give it no weight.")
+            raise ValueError(
+                "sample_weight must be positive; leave a datum out rather than give it no weight."
+            )
         self.n_features_in_, self.order_ = d, self._order(d)
         degrees = _degrees(d, self.order_)
         distinct = np.unique(inputs, axis=0).shape[0]
         if distinct <= len(degrees):
             raise ValueError(
-                f"a spline of order {self.order_} needs at least {len(degrees) + 1} different inputs to tell the curve from the "
+                f"a spline of order {self.order_} needs at least {len(degrees) + 1} different inputs to "
+                "tell the curve from the "
                 f"noise, and there are {distinct}."
             )
         self._low, self._length = inputs.min(0), float(np.ptp(inputs, axis=0).max())
@@ -76,7 +84,9 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         self.smoothing_ = float(smoothing * per_unit) if given is None else given
         self.noise_variance_ = float(smoothing * variance * self._spread**2)
         self.variance_ = self.noise_variance_ / self.smoothing_
-        self.log_evidence_ = float(log_evidence - free * np.log(self._spread) - sum(degrees) * np.log(self._length))
+        self.log_evidence_ = float(
+            log_evidence - free * np.log(self._spread) - sum(degrees) * np.log(self._length)
+        )
         return self
 
     @property
@@ -86,14 +96,18 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         return self.posterior_.degrees_of_freedom()
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The curve (n,) at the rows of X; with `return_std` also the standard deviation (n,) of the curve there."""
+        """The curve (n,) at the rows of X; with `return_std` also the standard deviation (n,) of the curve
+        there.
+        """
         mean, variance = self._moments(self._test(X))
         mean = self._centre + self._spread * mean
         return (mean, self._spread * np.sqrt(variance)) if return_std else mean
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.95, latent: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends, each (n,), of the central interval that holds a new y (latent: the curve) with probability
-        `level`.
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, latent: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (n,), of the central interval that holds a new y (latent:
+        the curve) with probability `level`.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
@@ -101,13 +115,15 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         half = norm.ppf(0.5 + 0.5 * level) * np.sqrt(std**2 + (0.0 if latent else self.noise_variance_))
         return mean - half, mean + half
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, latent: bool = False) -> np.ndarray:
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, latent: bool = False
+    ) -> np.ndarray:
         """Joint draws of y, or of the curve with `latent=True`: (n, n_samples)."""
         rng = np.random.default_rng(random_state)
         f = self._centre + self._spread * self._draws(self._test(X), n_samples, rng).T
         return f if latent else f + np.sqrt(self.noise_variance_) * rng.standard_normal(f.shape)
 
-    # -- on the unit scale --------------------------------------------------------------------------------------------
+    # -- on the unit scale -----------------------------------------------------------------------------------
 
     def _moments(self, U):
         return self.posterior_.latent_moments(U)
@@ -122,11 +138,15 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         check_is_fitted(self)
         inputs = _columns(X, "X")
         if inputs.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {inputs.shape[1]} columns but the spline was fitted to {self.n_features_in_}.")
+            raise ValueError(
+                f"X has {inputs.shape[1]} columns but the spline was fitted to {self.n_features_in_}."
+            )
         return self._unit(inputs)
 
     def _profile(self, U, z, weight, free: int, smoothing: float) -> tuple[float, float, float]:
-        """For this smoothing: the data fit z' R z, the log evidence at the best variance, and the GCV score."""
+        """For this smoothing: the data fit z' R z, the log evidence at the best variance,
+        and the GCV score.
+        """
         if not (np.isfinite(smoothing) and smoothing > 0):
             raise ValueError(_SMOOTHING.format(self.smoothing))
         posterior = self._condition(U, z, 1.0, smoothing / weight)
@@ -147,7 +167,9 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
             return float(which(self._profile(U, z, weight, free, z.size * 10.0**decade)))
 
         best = SEARCHED[int(np.argmin([loss(decade) for decade in SEARCHED]))]
-        found = minimize_scalar(loss, bounds=(best - 1.0, best + 1.0), method="bounded", options={"xatol": 1e-6})
+        found = minimize_scalar(
+            loss, bounds=(best - 1.0, best + 1.0), method="bounded", options={"xatol": 1e-6}
+        )
         return z.size * 10.0 ** float(found.x)
 
 
@@ -156,21 +178,24 @@ class SmoothingSpline(AbstractSpline):
 
         sum_i w_i (y_i - f(x_i))^2 + smoothing * integral of (f^(m))^2.
 
-    Between data it is a polynomial of degree 2m - 1, beyond them of degree m - 1. It is the posterior mean of Brownian motion
-    integrated m - 1 times plus a polynomial of vague weight (6.27-6.30; an exact limit, not a large variance), by the Kalman
-    filter. So the spline knows how sure it is, and the smoothing that the data ask for has the largest evidence (2.45).
+    Between data it is a polynomial of degree 2m - 1, beyond them of degree m - 1. It is the posterior mean of
+    Brownian motion integrated m - 1 times plus a polynomial of vague weight (6.27-6.30; an exact limit, not a
+    large variance), by the Kalman filter. So the spline knows how sure it is, and the smoothing that the data
+    ask for has the largest evidence (2.45).
 
     Parameters
     ----------
     smoothing : float, None or "gcv", default None
-        In units of X^(2m-1), as `lam` of `scipy.interpolate.make_smoothing_spline`. None: that of the largest evidence. "gcv": that
-        of the smallest generalised cross-validation score. The noise variance is learned in every case.
+        In units of X^(2m-1), as `lam` of `scipy.interpolate.make_smoothing_spline`. None: that of the largest
+        evidence. "gcv": that of the smallest generalised cross-validation score. The noise variance is
+        learned in every case.
     order : int, default 2
         m. 1: piecewise linear, 2: the cubic spline, 3: quintic.
 
     Attributes
     ----------
-    smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_, degrees_of_freedom_
+    smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_,
+    degrees_of_freedom_
 
     Repeated and unsorted inputs are fine. X may be a vector.
 
@@ -183,10 +208,15 @@ class SmoothingSpline(AbstractSpline):
         self.order = order
 
     def predict(self, X, return_std=False, derivative: int = 0):
-        """The curve (n,) or its derivative of this order (less than m) at X; with `return_std` also its standard deviation (n,)."""
+        """The curve (n,) or its derivative of this order (less than m) at X;
+        with `return_std` also its standard deviation (n,).
+        """
         U = self._test(X)
         if not 0 <= derivative < self.order_:
-            raise ValueError(f"a spline of order {self.order_} has derivatives 0 ... {self.order_ - 1}, not {derivative!r}.")
+            raise ValueError(
+                f"a spline of order {self.order_} has derivatives 0 ... {self.order_ - 1}, not "
+                f"{derivative!r}."
+            )
         mean, variance = self._moments(U, derivative)
         scale = self._spread / self._length**derivative
         mean = scale * mean + (self._centre if derivative == 0 else 0.0)
@@ -205,25 +235,33 @@ class SmoothingSpline(AbstractSpline):
         return gp.condition(U, z, noise_variance=noise, solver="markov")
 
     def _moments(self, U, derivative=0):
-        """Before the data f is what its value and derivatives at the first of them say, and Brownian motion going backwards."""
+        """Before the data f is what its value and derivatives at the first of them say,
+        and Brownian motion going backwards.
+        """
         state: Any = self.posterior_.state
         u, m = U[:, 0], self.order_
         H = _powers(u, m, derivative)
         mean, extra, rest = np.zeros(u.size), np.zeros(u.size), H.copy()
         before = u < 0
         p = m - 1 - derivative
-        extra[before] = self._unit_variance() * (-u[before]) ** (2 * p + 1) / ((2 * p + 1) * math.factorial(p) ** 2)
+        extra[before] = (
+            self._unit_variance() * (-u[before]) ** (2 * p + 1) / ((2 * p + 1) * math.factorial(p) ** 2)
+        )
         if not before.all():
             mean[~before], extra[~before], known = _conditional(state.base, u[~before], state.RH, derivative)
             rest[~before] -= known
-        return mean + rest @ state.shift, np.maximum(extra, 0.0) + np.einsum("ij,jk,ik->i", rest, state.weights_covariance, rest)
+        return mean + rest @ state.shift, np.maximum(extra, 0.0) + np.einsum(
+            "ij,jk,ik->i", rest, state.weights_covariance, rest
+        )
 
     def _draws(self, U, size, rng):
         """Time starts at the first of data and test inputs."""
         posterior, start = self.posterior_, float(min(U.min(initial=0.0), 0.0))
         if start < 0:
             noise = 1.0 / np.asarray(posterior.state.sites.precision)[:, 0]
-            posterior = self._condition(posterior.inputs.values - start, posterior.y, self._unit_variance(), noise)
+            posterior = self._condition(
+                posterior.inputs.values - start, posterior.y, self._unit_variance(), noise
+            )
         return posterior.sample(U - start, size, rng, latent=True)
 
     def _unit_variance(self) -> float:
@@ -241,7 +279,8 @@ def ramps(N: int) -> Callable:
 
 
 def _conditional(state: Any, u: np.ndarray, RH: np.ndarray, derivative: int):
-    """Mean and variance of a derivative of the process without its polynomial, and its covariance with the data times RH.
+    """Mean and variance of a derivative of the process without its polynomial, and its covariance with the
+    data times RH.
 
     Data and test inputs form one chain in which test inputs observe a derivative.
     """

@@ -1,4 +1,6 @@
-"""Support vector regression with settings chosen by cross-validation: the baseline of the robust experiments."""
+"""Support vector regression with settings chosen by cross-validation:
+the baseline of the robust experiments.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from mercer.relatives.protocol import search_grid, stratified_folds
 class SupportVectorRegression(RegressorMixin, BaseEstimator):
     """Epsilon-insensitive support vector regression with a squared-exponential kernel (Kuss 5.6).
 
-    C, epsilon and the length-scale are those with the lowest cross-validated loss, on a grid that moves until the optimum is inside
-    and is then refined (`search_grid`). X and y are standardised; predictions are in the units of y, without uncertainty.
+    C, epsilon and the length-scale are those with the lowest cross-validated loss, on a grid that moves until
+    the optimum is inside and is then refined (`search_grid`). X and y are standardised; predictions are in
+    the units of y, without uncertainty.
 
     Parameters
     ----------
@@ -32,7 +35,8 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
     ----------
     C_, epsilon_, lengthscale_ : float
         The settings chosen, in units of the standardised data.
-    loss_ : float, cross-validated, in units of y (squared for "mse"); interior_ : bool, False where the grid met its limits.
+    loss_ : float, cross-validated, in units of y (squared for "mse"); interior_ : bool, False where the grid
+    met its limits.
 
     Examples
     --------
@@ -68,7 +72,9 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
 
         start = {"C": 1.0, "epsilon": 0.1, "lengthscale": float(np.sqrt(d))}
         found = search_grid(score, start, refinements=self.refinements, limit=1e4, tol=1e-3)
-        self.C_, self.epsilon_, self.lengthscale_ = (found.values[name] for name in ("C", "epsilon", "lengthscale"))
+        self.C_, self.epsilon_, self.lengthscale_ = (
+            found.values[name] for name in ("C", "epsilon", "lengthscale")
+        )
         self.loss_ = found.score * (self.scale_ if self.loss == "mae" else self.scale_**2)
         self.interior_ = found.interior
         self.machine_ = _machine(found.values).fit(Z, t)

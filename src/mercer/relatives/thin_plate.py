@@ -22,24 +22,27 @@ from mercer.relatives.splines import AbstractSpline
 
 
 class ThinPlate(AbstractSpline):
-    """The thin-plate spline on d columns: the function f with the least sum_i w_i (y_i - f(x_i))^2 + smoothing * |O^m f|^2.
+    """The thin-plate spline on d columns: the function f with the least sum_i w_i (y_i - f(x_i))^2 +
+    smoothing * |O^m f|^2.
 
-    |O^m f|^2 is the integral of the sum of all squared m-th derivatives (6.10-6.11), 2m > d: the bending energy of a plate for
-    m = d = 2. Polynomials of degree less than m are not penalised: they are basis functions of vague weight. Turning the inputs
-    changes nothing; columns should be in like units. O(n^3); on one column `SmoothingSpline` is the same in O(n).
+    |O^m f|^2 is the integral of the sum of all squared m-th derivatives (6.10-6.11), 2m > d: the bending
+    energy of a plate for m = d = 2. Polynomials of degree less than m are not penalised: they are basis
+    functions of vague weight. Turning the inputs changes nothing; columns should be in like units. O(n^3); on
+    one column `SmoothingSpline` is the same in O(n).
 
     Parameters
     ----------
     smoothing : float, None or "gcv", default None
-        In units of X^(2m-d). None: that of the largest evidence. "gcv": of generalised cross-validation. The noise variance is
-        learned in every case. In the plane 8 pi times this is the `smoothing` of `scipy.interpolate.RBFInterpolator` with
-        kernel="thin_plate_spline".
+        In units of X^(2m-d). None: that of the largest evidence. "gcv": of generalised cross-validation. The
+        noise variance is learned in every case. In the plane 8 pi times this is the `smoothing` of
+        `scipy.interpolate.RBFInterpolator` with kernel="thin_plate_spline".
     order : int or None, default None
         m. None: 2, or more where d asks for it.
 
     Attributes
     ----------
-    smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_, degrees_of_freedom_
+    smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_,
+    degrees_of_freedom_
 
     >>> surface = ThinPlate().fit(X, y)
     >>> mean, std = surface.predict(Xs, return_std=True)
@@ -52,7 +55,9 @@ class ThinPlate(AbstractSpline):
     def _order(self, d):
         order = max(2, d // 2 + 1) if self.order is None else self.order
         if isinstance(order, bool) or not isinstance(order, int | np.integer) or not d < 2 * order <= 16:
-            raise ValueError(f"on {d} columns the order must be a whole number from {d // 2 + 1} to 8, got {order!r}.")
+            raise ValueError(
+                f"on {d} columns the order must be a whole number from {d // 2 + 1} to 8, got {order!r}."
+            )
         return int(order)
 
     def _condition(self, U, z, variance, noise):
@@ -61,21 +66,27 @@ class ThinPlate(AbstractSpline):
         pivots = sla.qr(H.T, pivoting=True, mode="r")[1][: H.shape[1]]
         if np.linalg.svd(H, compute_uv=False)[-1] < 1e-9 * np.sqrt(len(U)):
             raise ValueError(
-                f"the inputs lie on a curve or plane where the {H.shape[1]} polynomials of degree less than {m} in {d} columns are "
+                f"the inputs lie on a curve or plane where the {H.shape[1]} polynomials of degree less "
+                f"than {m} in {d} columns are "
                 "not told apart: use fewer columns."
             )
         basis = Features(functools.partial(monomials, m=m), name="monomials")
-        return GP(Polyharmonic(m, fixed(variance), anchors=U[pivots]), basis=basis).condition(U, z, noise_variance=noise)
+        return GP(Polyharmonic(m, fixed(variance), anchors=U[pivots]), basis=basis).condition(
+            U, z, noise_variance=noise
+        )
 
 
 class Polyharmonic(AbstractKernel):
-    """The thin-plate covariance with respect to anchors: what the penalty |O^m f|^2 says of f, up to polynomials of degree < m.
+    """The thin-plate covariance with respect to anchors: what the penalty |O^m f|^2 says of f, up to
+    polynomials of degree < m.
 
-    G(r) = c r^(2m - d), times log r for even d (6.22), is a generalised covariance: it tells the variance only of combinations of
-    values that polynomials cancel out of. Taking from f the polynomial through its values at q anchors (q, d) makes a covariance of
-    it; the values there are independent with unit variance. With polynomials of vague weight (`basis=`) the anchors do not matter.
+    G(r) = c r^(2m - d), times log r for even d (6.22), is a generalised covariance: it tells the variance
+    only of combinations of values that polynomials cancel out of. Taking from f the polynomial through its
+    values at q anchors (q, d) makes a covariance of it; the values there are independent with unit variance.
+    With polynomials of vague weight (`basis=`) the anchors do not matter.
 
-    order: m, 2m > d. anchors: as many points as there are monomials of degree less than m, not on a common zero of a polynomial.
+    order: m, 2m > d. anchors: as many points as there are monomials of degree less than m, not on a common
+    zero of a polynomial.
     """
 
     order: int = eqx.field(default=2, static=True)
@@ -85,9 +96,13 @@ class Polyharmonic(AbstractKernel):
     def bind(self, d, names=None):
         q = math.comb(self.order - 1 + d, d)
         if np.shape(self.anchors) != (q, d):
-            raise ParameterError(f"Polyharmonic.anchors must be {q} points of {d} columns, got shape {np.shape(self.anchors)}.")
+            raise ParameterError(
+                f"Polyharmonic.anchors must be {q} points of {d} columns, got shape {np.shape(self.anchors)}."
+            )
         if not 2 * self.order > d:
-            raise ParameterError(f"Polyharmonic.order must be more than half the number of columns ({d}), got {self.order}.")
+            raise ParameterError(
+                f"Polyharmonic.order must be more than half the number of columns ({d}), got {self.order}."
+            )
         return self
 
     def block(self, A, B):
@@ -99,11 +114,15 @@ class Polyharmonic(AbstractKernel):
         return self.variance * (mixed + P @ Q.T)
 
     def traits(self, d=1):
-        return Traits(smoothness=math.ceil(self.order - d / 2) - 1, beyond="goes on as a polynomial, ever less surely")
+        return Traits(
+            smoothness=math.ceil(self.order - d / 2) - 1, beyond="goes on as a polynomial, ever less surely"
+        )
 
 
 def green(A, B, m: int):
-    """G(|a - b|) for rows of A and B: the function with (-1)^m Laplacian^m G = delta (6.22), conditionally positive definite."""
+    """G(|a - b|) for rows of A and B: the function with (-1)^m Laplacian^m G = delta (6.22),
+    conditionally positive definite.
+    """
     d = A.shape[1]
     r2, power = squared_distance(A, B), m - d / 2
     if d % 2:

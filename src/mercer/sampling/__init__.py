@@ -1,10 +1,18 @@
-"""Sampling: Markov chains on any log density, their diagnostics, importance sampling, and the densities of GP models.
+"""Sampling: Markov chains on any log density, their diagnostics, importance sampling, and the densities of GP
+models.
 
-`sample` runs chains on a density of yours; `mercer.inference.MCMC` and `mercer.inference.AIS` run them on a model.
+`sample` runs chains on a density of yours; `mercer.inference.MCMC` and `mercer.inference.AIS` run them on a
+model.
 """
 
 from mercer.sampling.chains import Chains, sample
-from mercer.sampling.diagnostics import Diagnostics, autocorrelation, autocorrelation_time, effective_sample_size, r_hat
+from mercer.sampling.diagnostics import (
+    Diagnostics,
+    autocorrelation,
+    autocorrelation_time,
+    effective_sample_size,
+    r_hat,
+)
 from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.gibbs import gibbs, over_relaxed_bernoulli
 from mercer.sampling.hmc import HMC, NUTS, leapfrog
@@ -14,7 +22,26 @@ from mercer.sampling.modes import Mode, modes
 from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
 
 __all__ = [
-    "HMC", "NUTS", "Chains", "Diagnostics", "EllipticalSlice", "Mode", "RandomWalk", "Thermodynamic", "Weighted",
-    "autocorrelation", "autocorrelation_time", "effective_sample_size", "gibbs", "importance_sample", "leapfrog",
-    "metropolis_hastings", "modes", "over_relaxed_bernoulli", "r_hat", "sample", "self_normalised", "thermodynamic",
-]  # fmt: skip
+    "HMC",
+    "NUTS",
+    "Chains",
+    "Diagnostics",
+    "EllipticalSlice",
+    "Mode",
+    "RandomWalk",
+    "Thermodynamic",
+    "Weighted",
+    "autocorrelation",
+    "autocorrelation_time",
+    "effective_sample_size",
+    "gibbs",
+    "importance_sample",
+    "leapfrog",
+    "metropolis_hastings",
+    "modes",
+    "over_relaxed_bernoulli",
+    "r_hat",
+    "sample",
+    "self_normalised",
+    "thermodynamic",
+]

@@ -1,8 +1,9 @@
-"""Annealing: Hamiltonian moves through likelihood^tau times prior, as tau goes through a ladder of temperatures.
+"""Annealing: Hamiltonian moves through likelihood^tau times prior, as tau goes through a ladder of
+temperatures.
 
-The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature L'W L of the
-likelihood is diagonal: at temperature tau the variances are then close to 1 / (1 + tau curvature), and each coordinate gets its
-own step.
+The prior is made standard normal. At fixed hyperparameters the coordinates are rotated so that the curvature
+L'W L of the likelihood is diagonal: at temperature tau the variances are then close to 1 / (1 + tau
+curvature), and each coordinate gets its own step.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ PILOT = 10  # the pilot visits one temperature in so many
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Path:
-    """log_prior(z, data) and log_likelihood(z, data), traceable; `curvature` (d,) scales the steps with the temperature."""
+    """log_prior(z, data) and log_likelihood(z, data), traceable;
+    `curvature` (d,) scales the steps with the temperature.
+    """
 
     log_prior: Any
     log_likelihood: Any
@@ -71,7 +74,9 @@ class Path:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Annealed:
-    """Log weights (runs,), log likelihoods (T + 1, runs) in the order the temperatures were visited, and mean acceptance."""
+    """Log weights (runs,), log likelihoods (T + 1, runs) in the order the temperatures were visited,
+    and mean acceptance.
+    """
 
     log_weights: np.ndarray
     log_likelihood: np.ndarray
@@ -82,9 +87,11 @@ class Annealed:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ladder:
-    """Temperatures in the order they are visited, and how many moves of how many leapfrog steps are made at each.
+    """Temperatures in the order they are visited, and how many moves of how many leapfrog steps are made at
+    each.
 
-    A trajectory is at most pi / 2 long, in standard deviations: a quarter of an oscillation forgets most of where it began.
+    A trajectory is at most pi / 2 long, in standard deviations: a quarter of an oscillation forgets most of
+    where it began.
     """
 
     temperatures: np.ndarray
@@ -99,7 +106,14 @@ class Ladder:
         """log step size as a function of the temperature, learned on a coarse pass that is thrown away."""
         coarse = self.temperatures[:: max(1, min(PILOT, len(self.temperatures) // 100))]
         first = np.full(coarse.shape, np.log(0.5 * np.pi / self.leapfrogs))
-        out = _pass(path, dataclasses.replace(self, temperatures=coarse, progress=False), start, first, rng, adapt=True)
+        out = _pass(
+            path,
+            dataclasses.replace(self, temperatures=coarse, progress=False),
+            start,
+            first,
+            rng,
+            adapt=True,
+        )
         # a moving average: single values follow single acceptances
         width = max(1, coarse.shape[0] // 20)
         padded = np.pad(out.log_step, (width, width), mode="edge")
@@ -108,7 +122,8 @@ class Ladder:
 
 
 def anneal(path: Path, ladder: Ladder, start: np.ndarray, pilot, rng) -> Annealed:
-    """A pass of every run through the ladder, with the step sizes of the pilot: in groups, so that Ctrl-C keeps finished ones.
+    """A pass of every run through the ladder, with the step sizes of the pilot: in groups, so that Ctrl-C
+    keeps finished ones.
 
     Where Ctrl-C comes before any is finished, KeyboardInterrupt goes on to the caller.
     """
@@ -124,8 +139,13 @@ def anneal(path: Path, ladder: Ladder, start: np.ndarray, pilot, rng) -> Anneale
         if not done:
             raise
         interrupted = True
-    weights, logs = np.concatenate([d.log_weights for d in done]), np.concatenate([d.log_likelihood for d in done], 1)
-    return Annealed(weights, logs, float(np.mean([d.acceptance for d in done])), done[0].log_step, interrupted)
+    weights, logs = (
+        np.concatenate([d.log_weights for d in done]),
+        np.concatenate([d.log_likelihood for d in done], 1),
+    )
+    return Annealed(
+        weights, logs, float(np.mean([d.acceptance for d in done])), done[0].log_step, interrupted
+    )
 
 
 def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: bool) -> Annealed:
@@ -144,19 +164,34 @@ def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: b
             part = slice(i, i + CHUNK)
             live = np.arange(i, i + CHUNK) < steps
             z, log_w, offset, out = run(
-                path.data, path.curvature, jax.random.fold_in(key, i), z, log_w, offset, change[part], next_tau[part],
-                next_step[part], live, adapt,
-            )  # fmt: skip
+                path.data,
+                path.curvature,
+                jax.random.fold_in(key, i),
+                z,
+                log_w,
+                offset,
+                change[part],
+                next_tau[part],
+                next_step[part],
+                live,
+                adapt,
+            )
             outs.append(jax.tree.map(np.asarray, out))
             bar.update(min(i + CHUNK, steps), steps)
         last = run.log_likelihood(path.data, z)
     log_lik, acceptance, used = (np.concatenate(x)[:steps] for x in zip(*outs, strict=True))
     if not np.isfinite(np.asarray(log_w)).all():
         raise FloatingPointError(
-            "the weights of an annealing run are not finite: the likelihood is zero or undefined at prior draws."
+            "the weights of an annealing run are not finite: the likelihood is zero or undefined at prior "
+            "draws."
         )
     log_step = np.concatenate([used[:1], used])
-    return Annealed(np.asarray(log_w), np.concatenate([log_lik, np.asarray(last)[None]]), float(acceptance.mean()), log_step)
+    return Annealed(
+        np.asarray(log_w),
+        np.concatenate([log_lik, np.asarray(last)[None]]),
+        float(acceptance.mean()),
+        log_step,
+    )
 
 
 class _Run:
@@ -198,20 +233,26 @@ def _compiled(log_prior, log_likelihood, transitions: int, leapfrogs: int, toget
         (z, log_w, offset), out = jax.lax.scan(one, (z, log_w, offset), (keys, change, tau, log_step, live))
         return z, log_w, offset, out
 
-    return _Run(jax.jit(advance), jax.jit(lambda data, z: over(lambda z: log_likelihood(z, data), together, z)))
+    return _Run(
+        jax.jit(advance), jax.jit(lambda data, z: over(lambda z: log_likelihood(z, data), together, z))
+    )
 
 
 # ------------------------------------------------------------------------------------------------- paths
 
 
 def fixed_path(likelihood: Any, y: np.ndarray, white: Whitening, sites: Any) -> Path:
-    """From the prior to the posterior of the latent values at fixed hyperparameters. `white` is that of the prior."""
+    """From the prior to the posterior of the latent values at fixed hyperparameters.
+    `white` is that of the prior.
+    """
     n, L = white.shape
     size = n if likelihood.per_datum else bucket(n)
     curvature, Q = np.zeros(n * L), np.eye(n * L)
     if sites is not None:
         W = _blocks(sites)
-        A = np.block([[white.factors[j].T @ (W[:, j, k, None] * white.factors[k]) for k in range(L)] for j in range(L)])
+        A = np.block(
+            [[white.factors[j].T @ (W[:, j, k, None] * white.factors[k]) for k in range(L)] for j in range(L)]
+        )
         curvature, Q = sla.eigh(A)
         curvature = np.maximum(curvature, 0.0)
     turned = dataclasses.replace(white, turn=Q)
@@ -223,12 +264,22 @@ def fixed_path(likelihood: Any, y: np.ndarray, white: Whitening, sites: Any) -> 
 
     def back(f: np.ndarray) -> np.ndarray:
         f = f.reshape(f.shape[0], n, L)
-        u = [sla.solve_triangular(white.factors[j], (f[:, :, j] - white.mean[:, j]).T, lower=True) for j in range(L)]
+        u = [
+            sla.solve_triangular(white.factors[j], (f[:, :, j] - white.mean[:, j]).T, lower=True)
+            for j in range(L)
+        ]
         z = np.zeros((f.shape[0], L * size))
         z[:, where] = np.concatenate(u).T @ Q
         return z
 
-    return Path(_standard_normal, _latent_likelihood(treedef, L), data, padded, lambda rng: rng.standard_normal(L * size), back)
+    return Path(
+        _standard_normal,
+        _latent_likelihood(treedef, L),
+        data,
+        padded,
+        lambda rng: rng.standard_normal(L * size),
+        back,
+    )
 
 
 def _standard_normal(z, data):
@@ -245,7 +296,9 @@ def _latent_likelihood(treedef, L: int):
 
 
 def integrated_path(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters) -> Path:
-    """From the prior to the posterior of the hyperparameters: alone for Gaussian noise, with the whitened latents otherwise."""
+    """From the prior to the posterior of the hyperparameters: alone for Gaussian noise,
+    with the whitened latents otherwise.
+    """
     n, L = y.shape[0], model.likelihood.latents
     size = n if model.likelihood.per_datum else bucket(n)
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
@@ -268,7 +321,15 @@ def integrated_path(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
         return np.concatenate([z.reshape(u.shape[0], -1), theta], 1)
 
     curvature = np.zeros(L * size + hyper.size)
-    return Path(_hyper_prior(hyper.spec, L), _hyper_likelihood(hyper.spec, L), data, curvature, draw, back, size <= SMALL)
+    return Path(
+        _hyper_prior(hyper.spec, L),
+        _hyper_likelihood(hyper.spec, L),
+        data,
+        curvature,
+        draw,
+        back,
+        size <= SMALL,
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,5 @@
-"""Several chains side by side, in chunks: step size and variances are tuned on all of them together, then held.
+"""Several chains side by side, in chunks: step size and variances are tuned on all of them together, then
+held.
 
 Ctrl-C ends a run early and keeps the draws made so far.
 """
@@ -30,7 +31,9 @@ SAMPLERS: dict[str, AbstractStep] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chains:
-    """Draws (chains, draws, d) and what each transition said; `interrupted` where Ctrl-C ended the run early."""
+    """Draws (chains, draws, d) and what each transition said;
+    `interrupted` where Ctrl-C ended the run early.
+    """
 
     draws: np.ndarray
     log_density: np.ndarray
@@ -43,8 +46,12 @@ class Chains:
     interrupted: bool
     seconds: float
 
-    def diagnostics(self, names: tuple[str, ...] | None = None, values: np.ndarray | None = None) -> Diagnostics:
-        """R-hat, effective sample sizes and the rest, of the coordinates or of `values` (chains, draws, q)."""
+    def diagnostics(
+        self, names: tuple[str, ...] | None = None, values: np.ndarray | None = None
+    ) -> Diagnostics:
+        """R-hat, effective sample sizes and the rest, of the coordinates or of `values` (chains, draws,
+        q).
+        """
         values = self.draws if values is None else values
         names = tuple(f"x[{i}]" for i in range(values.shape[2])) if names is None else names
         return diagnose(values, names, self)
@@ -56,29 +63,45 @@ def by_name(sampler) -> AbstractStep:
         return sampler
     if isinstance(sampler, str) and sampler in SAMPLERS:
         return SAMPLERS[sampler]
-    raise ValueError(f"unknown sampler {sampler!r}; there are {sorted(SAMPLERS)}, or an instance from mercer.sampling.")
+    raise ValueError(
+        f"unknown sampler {sampler!r}; there are {sorted(SAMPLERS)}, or an instance from mercer.sampling."
+    )
 
 
 def check_lengths(draws: int, tune: int, chains: int, thin: int) -> None:
     if chains < 1:
         raise ValueError(f"at least one chain is needed, got chains={chains}.")
     if draws < FEW:
-        raise ValueError(f"draws={draws} is too few to say anything: ask for at least {FEW}, better several hundred.")
+        raise ValueError(
+            f"draws={draws} is too few to say anything: ask for at least {FEW}, better several hundred."
+        )
     if tune < 0 or thin < 1:
         raise ValueError(f"tune must be 0 or more and thin 1 or more, got tune={tune} and thin={thin}.")
 
 
 def sample(
-    log_density: Callable, start, *, sampler="nuts", draws: int = 1000, tune: int = 1000, chains: int = 4, thin: int = 1,
-    seed: int = 0, data: Any = None, step_size: float | None = None, together: bool = True, progress: Any = None,
-) -> Chains:  # fmt: skip
+    log_density: Callable,
+    start,
+    *,
+    sampler="nuts",
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    thin: int = 1,
+    seed: int = 0,
+    data: Any = None,
+    step_size: float | None = None,
+    together: bool = True,
+    progress: Any = None,
+) -> Chains:
     """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
 
-    start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d). sampler: "nuts", "hmc",
-    "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second argument and does not cause a
-    recompilation. tune=0 takes `step_size` as it is. together: chains step side by side in vectorised code; False is better where
-    the density factors matrices, and keeps chains from waiting for each other. `progress`: True, False, None (a line on long runs
-    in a terminal) or a function (done, total, text).
+    start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d). sampler:
+    "nuts", "hmc", "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second
+    argument and does not cause a recompilation. tune=0 takes `step_size` as it is. together: chains step side
+    by side in vectorised code; False is better where the density factors matrices, and keeps chains from
+    waiting for each other. `progress`: True, False, None (a line on long runs in a terminal) or a function
+    (done, total, text).
 
     >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
     """
@@ -132,9 +155,17 @@ def sample(
     ends = jax.tree.map(lambda a: np.swapaxes(a, 0, 1), (position, log_p, info))
     info = ends[2]
     return Chains(
-        ends[0], ends[1], info.acceptance, info.divergent, info.energy, info.evaluations, float(np.exp(tuning.log_step)),
-        np.asarray(tuning.variance), interrupted, seconds,
-    )  # fmt: skip
+        ends[0],
+        ends[1],
+        info.acceptance,
+        info.divergent,
+        info.energy,
+        info.evaluations,
+        float(np.exp(tuning.log_step)),
+        np.asarray(tuning.variance),
+        interrupted,
+        seconds,
+    )
 
 
 # ------------------------------------------------------------------------------------------------- inside
@@ -157,11 +188,15 @@ class _Tuning(NamedTuple):
 def _fresh(step_size: float, variance, d: int) -> _Tuning:
     log_step, zero = jnp.log(step_size), jnp.zeros(())
     target = log_step + jnp.log(2.0)
-    return _Tuning(log_step, log_step, zero, zero, target, jnp.asarray(variance), zero, jnp.zeros(d), jnp.zeros(d))
+    return _Tuning(
+        log_step, log_step, zero, zero, target, jnp.asarray(variance), zero, jnp.zeros(d), jnp.zeros(d)
+    )
 
 
 def _phases(tune: int) -> list[tuple[int, bool]]:
-    """Chunks of tuning and whether variances are learned at their end: settle, three windows for the variances, settle again."""
+    """Chunks of tuning and whether variances are learned at their end: settle,
+    three windows for the variances, settle again.
+    """
     chunks = -(-tune // CHUNK)
     if chunks < 6:
         return [(chunks, False)]
@@ -182,7 +217,9 @@ def _relearn(tuning: _Tuning, learn: bool) -> _Tuning:
 
 
 def _learn(tuning: _Tuning, goal: float, acceptance, positions) -> _Tuning:
-    """One step of dual averaging with the mean acceptance of all chains, and their positions added to the moments."""
+    """One step of dual averaging with the mean acceptance of all chains,
+    and their positions added to the moments.
+    """
     steps = tuning.steps + 1.0
     share = 1.0 / (steps + 10.0)
     error = (1.0 - share) * tuning.error + share * (goal - jnp.mean(acceptance))
@@ -194,7 +231,13 @@ def _learn(tuning: _Tuning, goal: float, acceptance, positions) -> _Tuning:
     mean = tuning.mean + jnp.sum(delta, 0) / count
     squares = tuning.squares + jnp.sum(delta * (positions - mean), 0)
     return tuning._replace(
-        log_step=log_step, log_average=average, error=error, steps=steps, count=count, mean=mean, squares=squares
+        log_step=log_step,
+        log_average=average,
+        error=error,
+        steps=steps,
+        count=count,
+        mean=mean,
+        squares=squares,
     )
 
 
@@ -220,7 +263,9 @@ def _compiled(log_density: Callable, step: AbstractStep, together: bool):
 
         def one(carry, key):
             points, tuning = carry
-            points, info = over(lambda key, point: move(key, point, tuning), together, jax.random.split(key, chains), points)
+            points, info = over(
+                lambda key, point: move(key, point, tuning), together, jax.random.split(key, chains), points
+            )
             learned = _learn(tuning, step.acceptance, info.acceptance, points.position)
             tuning = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), learned, tuning)
             return (points, tuning), (points.position, points.log_density, info)

@@ -1,4 +1,5 @@
-"""How far draws can be trusted: rank-normalised split R-hat, bulk and tail effective sample sizes, autocorrelation, energy.
+"""How far draws can be trusted: rank-normalised split R-hat, bulk and tail effective sample sizes,
+autocorrelation, energy.
 
 Arrays of draws are (chains, draws) or (chains, draws, quantities); results are numbers or (quantities,).
 """
@@ -17,7 +18,8 @@ FEW = 4  # fewer draws than this say nothing of convergence
 
 
 def r_hat(draws) -> Any:
-    """Rank-normalised split R-hat: the larger of that of the values and that of their distance from the median. 1 is perfect.
+    """Rank-normalised split R-hat: the larger of that of the values and that of their distance from the
+    median. 1 is perfect.
 
     Above 1.01 chains have not forgotten where they began; above 1.1 they should not be used.
     """
@@ -27,8 +29,8 @@ def r_hat(draws) -> Any:
 
 
 def effective_sample_size(draws, kind: str = "bulk") -> Any:
-    """How many independent draws would estimate as well: "bulk" (centre of the distribution, by ranks), "tail" (its 5 % and 95 %
-    quantiles), or "mean" (the mean of the values as they are).
+    """How many independent draws would estimate as well: "bulk" (centre of the distribution, by ranks),
+    "tail" (its 5 % and 95 % quantiles), or "mean" (the mean of the values as they are).
     """
     x = _split(draws)
     if kind == "mean":
@@ -48,7 +50,9 @@ def autocorrelation(chain) -> np.ndarray:
 
 
 def autocorrelation_time(draws) -> Any:
-    """Integrated autocorrelation time 1 + 2 sum of autocorrelations: steps of the chain for one independent draw."""
+    """Integrated autocorrelation time 1 + 2 sum of autocorrelations:
+    steps of the chain for one independent draw.
+    """
     x = _three(draws)
     return _shape(draws, x.shape[0] * x.shape[1] / _ess(x))
 
@@ -57,8 +61,9 @@ def autocorrelation_time(draws) -> Any:
 class Diagnostics:
     """What the chains say of themselves. Arrays have an entry for each quantity in `names`.
 
-    `energy_fraction` (chains,) compares how fast the energy changes with how much it varies: below 0.3 the momenta are too weak to
-    explore the tails. `step_size` is what tuning chose. `modes` are those that the chains sit in, where they have settled.
+    `energy_fraction` (chains,) compares how fast the energy changes with how much it varies: below 0.3 the
+    momenta are too weak to explore the tails. `step_size` is what tuning chose. `modes` are those that the
+    chains sit in, where they have settled.
     """
 
     names: tuple[str, ...]
@@ -81,11 +86,15 @@ class Diagnostics:
 
     @property
     def least_ess(self) -> float:
-        return float(min(self.ess_bulk.min(), self.ess_tail.min())) if np.isfinite(self.ess_bulk).all() else 0.0
+        return (
+            float(min(self.ess_bulk.min(), self.ess_tail.min())) if np.isfinite(self.ess_bulk).all() else 0.0
+        )
 
     @property
     def trusted(self) -> bool:
-        """R-hat at most 1.05 for every quantity, at least 25 effective draws for each chain, divergences below one per cent."""
+        """R-hat at most 1.05 for every quantity, at least 25 effective draws for each chain,
+        divergences below one per cent.
+        """
         few = self.least_ess < 25 * self.chains
         return self.worst_r_hat <= 1.05 and not few and self.divergences <= 0.01 * self.chains * self.draws
 
@@ -97,21 +106,32 @@ class Diagnostics:
         elif not self.worst_r_hat <= 1.05:
             name = self.names[int(np.argmax(np.where(np.isnan(self.r_hat), np.inf, self.r_hat)))]
             out.append(
-                f"the chains disagree: R-hat is {self.worst_r_hat:.3f} for {name} (it should be below 1.05); draw or tune longer"
+                f"the chains disagree: R-hat is {self.worst_r_hat:.3f} for {name} (it should be below "
+                "1.05); draw or tune longer"
             )
         if self.least_ess < 25 * self.chains:
-            out.append(f"the draws are worth only {self.least_ess:.0f} independent ones where they are fewest; draw more")
+            out.append(
+                f"the draws are worth only {self.least_ess:.0f} independent ones where they are fewest; "
+                "draw more"
+            )
         if self.divergences:
             share = self.divergences / (self.chains * self.draws)
-            out.append(f"{self.divergences} divergent transitions ({100 * share:.2g} %): draws may miss a part of the posterior")
+            out.append(
+                f"{self.divergences} divergent transitions ({100 * share:.2g} %): draws may miss a part of "
+                "the posterior"
+            )
         if np.isfinite(self.energy_fraction).all() and self.energy_fraction.min() < 0.2:
-            out.append(f"the energy moves slowly (fraction {self.energy_fraction.min():.2f}): tails may be under-explored")
+            out.append(
+                f"the energy moves slowly (fraction {self.energy_fraction.min():.2f}): tails may be "
+                "under-explored"
+            )
         return tuple(out)
 
     def __str__(self) -> str:
         order = np.argsort(-np.where(np.isnan(self.r_hat), np.inf, self.r_hat))[:8]
         rows = [("quantity", "R-hat", "ESS bulk", "ESS tail")] + [
-            (self.names[i], f"{self.r_hat[i]:.3f}", f"{self.ess_bulk[i]:.0f}", f"{self.ess_tail[i]:.0f}") for i in order
+            (self.names[i], f"{self.r_hat[i]:.3f}", f"{self.ess_bulk[i]:.0f}", f"{self.ess_tail[i]:.0f}")
+            for i in order
         ]
         widths = [max(len(r[j]) for r in rows) for j in range(4)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
@@ -119,7 +139,8 @@ class Diagnostics:
         if more > 0:
             lines.append(f"... and {more} more with smaller R-hat")
         lines.append(
-            f"{self.chains} chains of {self.draws} draws, acceptance {self.acceptance:.2f}, {self.divergences} divergences, "
+            f"{self.chains} chains of {self.draws} draws, acceptance {self.acceptance:.2f}, "
+            f"{self.divergences} divergences, "
             f"step size {self.step_size:.3g}, {self.evaluations:.1f} evaluations a draw, {self.seconds:.1f} s"
         )
         return "\n".join([*lines, *(f"warning: {p}" for p in self.problems())])
@@ -131,11 +152,20 @@ def diagnose(values: np.ndarray, names: tuple[str, ...], chains: Any) -> Diagnos
     with np.errstate(invalid="ignore", divide="ignore"):
         change = np.mean(np.diff(chains.energy, axis=1) ** 2, 1) / np.var(chains.energy, axis=1)
         return Diagnostics(
-            names, np.atleast_1d(r_hat(values)), np.atleast_1d(effective_sample_size(values)),
-            np.atleast_1d(effective_sample_size(values, "tail")), float(np.mean(chains.acceptance)), int(chains.divergent.sum()),
-            change, chains.step_size, count, draws, float(np.mean(chains.evaluations)), chains.seconds,
+            names,
+            np.atleast_1d(r_hat(values)),
+            np.atleast_1d(effective_sample_size(values)),
+            np.atleast_1d(effective_sample_size(values, "tail")),
+            float(np.mean(chains.acceptance)),
+            int(chains.divergent.sum()),
+            change,
+            chains.step_size,
+            count,
+            draws,
+            float(np.mean(chains.evaluations)),
+            chains.seconds,
             modes(values, chains.log_density),
-        )  # fmt: skip
+        )
 
 
 # ------------------------------------------------------------------------------------------------- inside
@@ -144,7 +174,9 @@ def diagnose(values: np.ndarray, names: tuple[str, ...], chains: Any) -> Diagnos
 def _three(draws) -> np.ndarray:
     x = np.asarray(draws, float)
     if x.ndim not in (2, 3):
-        raise ValueError(f"draws must be (chains, draws) or (chains, draws, quantities), got shape {x.shape}.")
+        raise ValueError(
+            f"draws must be (chains, draws) or (chains, draws, quantities), got shape {x.shape}."
+        )
     return x[..., None] if x.ndim == 2 else x
 
 
@@ -156,7 +188,9 @@ def _split(draws) -> np.ndarray:
     """Every chain cut into two halves."""
     x = _three(draws)
     if x.shape[1] < FEW or x.shape[0] < 1:
-        raise ValueError(f"diagnostics need at least one chain of {FEW} draws, got {x.shape[0]} of {x.shape[1]}.")
+        raise ValueError(
+            f"diagnostics need at least one chain of {FEW} draws, got {x.shape[0]} of {x.shape[1]}."
+        )
     half = x.shape[1] // 2
     return np.concatenate([x[:, :half], x[:, -half:]])
 

@@ -1,4 +1,6 @@
-"""Elliptical slice sampling: no step size, no gradient; best where the density is a Gaussian with a mild factor."""
+"""Elliptical slice sampling: no step size, no gradient;
+best where the density is a Gaussian with a mild factor.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from mercer.sampling.step import AbstractStep, Info, Point
 
 @dataclasses.dataclass(frozen=True)
 class EllipticalSlice(AbstractStep):
-    """Moves on an ellipse through the position and a draw of a Gaussian; the rest of the density decides how far.
+    """Moves on an ellipse through the position and a draw of a Gaussian; the rest of the density decides how
+    far.
 
-    prior=True: the density is a standard normal times a likelihood, and the Gaussian is that one (Murray, Adams and MacKay).
-    prior=False: the Gaussian is N(0, 2 variance) with the variances found in tuning; any is valid, a wide one reaches the tails.
+    prior=True: the density is a standard normal times a likelihood, and the Gaussian is that one (Murray,
+    Adams and MacKay). prior=False: the Gaussian is N(0, 2 variance) with the variances found in tuning; any
+    is valid, a wide one reaches the tails.
     """
 
     prior: bool = False

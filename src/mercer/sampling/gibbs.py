@@ -1,4 +1,6 @@
-"""Gibbs sampling: one component after the other from its exact conditional (Kuss 4.30), and over-relaxed Bernoulli components."""
+"""Gibbs sampling: one component after the other from its exact conditional (Kuss 4.30),
+and over-relaxed Bernoulli components.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,36 @@ import numpy as np
 
 
 def gibbs(
-    conditionals: Mapping[str, Callable], start: Mapping[str, Any], sweeps: int, *, burn: int = 0, thin: int = 1, seed: int = 0,
-    keep: tuple[str, ...] | None = None, progress: Callable | None = None,
-) -> dict[str, np.ndarray]:  # fmt: skip
+    conditionals: Mapping[str, Callable],
+    start: Mapping[str, Any],
+    sweeps: int,
+    *,
+    burn: int = 0,
+    thin: int = 1,
+    seed: int = 0,
+    keep: tuple[str, ...] | None = None,
+    progress: Callable | None = None,
+) -> dict[str, np.ndarray]:
     """Draws of every component (or of those named in `keep`), each (kept, ...).
 
-    conditionals: for each component, in the order of a sweep, a function (rng, state) -> new value; `state` is a dict with the
-    current value of all of them. `progress(done, sweeps)` is called after each sweep; Ctrl-C keeps the draws made so far.
+    conditionals: for each component, in the order of a sweep, a function (rng, state) -> new value; `state`
+    is a dict with the current value of all of them. `progress(done, sweeps)` is called after each sweep;
+    Ctrl-C keeps the draws made so far.
 
-    >>> gibbs({"x": lambda rng, s: rng.normal(0.9 * s["y"], 0.4), "y": lambda rng, s: rng.normal(0.9 * s["x"], 0.4)},
-    ...       {"x": 0.0, "y": 0.0}, 1000)
+    >>> x = lambda rng, s: rng.normal(0.9 * s["y"], 0.4)
+    >>> y = lambda rng, s: rng.normal(0.9 * s["x"], 0.4)
+    >>> gibbs({"x": x, "y": y}, {"x": 0.0, "y": 0.0}, 1000)
     """
     missing = set(conditionals) ^ set(start)
     if missing:
-        raise ValueError(f"conditionals and start must name the same components; {sorted(missing)} are in only one of them.")
+        raise ValueError(
+            f"conditionals and start must name the same components; {sorted(missing)} are in only one of "
+            "them."
+        )
     if sweeps <= burn or thin < 1 or burn < 0:
-        raise ValueError(f"Gibbs needs sweeps > burn >= 0 and thin >= 1, got sweeps={sweeps}, burn={burn}, thin={thin}.")
+        raise ValueError(
+            f"Gibbs needs sweeps > burn >= 0 and thin >= 1, got sweeps={sweeps}, burn={burn}, thin={thin}."
+        )
     names = tuple(conditionals) if keep is None else keep
     rng, state = np.random.default_rng(seed), dict(start)
     draws: dict[str, list] = {name: [] for name in names}
@@ -47,8 +63,8 @@ def gibbs(
 def over_relaxed_bernoulli(rng: np.random.Generator, x, probability) -> np.ndarray:
     """A new value of Bernoulli(probability) components that avoids the old one x where it can (5.17).
 
-    From 0 to 1 with probability min(1, p / (1 - p)), from 1 to 0 with min(1, (1 - p) / p): p stays the stationary probability, and
-    successive values are less alike than those of plain Gibbs sampling.
+    From 0 to 1 with probability min(1, p / (1 - p)), from 1 to 0 with min(1, (1 - p) / p): p stays the
+    stationary probability, and successive values are less alike than those of plain Gibbs sampling.
     """
     x, p = np.asarray(x), np.asarray(probability, float)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,6 @@
-"""Hamiltonian Monte Carlo (Kuss 4.33-4.35, Algorithm 11 with the acceptance rule the right way round) and NUTS."""
+"""Hamiltonian Monte Carlo (Kuss 4.33-4.35, Algorithm 11 with the acceptance rule the right way round) and
+NUTS.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ DIVERGENT = 1000.0  # a change of energy that says the integrator has lost the t
 
 
 def leapfrog(log_density: Callable, position, momentum, slope, step_size, variance, steps):
-    """`steps` leapfrog steps: position and momentum (d,), gradient of the log density (d,) and its value at the end.
+    """`steps` leapfrog steps: position and momentum (d,), gradient of the log density (d,) and its value at
+    the end.
 
-    step_size: a number or one for each coordinate. It is reversible: from the end, with the momentum negated, it leads back.
+    step_size: a number or one for each coordinate. It is reversible: from the end, with the momentum negated,
+    it leads back.
     """
 
     def one(_, carry):
@@ -32,11 +36,12 @@ def leapfrog(log_density: Callable, position, momentum, slope, step_size, varian
 
 @dataclasses.dataclass(frozen=True)
 class HMC(AbstractStep):
-    """Hybrid Monte Carlo: `leapfrogs` steps of a size that is jittered by a factor in 1 +- jitter, then accept or reject.
+    """Hybrid Monte Carlo: `leapfrogs` steps of a size that is jittered by a factor in 1 +- jitter, then
+    accept or reject.
 
-    longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no limit); after
-    half an oscillation, about 3, it turns back. Where a density or gradient is not finite, the proposal is rejected and counted
-    as a divergence.
+    longest: the most that a trajectory may be long in tuning, in standard deviations of the density (None: no
+    limit); after half an oscillation, about 3, it turns back. Where a density or gradient is not finite, the
+    proposal is rejected and counted as a divergence.
     """
 
     leapfrogs: int = 8
@@ -47,14 +52,18 @@ class HMC(AbstractStep):
 
     def __post_init__(self):
         if self.leapfrogs < 1 or not 0 <= self.jitter < 1:
-            raise ValueError(f"HMC needs leapfrogs >= 1 and jitter in [0, 1), got {self.leapfrogs} and {self.jitter}.")
+            raise ValueError(
+                f"HMC needs leapfrogs >= 1 and jitter in [0, 1), got {self.leapfrogs} and {self.jitter}."
+            )
 
     def __call__(self, key, point, log_density, step_size, variance):
         by_momentum, by_jitter, by_choice = jax.random.split(key, 3)
         momentum = jax.random.normal(by_momentum, point.position.shape) / jnp.sqrt(variance)
         size = step_size if self.longest is None else jnp.minimum(step_size, self.longest / self.leapfrogs)
         size = size * (1.0 + self.jitter * jax.random.uniform(by_jitter, minval=-1.0, maxval=1.0))
-        x, p, g, value = leapfrog(log_density, point.position, momentum, point.gradient, size, variance, self.leapfrogs)
+        x, p, g, value = leapfrog(
+            log_density, point.position, momentum, point.gradient, size, variance, self.leapfrogs
+        )
         before = -point.log_density + 0.5 * jnp.sum(variance * momentum**2)
         after = -value + 0.5 * jnp.sum(variance * p**2)
         change = before - after

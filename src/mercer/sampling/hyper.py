@@ -1,7 +1,8 @@
 """Free hyperparameters as an unconstrained vector inside compiled code, with the log density of their priors.
 
-Bounds become part of the constraint, so that no chain can leave them. A hyperparameter without a prior gets a wide one on the
-unconstrained scale: a normal of standard deviation 3 around its start, which for a positive one is LogNormal(log start, 3).
+Bounds become part of the constraint, so that no chain can leave them. A hyperparameter without a prior gets a
+wide one on the unconstrained scale: a normal of standard deviation 3 around its start, which for a positive
+one is LogNormal(log start, 3).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ WIDE = 3.0  # standard deviation of the prior of a hyperparameter that has none,
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """One free hyperparameter: which leaves it sets, where it stands in the vector, its shape, constraint and prior."""
+    """One free hyperparameter: which leaves it sets, where it stands in the vector, its shape,
+    constraint and prior.
+    """
 
     leaves: tuple[int, ...]
     start: int
@@ -39,7 +42,9 @@ class Spec:
     slots: tuple[Slot, ...]
 
     def build(self, z, data) -> tuple[Any, Any]:
-        """The model at z (p,), whose leaves are traced, and the log density of the priors on the unconstrained scale."""
+        """The model at z (p,), whose leaves are traced,
+        and the log density of the priors on the unconstrained scale.
+        """
         leaves = list(data["hyper_leaves"])
         total: Any = 0.0
         for s in self.slots:
@@ -47,17 +52,23 @@ class Spec:
             value = on_traced(s.constraint.value, u)
             if s.prior is None:
                 e = (u - data["hyper_start"][s.start : s.stop]) / data["hyper_width"][s.start : s.stop]
-                total += jnp.sum(-0.5 * e**2 - jnp.log(data["hyper_width"][s.start : s.stop]) - 0.5 * np.log(2 * np.pi))
+                total += jnp.sum(
+                    -0.5 * e**2 - jnp.log(data["hyper_width"][s.start : s.stop]) - 0.5 * np.log(2 * np.pi)
+                )
             else:
                 slope = on_traced(s.constraint.slope, value)
-                total += jnp.sum(log_prob(s.prior, value)) + jnp.sum(jnp.log(jnp.broadcast_to(slope, u.shape)))
+                total += jnp.sum(log_prob(s.prior, value)) + jnp.sum(
+                    jnp.log(jnp.broadcast_to(slope, u.shape))
+                )
             for i in s.leaves:
                 leaves[i] = jnp.reshape(value, s.shape)
         return jax.tree.unflatten(self.treedef, leaves), total
 
 
 class Hyperparameters:
-    """The free hyperparameters of a model. `vector` (p,) is the start; `values(z)` are the visible ones (..., p)."""
+    """The free hyperparameters of a model. `vector` (p,) is the start; `values(z)` are the visible ones (...,
+    p).
+    """
 
     def __init__(self, model: Any, spread: float = 1.0):
         bare = strip(model)
@@ -72,7 +83,9 @@ class Hyperparameters:
                 slots[where.start] = dataclasses.replace(old, leaves=(*old.leaves, index[p.name]))
                 continue
             constraint = p.constraint if p.info.bounds is None else _bounded(p.constraint, p.info.bounds)
-            slots[where.start] = Slot((index[p.name],), where.start, where.stop, np.shape(p.value), constraint, p.info.prior)
+            slots[where.start] = Slot(
+                (index[p.name],), where.start, where.stop, np.shape(p.value), constraint, p.info.prior
+            )
             names[where.start] = list(element_names(p.name, np.shape(p.value)))
         self.spec = Spec(treedef, tuple(slots.values()))
         self.names = tuple(n for group in names.values() for n in group)
@@ -96,7 +109,11 @@ class Hyperparameters:
         from mercer.params import replace_leaves
 
         names = [name for name, _ in named_leaves(strip(self.model))]
-        new = {names[i]: values[s.start : s.stop].reshape(s.shape).copy() for s in self.spec.slots for i in s.leaves}
+        new = {
+            names[i]: values[s.start : s.stop].reshape(s.shape).copy()
+            for s in self.spec.slots
+            for i in s.leaves
+        }
         return replace_leaves(self.model, new)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +148,8 @@ def _inside(constraint: Constraint, value: np.ndarray) -> np.ndarray:
     return np.clip(value, constraint.lower + margin, constraint.upper - margin)
 
 
-# ------------------------------------------------------------------------------------------------- NumPy formulas on traced values
+# ------------------------------------------------------------------------------------------------- NumPy
+# formulas on traced values
 
 
 def log_prob(prior: AbstractHyperprior, value):
@@ -142,7 +160,9 @@ def log_prob(prior: AbstractHyperprior, value):
 
 
 def on_traced(function, value):
-    """A formula written with NumPy, at a JAX value: every NumPy function it calls is replaced by JAX's of the same name."""
+    """A formula written with NumPy, at a JAX value:
+    every NumPy function it calls is replaced by JAX's of the same name.
+    """
     out = function(_Traced(value))
     return out.value if isinstance(out, _Traced) else jnp.asarray(out)
 
@@ -173,5 +193,8 @@ def _jax_name(name: str):
 
     found = getattr(jnp, name, None) or getattr(special, name, None)
     if found is None:
-        raise TypeError(f"a prior's formula uses {name}, which JAX does not have: write log_prob with other NumPy functions.")
+        raise TypeError(
+            f"a prior's formula uses {name}, which JAX does not have: write log_prob with other NumPy "
+            "functions."
+        )
     return found

@@ -1,4 +1,6 @@
-"""A step for latent values and hyperparameters together, followed by a move of the hyperparameters while f itself stands."""
+"""A step for latent values and hyperparameters together,
+followed by a move of the hyperparameters while f itself stands.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from mercer.sampling.target import sufficient_target
 
 @dataclasses.dataclass(frozen=True)
 class Interleaved(AbstractStep):
-    """`base` moves (v, theta) with the whitened latents standing (ancillary); then `tries` random-walk proposals move theta with f
-    standing (sufficient). Both leave the same density invariant; where one mixes slowly the other is quick.
+    """`base` moves (v, theta) with the whitened latents standing (ancillary); then `tries` random-walk
+    proposals move theta with f standing (sufficient). Both leave the same density invariant; where one mixes
+    slowly the other is quick.
     """
 
     base: AbstractStep
@@ -48,7 +51,11 @@ class Interleaved(AbstractStep):
             by_step, by_choice = jax.random.split(sub)
             new = theta + 0.3**i * scale * jax.random.normal(by_step, theta.shape)
             new_value, new_u = density(new, f, data)
-            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(jnp.isnan(new_value), -jnp.inf, new_value - value)
-            theta, value, u = (jnp.where(accepted, a, b) for a, b in ((new, theta), (new_value, value), (new_u, u)))
+            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(
+                jnp.isnan(new_value), -jnp.inf, new_value - value
+            )
+            theta, value, u = (
+                jnp.where(accepted, a, b) for a, b in ((new, theta), (new_value, value), (new_u, u))
+            )
         point = self.base.begin(log_density, pack(u, theta, data))
         return point, info._replace(evaluations=info.evaluations + self.tries + 2)

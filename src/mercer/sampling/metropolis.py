@@ -1,4 +1,6 @@
-"""Metropolis-Hastings (Kuss 4.29), in logarithms: with any proposal on the host, as a random walk in compiled chains."""
+"""Metropolis-Hastings (Kuss 4.29), in logarithms: with any proposal on the host,
+as a random walk in compiled chains.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from mercer.sampling.step import AbstractStep, Info, Point
 
 
 class Walk(NamedTuple):
-    """States visited (chains, draws, ...), their log densities and whether each proposal was accepted (chains, draws).
+    """States visited (chains, draws, ...), their log densities and whether each proposal was accepted
+    (chains, draws).
 
-    interrupted: Ctrl-C ended the run early; the chains that were finished are kept, or what there is of the first.
+    interrupted: Ctrl-C ended the run early; the chains that were finished are kept, or what there is of the
+    first.
     """
 
     draws: np.ndarray
@@ -31,13 +35,16 @@ def metropolis_hastings(
 ) -> Walk:  # fmt: skip
     """Chains that accept a proposal x' with probability min(1, p(x') q(x | x') / (p(x) q(x' | x))).
 
-    propose(rng, x) -> x' and log_proposal(x', x) = log q(x' | x), which may be left out where q is symmetric; without `propose` a
-    Gaussian random walk of standard deviation `step`. x may be a number, an array or an index of a discrete state.
+    propose(rng, x) -> x' and log_proposal(x', x) = log q(x' | x), which may be left out where q is symmetric;
+    without `propose` a Gaussian random walk of standard deviation `step`. x may be a number, an array or an
+    index of a discrete state.
 
     >>> metropolis_hastings(lambda x: -0.5 * x**2, 0.0, 1000, step=2.4).draws.std()
     """
     if draws < 1 or chains < 1:
-        raise ValueError(f"Metropolis-Hastings needs at least one draw and one chain, got {draws} and {chains}.")
+        raise ValueError(
+            f"Metropolis-Hastings needs at least one draw and one chain, got {draws} and {chains}."
+        )
     walks: list[tuple] = []
     for rng in np.random.default_rng(seed).spawn(chains):
         walk = _walk(log_density, start, draws, step, propose, log_proposal, rng)
@@ -55,7 +62,9 @@ def _walk(log_density, start, draws, step, propose, log_proposal, rng):
         propose = lambda rng, x: x + step * rng.standard_normal(np.shape(x))  # noqa: E731
     x, value = start, float(log_density(start))
     if not np.isfinite(value):
-        raise ValueError(f"the density is zero or undefined at the start {start!r}: start where it is positive.")
+        raise ValueError(
+            f"the density is zero or undefined at the start {start!r}: start where it is positive."
+        )
     states: list[Any] = []
     values, accepted = np.empty(draws), np.zeros(draws, bool)
     try:
@@ -87,7 +96,9 @@ class RandomWalk(AbstractStep):
 
     def __call__(self, key, point, log_density, step_size, variance):
         by_step, by_choice = jax.random.split(key)
-        new = point.position + step_size * jnp.sqrt(variance) * jax.random.normal(by_step, point.position.shape)
+        new = point.position + step_size * jnp.sqrt(variance) * jax.random.normal(
+            by_step, point.position.shape
+        )
         value = log_density(new)
         change = jnp.where(jnp.isnan(value), -jnp.inf, value - point.log_density)
         accepted = jnp.log(jax.random.uniform(by_choice)) < change

@@ -1,4 +1,6 @@
-"""Chains in different modes: each has settled, but not where the others have (Kuss 4.3, 5.3: several starts show it)."""
+"""Chains in different modes: each has settled, but not where the others have (Kuss 4.3, 5.3:
+several starts show it).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,17 @@ import dataclasses
 
 import numpy as np
 
-APART = 3.0  # means further apart than this many standard deviations within the chains, in some quantity, are different modes
+# means further apart than this many standard deviations within the chains, in some quantity, are different
+# modes
+APART = 3.0
 SETTLED = 1.2  # R-hat within a mode above this: its chains are still on their way, and modes cannot be told
 MOST = 50  # quantities looked at: those in which the chains differ most
 
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    """Some chains that agree with each other: their numbers, the share of all draws, mean log density (nan where not known), R-hat
-    among them, and the mean (q,) of each quantity."""
+    """Some chains that agree with each other: their numbers, the share of all draws, mean log density (nan
+    where not known), R-hat among them, and the mean (q,) of each quantity."""
 
     chains: tuple[int, ...]
     share: float
@@ -24,10 +28,12 @@ class Mode:
 
 
 def modes(draws, log_density=None) -> tuple[Mode, ...]:
-    """The modes that chains (chains, draws, q) sit in, the largest first; one where they agree, none where they have not settled.
+    """The modes that chains (chains, draws, q) sit in, the largest first; one where they agree, none where
+    they have not settled.
 
-    Halves of chains are grouped by their means, so that a chain that moved from one mode to another is counted in both. The
-    shares say how many draws were made in each mode, not how probable it is: chains that never switch cannot know.
+    Halves of chains are grouped by their means, so that a chain that moved from one mode to another is
+    counted in both. The shares say how many draws were made in each mode, not how probable it is: chains that
+    never switch cannot know.
 
     >>> modes(post.chains.draws, post.chains.log_density)
     """
@@ -66,11 +72,19 @@ def described(found: tuple[Mode, ...], between: float) -> str:
         + ("" if np.isnan(m.log_density) else f" (mean log density {m.log_density:.1f})")
         for m in found
     )
-    switched = [c + 1 for c in sorted({c for m in found for c in m.chains}) if sum(c in m.chains for m in found) > 1]
-    moved = f"chain {', '.join(map(str, switched))} went from one to another" if switched else "no chain went from one to another"
+    switched = [
+        c + 1 for c in sorted({c for m in found for c in m.chains}) if sum(c in m.chains for m in found) > 1
+    ]
+    moved = (
+        f"chain {', '.join(map(str, switched))} went from one to another"
+        if switched
+        else "no chain went from one to another"
+    )
     return (
-        f"the chains sit in {len(found)} different modes: {each}; R-hat is at most {max(m.r_hat for m in found):.2f} within a mode "
-        f"and {between:.2f} between them, and {moved}. How probable each mode is cannot be told from these draws: "
+        f"the chains sit in {len(found)} different modes: {each}; R-hat is at most "
+        f"{max(m.r_hat for m in found):.2f} within a mode "
+        f"and {between:.2f} between them, and {moved}. How probable each mode is cannot be told from these "
+        "draws: "
         "compare evidences of the modes (AIS), or give priors that decide"
     )
 

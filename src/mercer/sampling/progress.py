@@ -1,4 +1,6 @@
-"""A progress line for long runs: only in a terminal, only after a second, silenced with False; a callable is called instead."""
+"""A progress line for long runs: only in a terminal, only after a second, silenced with False;
+a callable is called instead.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Progress:
             self._status = Console(stderr=True).status(self.what)
             self._status.start()
         left = self.seconds * (total - done) / max(done, 1)
-        self._status.update(f"{self.what}: {done} of {total} {text}, about {left:.0f} s left; Ctrl-C keeps what was drawn")
+        self._status.update(
+            f"{self.what}: {done} of {total} {text}, about {left:.0f} s left; Ctrl-C keeps what was drawn"
+        )
 
     def __exit__(self, *exc) -> None:
         if self._status is not None:

@@ -1,7 +1,9 @@
-"""Gibbs sampling where noise is a scale mixture of normals: y_i ~ N(f_i, v_i), the v_i drawn by the noise model (Kuss 5.1).
+"""Gibbs sampling where noise is a scale mixture of normals: y_i ~ N(f_i, v_i), the v_i drawn by the noise
+model (Kuss 5.1).
 
-The state of a chain is (scales, f, theta): what makes the noise variance of each datum (an indicator, or the logarithm of the
-variance itself), the latent values and the free hyperparameters. A transition integrates out whatever it can:
+The state of a chain is (scales, f, theta): what makes the noise variance of each datum (an indicator, or the
+logarithm of the variance itself), the latent values and the free hyperparameters. A transition integrates out
+whatever it can:
 
 1. theta given the scales, f integrated out: Hamiltonian Monte Carlo on a Gaussian evidence (5.16);
 2. indicators of a mixture one after the other, f integrated out (5.15);
@@ -38,7 +40,9 @@ NODES = 100  # of a noise model that is written as a finite mixture
 
 @dataclasses.dataclass(frozen=True)
 class AbstractScales(abc.ABC):
-    """How a noise model makes the noise variance of each datum. Scales, residuals r = y - f and results are (n,)."""
+    """How a noise model makes the noise variance of each datum. Scales,
+    residuals r = y - f and results are (n,).
+    """
 
     @abc.abstractmethod
     def variance(self, likelihood, scales): ...
@@ -97,9 +101,10 @@ class Indicators(AbstractScales):
     def sweep(self, key, likelihood, scales, K, delta, mask):
         """One sweep with P = (K + Sigma)^-1 and a = P delta, both made anew for every sweep.
 
-        Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i / P_ii. A flip changes P
-        by a matrix of rank one: at once in the rows of the block that is being visited, in the others for the whole block together.
-        Data are visited in random order: in a fixed one all chains would be drawn to the same of several modes.
+        Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i /
+        P_ii. A flip changes P by a matrix of rank one: at once in the rows of the block that is being
+        visited, in the others for the whole block together. Data are visited in random order: in a fixed one
+        all chains would be drawn to the same of several modes.
         """
         N = scales.shape[0]
         size = BLOCK if N % BLOCK == 0 else 8
@@ -132,11 +137,15 @@ class Indicators(AbstractScales):
             c, rows, a, shrinks = jax.lax.fori_loop(0, size, functools.partial(visit, start), begin)
             return (c, P - rows.T @ (shrinks[:, None] * rows), a), None
 
-        return scales.at[order].set(jax.lax.scan(block, (visited, P, P @ delta), jnp.arange(0, N, size))[0][0])
+        return scales.at[order].set(
+            jax.lax.scan(block, (visited, P, P @ delta), jnp.arange(0, N, size))[0][0]
+        )
 
 
 def _log_odds(likelihood, r, v):
-    """Log odds of an outlier where, f integrated out, y - mu = r and v is the variance of f without the datum."""
+    """Log odds of an outlier where, f integrated out,
+    y - mu = r and v is the variance of f without the datum.
+    """
     regular, outlying = v + likelihood.variance, v + likelihood.variance * likelihood.ratio
     prior = jnp.log(likelihood.weight) - jnp.log1p(-likelihood.weight)
     return prior + 0.5 * (jnp.log(regular) - jnp.log(outlying) + r**2 * (1.0 / regular - 1.0 / outlying))
@@ -166,7 +175,9 @@ class StudentScales(AbstractScales):
 
     def components(self, likelihood):
         a = 0.5 * float(likelihood.dof)
-        return _nodes(self, likelihood, -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50), 35.0 / a + 9.0 / np.sqrt(a))
+        return _nodes(
+            self, likelihood, -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50), 35.0 / a + 9.0 / np.sqrt(a)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +192,9 @@ class LaplaceScales(AbstractScales):
         return jnp.log(b) - b * jnp.exp(scales) + scales
 
     def draw(self, key, likelihood, r):
-        """1 / variance is inverse Gaussian with mean 1 / (s |r|) and shape 1 / s^2: one of two roots, free of cancellation."""
+        """1 / variance is inverse Gaussian with mean 1 / (s |r|) and shape 1 / s^2: one of two roots,
+        free of cancellation.
+        """
         by_root, by_choice = jax.random.split(key)
         product = likelihood.scale * jnp.abs(r)
         b = 0.5 * (likelihood.scale * jax.random.normal(by_root, r.shape)) ** 2
@@ -200,7 +213,9 @@ class LaplaceScales(AbstractScales):
 
 
 def _nodes(scales: AbstractScales, likelihood, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Variances and weights of the trapezoidal rule in the log variance, from low to high around 2 log(scale)."""
+    """Variances and weights of the trapezoidal rule in the log variance,
+    from low to high around 2 log(scale).
+    """
     u = 2.0 * np.log(float(likelihood.scale)) + np.linspace(low, high, NODES)
     log_w = np.asarray(scales.log_prob(likelihood, u))
     w = np.exp(log_w - log_w.max())
@@ -211,14 +226,24 @@ def scales_of(likelihood: Any, over_relaxed: bool = True) -> AbstractScales | No
     """The scales of a noise model; None where it is not one of those that can be sampled so."""
     if isinstance(likelihood, GaussianMixtureNoise):
         return Indicators(over_relaxed)
-    return StudentScales() if isinstance(likelihood, StudentT) else LaplaceScales() if isinstance(likelihood, Laplace) else None
+    return (
+        StudentScales()
+        if isinstance(likelihood, StudentT)
+        else LaplaceScales()
+        if isinstance(likelihood, Laplace)
+        else None
+    )
 
 
-# ------------------------------------------------------------------------------------------------- the density and the transition
+# ------------------------------------------------------------------------------------------------- the
+# density and the transition
 
 
-def scales_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters | None, scales: AbstractScales) -> Target:
-    """log p(y | scales, theta) + log p(scales | theta) + log p(theta) over z = (scales, f, theta), on which f has no influence.
+def scales_target(
+    model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters | None, scales: AbstractScales
+) -> Target:
+    """log p(y | scales, theta) + log p(scales | theta) + log p(theta) over z = (scales, f, theta), on which f
+    has no influence.
 
     Without `hyper` the hyperparameters stand. Data are padded to a bucket: z has 2 N + p entries.
     """
@@ -243,22 +268,27 @@ def _scales_density(spec: Spec, scales: AbstractScales):
         noise = scales.variance(model.likelihood, z[:N])
         W = jnp.where(mask, 1.0 / noise, 0.0)
         each = scales.log_prob(model.likelihood, z[:N]) - 0.5 * (jnp.log(noise) + _LOG_2PI)
-        return log_normaliser(K, data["y"] - m, W, jnp.zeros_like(W)) + jnp.sum(jnp.where(mask, each, 0.0)) + log_prior
+        return (
+            log_normaliser(K, data["y"] - m, W, jnp.zeros_like(W))
+            + jnp.sum(jnp.where(mask, each, 0.0))
+            + log_prior
+        )
 
     return log_density
 
 
 @dataclasses.dataclass(frozen=True)
 class ScaleMixtureStep(AbstractStep):
-    """The transition described above: `base` moves theta where it holds more than the noise, `tries` random-walk proposals what
-    belongs to the noise alone.
+    """The transition described above: `base` moves theta where it holds more than the noise, `tries`
+    random-walk proposals what belongs to the noise alone.
     """
 
     base: AbstractStep
     spec: Spec
     scales: AbstractScales
     noise: tuple[int, ...]  # entries of theta that only the likelihood reads
-    conjugate: tuple[int, Beta, Any] | None = None  # entry, prior and constraint of a mixture weight with a Beta prior
+    # entry, prior and constraint of a mixture weight with a Beta prior
+    conjugate: tuple[int, Beta, Any] | None = None
     tries: int = 4
 
     needs_data: ClassVar[bool] = True
@@ -270,7 +300,9 @@ class ScaleMixtureStep(AbstractStep):
 
     @property
     def hamiltonian(self) -> bool:
-        """Whether theta holds anything but parameters of the noise; those alone are moved well enough in step 4."""
+        """Whether theta holds anything but parameters of the noise;
+        those alone are moved well enough in step 4.
+        """
         return len(self.noise) < sum(s.stop - s.start for s in self.spec.slots)
 
     def __call__(self, key, point, log_density, step_size, variance, data=None):
@@ -280,7 +312,9 @@ class ScaleMixtureStep(AbstractStep):
         info = Info(jnp.ones(()), jnp.zeros((), bool), jnp.nan * jnp.ones(()), jnp.zeros((), int))
         if self.hamiltonian:
             density = lambda t: log_density(jnp.concatenate([s, f, t]))  # noqa: E731
-            inner, info = self.base(by_theta, self.base.begin(density, theta), density, step_size, variance[2 * N :])
+            inner, info = self.base(
+                by_theta, self.base.begin(density, theta), density, step_size, variance[2 * N :]
+            )
             theta = inner.position
         model, _ = self.spec.build(theta, data)
         m, K = moments(model.priors, data, 0)
@@ -296,7 +330,9 @@ class ScaleMixtureStep(AbstractStep):
             drawn = jax.random.beta(by_weight, prior.a + outliers, prior.b + jnp.sum(mask) - outliers)
             theta = theta.at[i].set(on_traced(constraint.unconstrained, jnp.clip(drawn, 1e-12, 1.0 - 1e-12)))
         # the energy is not that of one density from transition to transition, so it says nothing of mixing
-        return self.begin(log_density, jnp.concatenate([s, f, theta])), info._replace(energy=jnp.nan * jnp.ones(()))
+        return self.begin(log_density, jnp.concatenate([s, f, theta])), info._replace(
+            energy=jnp.nan * jnp.ones(())
+        )
 
     def _noise_moves(self, key, theta, f, sd, data):
         where = jnp.array(self.noise)
@@ -310,11 +346,15 @@ class ScaleMixtureStep(AbstractStep):
             by_step, by_choice = jax.random.split(key)
             new = theta.at[where].add(length * sd[where] * jax.random.normal(by_step, where.shape))
             then = value(new)
-            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(jnp.isnan(then), -jnp.inf, then - now)
+            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(
+                jnp.isnan(then), -jnp.inf, then - now
+            )
             return (jnp.where(accepted, new, theta), jnp.where(accepted, then, now)), None
 
         lengths = 2.4 / np.sqrt(len(self.noise)) * np.resize([1.0, 0.3], self.tries)
-        return jax.lax.scan(propose, (theta, value(theta)), (jax.random.split(key, self.tries), lengths))[0][0]
+        return jax.lax.scan(propose, (theta, value(theta)), (jax.random.split(key, self.tries), lengths))[0][
+            0
+        ]
 
 
 def _inverse(K, W):
@@ -325,10 +365,14 @@ def _inverse(K, W):
 
 
 def _latents(key, K, delta, noise, mask):
-    """A draw of f - m given y - m = delta and the noise variances: a prior draw, corrected by what its own noisy data miss."""
+    """A draw of f - m given y - m = delta and the noise variances: a prior draw,
+    corrected by what its own noisy data miss.
+    """
     by_f, by_noise = jax.random.split(key)
     K = jnp.where(mask[:, None] & mask, K, 0.0)
-    K = K + jnp.diag(jnp.where(mask, JITTER * jnp.sum(jnp.where(mask, jnp.diagonal(K), 0.0)) / jnp.sum(mask), 1.0))
+    K = K + jnp.diag(
+        jnp.where(mask, JITTER * jnp.sum(jnp.where(mask, jnp.diagonal(K), 0.0)) / jnp.sum(mask), 1.0)
+    )
     prior = jnp.linalg.cholesky(K) @ jax.random.normal(by_f, delta.shape)
     miss = delta - prior - jnp.sqrt(noise) * jax.random.normal(by_noise, delta.shape)
     root = jnp.sqrt(jnp.where(mask, 1.0 / noise, 0.0))

@@ -20,7 +20,9 @@ class Point(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a transition says of itself: acceptance probability, whether it diverged, energy, evaluations of the density."""
+    """What a transition says of itself: acceptance probability, whether it diverged, energy,
+    evaluations of the density.
+    """
 
     acceptance: Any
     divergent: Any
@@ -30,7 +32,9 @@ class Info(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AbstractStep(abc.ABC):
-    """A transition that leaves a density invariant. `variance` (d,) is a guess of the variances of the coordinates."""
+    """A transition that leaves a density invariant.
+    `variance` (d,) is a guess of the variances of the coordinates.
+    """
 
     acceptance: ClassVar[float]  # what tuning of the step size aims at
     needs_gradient: ClassVar[bool] = True
@@ -44,7 +48,9 @@ class AbstractStep(abc.ABC):
         return 1.0 / max(d, 1) ** 0.25
 
     @abc.abstractmethod
-    def __call__(self, key, point: Point, log_density: Callable, step_size, variance) -> tuple[Point, Info]: ...
+    def __call__(
+        self, key, point: Point, log_density: Callable, step_size, variance
+    ) -> tuple[Point, Info]: ...
 
 
 def guarded(log_density: Callable) -> Callable:
@@ -60,7 +66,8 @@ def guarded(log_density: Callable) -> Callable:
 def over(function: Callable, together: bool, *arrays):
     """function over the leading axis of the arrays: vectorised, or one after the other.
 
-    The latter for densities that factor matrices: nothing is gained by factoring them in batches, chains need not wait for the
-    longest trajectory, and XLA's thread pool can lock up on batched factorisations inside loops.
+    The latter for densities that factor matrices: nothing is gained by factoring them in batches, chains need
+    not wait for the longest trajectory, and XLA's thread pool can lock up on batched factorisations inside
+    loops.
     """
     return jax.vmap(function)(*arrays) if together else jax.lax.map(lambda args: function(*args), arrays)

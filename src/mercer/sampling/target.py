@@ -1,8 +1,10 @@
-"""The log densities that chains run on: latent values at fixed hyperparameters, hyperparameters alone, and both together.
+"""The log densities that chains run on: latent values at fixed hyperparameters, hyperparameters alone, and
+both together.
 
-Latent values are whitened twice. With K = L L' a prior draw is f = m + L u, u ~ N(0, I). With Gaussian sites (of Laplace, EP, or
-the data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v and v is close to N(0, I): chains need
-few steps. What is left of the density is the ratio of likelihood and sites, hence one product C v with C = L T, and the likelihood.
+Latent values are whitened twice. With K = L L' a prior draw is f = m + L u, u ~ N(0, I). With Gaussian sites
+(of Laplace, EP, or the data themselves) the posterior of u is close to N(u0, (I + L'W L)^-1), so u = u0 + T v
+and v is close to N(0, I): chains need few steps. What is left of the density is the ratio of likelihood and
+sites, hence one product C v with C = L T, and the likelihood.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def bucket(n: int) -> int:
-    """n rounded up, so that data of nearby sizes share a compilation: to 8, from 32 on to 32, from 256 to 64, from 1024 to 256."""
+    """n rounded up, so that data of nearby sizes share a compilation: to 8, from 32 on to 32, from 256 to 64,
+    from 1024 to 256.
+    """
     step = 8 if n <= 32 else 32 if n <= 256 else 64 if n <= 1024 else 256
     return -(-n // step) * step
 
@@ -52,14 +56,20 @@ def prior_moments(model: Any, X: np.ndarray) -> tuple[np.ndarray, list[np.ndarra
 
 
 def cross_moments(gp: Any, X: np.ndarray, Xs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Prior mean (m,) and variance (m,) at Xs, and the covariance (n, m) between X and Xs, of one latent function."""
+    """Prior mean (m,) and variance (m,) at Xs, and the covariance (n, m) between X and Xs,
+    of one latent function.
+    """
     kernel = strip(gp.kernel)
     mean, cross = np.asarray(gp.mean.value(Xs), float), gp.kernel(X, Xs)
     variance = np.asarray(kernel.diag(kernel.encode(Xs)))
     if gp.basis is not None:
         H, Hs = (np.asarray(gp.basis.features(Z), float) for Z in (X, Xs))
         b, B = weight_prior(gp, H.shape[1])
-        mean, cross, variance = mean + Hs @ b, cross + H @ B @ Hs.T, variance + np.einsum("ij,jk,ik->i", Hs, B, Hs)
+        mean, cross, variance = (
+            mean + Hs @ b,
+            cross + H @ B @ Hs.T,
+            variance + np.einsum("ij,jk,ik->i", Hs, B, Hs),
+        )
     return mean, cross, variance
 
 
@@ -67,7 +77,8 @@ def weight_prior(gp: Any, p: int):
     b, B = gp.basis.prior(p)
     if B is None:
         raise SolverError(
-            "sampling needs a proper prior: give the basis functions a covariance, e.g. Polynomial(1, covariance=100.0)."
+            "sampling needs a proper prior: give the basis functions a covariance, e.g. Polynomial(1, "
+            "covariance=100.0)."
         )
     return b, B
 
@@ -76,12 +87,15 @@ def _priors(model: Any) -> tuple:
     return model.priors if isinstance(model.priors, tuple) else (model.priors,)
 
 
-# ------------------------------------------------------------------------------------------------- latent values
+# ------------------------------------------------------------------------------------------------- latent
+# values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Whitening:
-    """f = mean + factors u for each latent function, and u = start + turn v. Vectors u and v stack latent functions: (L n,)."""
+    """f = mean + factors u for each latent function, and u = start + turn v.
+    Vectors u and v stack latent functions: (L n,).
+    """
 
     mean: np.ndarray  # (n, L)
     factors: list[np.ndarray]  # L lower factors (n, n)
@@ -110,7 +124,9 @@ class Whitening:
         n = self.shape[0]
         if self.turn is None:
             return sla.block_diag(*self.factors)
-        return np.concatenate([factor @ self.turn[j * n : (j + 1) * n] for j, factor in enumerate(self.factors)])
+        return np.concatenate(
+            [factor @ self.turn[j * n : (j + 1) * n] for j, factor in enumerate(self.factors)]
+        )
 
 
 def whiten(model: Any, X: np.ndarray, sites: Any = None) -> Whitening:
@@ -153,7 +169,8 @@ def _blocks(sites: Any) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """A compiled log density with its data: `log_density(z, data)` over z of `size` entries, of which the first `used` matter.
+    """A compiled log density with its data: `log_density(z, data)` over z of `size` entries, of which the
+    first `used` matter.
 
     together: whether chains should be vectorised; not where they factor large matrices.
     """
@@ -166,7 +183,9 @@ class Target:
 
 
 def latent_target(likelihood: Any, y: np.ndarray, white: Whitening) -> Target:
-    """log of prior(f) p(y | f) / (normaliser of prior times sites), over v. Rows and columns are padded to a bucket."""
+    """log of prior(f) p(y | f) / (normaliser of prior times sites), over v.
+    Rows and columns are padded to a bucket.
+    """
     n, L = white.shape
     size = n if likelihood.per_datum else bucket(n)
     data = likelihood_data(likelihood, y, size) | latent_data(white, size)
@@ -184,13 +203,16 @@ def latent_target(likelihood: Any, y: np.ndarray, white: Whitening) -> Target:
 def likelihood_data(likelihood: Any, y: np.ndarray, size: int) -> dict:
     n = y.shape[0]
     return {
-        "leaves": jax.tree.leaves(strip(likelihood)), "y": np.pad(y, [(0, size - n)] + [(0, 0)] * (y.ndim - 1), mode="edge"),
+        "leaves": jax.tree.leaves(strip(likelihood)),
+        "y": np.pad(y, [(0, size - n)] + [(0, 0)] * (y.ndim - 1), mode="edge"),
         "mask": np.arange(size) < n,
-    }  # fmt: skip
+    }
 
 
 def latent_data(white: Whitening, size: int) -> dict:
-    """Mean of f at v = 0, and C, both padded: a padded latent value stays at zero and its v is a standard normal of its own."""
+    """Mean of f at v = 0, and C, both padded:
+    a padded latent value stays at zero and its v is a standard normal of its own.
+    """
     n, L = white.shape
     middle = white.latents(white.start.reshape(1, L, n))[0]
     C = np.zeros((L, size, L, size))
@@ -220,7 +242,8 @@ def _latent_density(treedef, L: int):
     return log_density
 
 
-# ------------------------------------------------------------------------------------------------- hyperparameters
+# -------------------------------------------------------------------------------------------------
+# hyperparameters
 
 
 def encoded(model: Any, X: np.ndarray, size: int) -> dict:
@@ -233,7 +256,9 @@ def encoded(model: Any, X: np.ndarray, size: int) -> dict:
     values = X if X.dtype != object else np.zeros(X.shape)
     inputs = [jax.tree.map(rows, strip(gp.kernel).encode(X)) for gp in _priors(model)]
     H = [None if gp.basis is None else rows(np.asarray(gp.basis.features(X), float)) for gp in _priors(model)]
-    weights = [None if h is None else weight_prior(gp, h.shape[1]) for gp, h in zip(_priors(model), H, strict=True)]
+    weights = [
+        None if h is None else weight_prior(gp, h.shape[1]) for gp, h in zip(_priors(model), H, strict=True)
+    ]
     return {"X": rows(values), "encoded": inputs, "H": H, "weights": weights}
 
 
@@ -262,7 +287,9 @@ def _factor(K, mask):
 
 
 def evidence_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters) -> Target:
-    """log p(y | theta) + log p(theta) over the unconstrained hyperparameters, f integrated out: Gaussian noise (4.48)."""
+    """log p(y | theta) + log p(theta) over the unconstrained hyperparameters, f integrated out:
+    Gaussian noise (4.48).
+    """
     n = y.shape[0]
     size = n if model.likelihood.per_datum else bucket(n)
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
@@ -287,8 +314,12 @@ def _evidence_density(spec):
     return log_density
 
 
-def joint_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters, white: Whitening) -> Target:
-    """log p(y | f) + log p(f | theta) + log p(theta) over z = (v, theta); u = start + turn v stands while theta moves."""
+def joint_target(
+    model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameters, white: Whitening
+) -> Target:
+    """log p(y | f) + log p(f | theta) + log p(theta) over z = (v, theta);
+    u = start + turn v stands while theta moves.
+    """
     n, L = white.shape
     size = n if model.likelihood.per_datum else bucket(n)
     start = _rows(white.start.reshape(L, n).T, size).T
@@ -298,7 +329,9 @@ def joint_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparameter
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
     data |= {"start": start.ravel(), "turn": turn.reshape(L * size, L * size)}
     data["where"] = np.concatenate([np.arange(n) + j * size for j in range(L)])
-    return Target(_joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size, size <= SMALL)
+    return Target(
+        _joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size, size <= SMALL
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -314,7 +347,9 @@ def _joint_density(spec, L: int):
 
 
 def sufficient_target(spec, L: int):
-    """log p(f | theta) + log p(y | f, theta) + log p(theta), and the way from (v, theta) to f and back: theta moves, f is held."""
+    """log p(f | theta) + log p(y | f, theta) + log p(theta), and the way from (v, theta) to f and back:
+    theta moves, f is held.
+    """
 
     def unpack(z, data):
         d = data["turn"].shape[0]
@@ -336,7 +371,12 @@ def sufficient_target(spec, L: int):
     def log_density(theta, f, data):
         model, log_prior = spec.build(theta, data)
         u, logdet = whitened(model, f, data)
-        value = total_log_prob(model.likelihood, f, data["y"], data["mask"]) - 0.5 * jnp.sum(u**2) - logdet + log_prior
+        value = (
+            total_log_prob(model.likelihood, f, data["y"], data["mask"])
+            - 0.5 * jnp.sum(u**2)
+            - logdet
+            + log_prior
+        )
         return value, u
 
     def pack(u, theta, data):

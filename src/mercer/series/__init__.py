@@ -1,4 +1,6 @@
-"""Gaussian Markov processes as tools (GPML appendix B): Fourier transforms, ARMA processes, circles, random fields on graphs."""
+"""Gaussian Markov processes as tools (GPML appendix B): Fourier transforms, ARMA processes, circles,
+random fields on graphs.
+"""
 
 from mercer.series.autoregressive import ARMA, YuleWalkerFit, from_covariances, sample_covariance, yule_walker
 from mercer.series.circle import Circulant, on_polygon

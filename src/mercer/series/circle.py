@@ -1,4 +1,6 @@
-"""Processes around a polygon or circle: circulant matrices, all of whose algebra is Fourier transforms (GPML B.2.2, B.3.2)."""
+"""Processes around a polygon or circle: circulant matrices,
+all of whose algebra is Fourier transforms (GPML B.2.2, B.3.2).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from mercer.series.autoregressive import ARMA
 
 
 class Circulant:
-    """The symmetric circulant matrix with this first column (N,): a covariance or a precision around a polygon; O(N log N).
+    """The symmetric circulant matrix with this first column (N,): a covariance or a precision around a
+    polygon; O(N log N).
 
     >>> K = Circulant(process.on_circle(np.arange(64) / 64, length=1.0))
     >>> K.log_density(x), K.solve(x), K.inverse().column
@@ -25,12 +28,16 @@ class Circulant:
         other = self.column[1:][::-1]
         worst = np.max(np.abs(self.column[1:] - other), initial=0.0)
         if worst > 1e-10 * np.abs(self.column).max():
-            raise ValueError(f"the matrix is not symmetric: entries n and N - n of its first column differ by {worst:.2g}.")
+            raise ValueError(
+                f"the matrix is not symmetric: entries n and N - n of its first column differ by {worst:.2g}."
+            )
         self.eigenvalues = np.fft.fft(self.column).real
 
     @classmethod
     def from_eigenvalues(cls, eigenvalues: ArrayLike) -> Circulant:
-        """The matrix with these eigenvalues (N,), one for each Fourier vector; those of k and N - k are the same."""
+        """The matrix with these eigenvalues (N,), one for each Fourier vector;
+        those of k and N - k are the same.
+        """
         return cls(np.fft.ifft(np.asarray(eigenvalues, float)).real)
 
     @property
@@ -75,15 +82,19 @@ class Circulant:
 
     def _positive(self) -> np.ndarray:
         if not self.eigenvalues.min() > 0:
-            raise ValueError(f"the matrix is not positive definite: its smallest eigenvalue is {self.eigenvalues.min():.3g}.")
+            raise ValueError(
+                "the matrix is not positive definite: its smallest eigenvalue is "
+                f"{self.eigenvalues.min():.3g}."
+            )
         return self.eigenvalues
 
 
 def on_polygon(process: ARMA, N: int) -> Circulant:
-    """The covariance of the same equation around a polygon of N places: k[n] wrapped, sum_m k[n + m N] (B.49-B.50).
+    """The covariance of the same equation around a polygon of N places: k[n] wrapped, sum_m k[n + m N]
+    (B.49-B.50).
 
-    Its spectrum is that of the process at N frequencies, S_Z(m / N) / N (B.48 corrected). For an AR(p) the inverse has p bands on
-    each side of the diagonal (and in the corners): it is Markov on both sides.
+    Its spectrum is that of the process at N frequencies, S_Z(m / N) / N (B.48 corrected). For an AR(p) the
+    inverse has p bands on each side of the diagonal (and in the corners): it is Markov on both sides.
 
     >>> on_polygon(ARMA([0.6]), 3).inverse().matrix()
     """

@@ -1,4 +1,6 @@
-"""Noise that remembers: the ARMA process as a kernel of whole times, to be learned with the rest of a model (GPML 9.2, B.3)."""
+"""Noise that remembers: the ARMA process as a kernel of whole times,
+to be learned with the rest of a model (GPML 9.2, B.3).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,13 @@ BITS = 24  # of a lag
 
 
 class Coloured(AbstractKernel):
-    """The covariance of a stationary ARMA(p, q) process at times that are whole multiples of `step`: coloured noise.
+    """The covariance of a stationary ARMA(p, q) process at times that are whole multiples of `step`: coloured
+    noise.
 
-    partial: the p partial autocorrelations, between -1 and 1; any values make a stationary process. ma: b_1 ... b_q over b_0, or
-    None. variance: of the process. step: the time between neighbours, not learned. Add it to the kernel of the signal;
-    `posterior.components` tells the two apart. With `solver="markov"` all of it is O(n).
+    partial: the p partial autocorrelations, between -1 and 1; any values make a stationary process. ma:
+    b_1 ... b_q over b_0, or None. variance: of the process. step: the time between neighbours, not learned.
+    Add it to the kernel of the signal; `posterior.components` tells the two apart. With `solver="markov"` all
+    of it is O(n).
 
     >>> kernel = kernels.SE(10.0) + Coloured([0.6])
     >>> fit = mercer.fit(mercer.GP(kernel), t[:, None], y, noise_variance=0.1)
@@ -35,7 +39,9 @@ class Coloured(AbstractKernel):
 
     def __check_init__(self):
         if np.ndim(self.partial) != 1 or (self.ma is not None and np.ndim(self.ma) != 1):
-            raise ParameterError("Coloured.partial and Coloured.ma must be vectors: Coloured([0.6]) is an AR(1).")
+            raise ParameterError(
+                "Coloured.partial and Coloured.ma must be vectors: Coloured([0.6]) is an AR(1)."
+            )
         if not self.step > 0:
             raise ParameterError(f"Coloured.step must be positive, got {self.step!r}.")
 
@@ -58,7 +64,9 @@ class Coloured(AbstractKernel):
 
     def bind(self, d, names=None):
         if d != 1:
-            raise ParameterError(f"Coloured reads one column, a time; the inputs have {d}: choose one with .on(...).")
+            raise ParameterError(
+                f"Coloured reads one column, a time; the inputs have {d}: choose one with .on(...)."
+            )
         return self
 
     def encode(self, X):

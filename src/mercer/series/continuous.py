@@ -18,11 +18,12 @@ MOST = 100_000  # steps of the Riccati recursion
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ContinuousARMA:
-    """X^(p) + a_(p-1) X^(p-1) + ... + a_0 X = b_0 Z + b_1 Z' + ... + b_q Z^(q), Z white noise of unit spectral density, q < p
-    (B.2, B.53).
+    """X^(p) + a_(p-1) X^(p-1) + ... + a_0 X = b_0 Z + b_1 Z' + ... + b_q Z^(q), Z white noise of unit
+    spectral density, q < p (B.2, B.53).
 
-    ar: a_0 ... a_(p-1). ma: b_0 ... b_q. An AR(p) has p - 1 derivatives in mean square. `ContinuousARMA([a])` is the
-    Ornstein-Uhlenbeck process; the coefficients of (z + alpha)^p give the Matern process of order p - 1/2 (B.30).
+    ar: a_0 ... a_(p-1). ma: b_0 ... b_q. An AR(p) has p - 1 derivatives in mean square. `ContinuousARMA([a])`
+    is the Ornstein-Uhlenbeck process; the coefficients of (z + alpha)^p give the Matern process of order p -
+    1/2 (B.30).
 
     >>> process = ContinuousARMA([2.0, 3.0])
     >>> process.covariance([0.0, 0.5])
@@ -36,18 +37,21 @@ class ContinuousARMA:
         settle(self)
         if self.ma.size > self.ar.size:
             raise ValueError(
-                f"a continuous ARMA(p, q) needs q < p to have a finite variance, got p = {self.ar.size} and q = {self.ma.size - 1}."
+                f"a continuous ARMA(p, q) needs q < p to have a finite variance, got p = {self.ar.size} "
+                f"and q = {self.ma.size - 1}."
             )
 
     @classmethod
     def matern(cls, alpha: float, p: int, b: float = 1.0) -> ContinuousARMA:
-        """The process of spectral density b^2 / (4 pi^2 s^2 + alpha^2)^p (B.30): Matern, nu = p - 1/2, length-scale
-        sqrt(2 nu) / alpha.
+        """The process of spectral density b^2 / (4 pi^2 s^2 + alpha^2)^p (B.30): Matern, nu = p - 1/2,
+        length-scale sqrt(2 nu) / alpha.
         """
         return cls(np.poly(np.full(p, -float(alpha)))[:0:-1], np.array([b]))
 
     def roots(self) -> np.ndarray:
-        """The roots of a_0 + a_1 z + ... + z^p (complex): in the left half plane if the process is stationary."""
+        """The roots of a_0 + a_1 z + ... + z^p (complex):
+        in the left half plane if the process is stationary.
+        """
         return np.roots([1.0, *self.ar[::-1]])
 
     @property
@@ -65,7 +69,9 @@ class ContinuousARMA:
         return self._scaled.covariance(np.abs(np.asarray(t, float)))
 
     def on_circle(self, t: ArrayLike, length: float) -> np.ndarray:
-        """The covariance of the same equation on a circle of this length: k(t) wrapped, sum_m k(t + m l) (B.35-B.36 corrected)."""
+        """The covariance of the same equation on a circle of this length: k(t) wrapped,
+        sum_m k(t + m l) (B.35-B.36 corrected).
+        """
         if not length > 0:
             raise ValueError(f"length must be positive, got {length!r}.")
         angle, scaled = np.mod(np.asarray(t, float), length), self._scaled
@@ -74,7 +80,8 @@ class ContinuousARMA:
         return scaled.decay(angle, start) + scaled.decay(length - angle, start)
 
     def sampled(self, h: float) -> ARMA:
-        """The discrete process that this one is when observed at times h apart, exactly: an ARMA(p, p - 1) (theorem B.1).
+        """The discrete process that this one is when observed at times h apart, exactly: an ARMA(p, p - 1)
+        (theorem B.1).
 
         Only an Ornstein-Uhlenbeck process becomes an AR: the coefficient is exp(-a_0 h).
         """
@@ -84,7 +91,8 @@ class ContinuousARMA:
         Phi, Q = (step[0] for step in scaled.steps(np.array([h])))
         ar = -np.real(np.poly(np.exp(self.roots() * h)))[1:]
         P, last = scaled.Pi, np.inf
-        for _ in range(MOST):  # Kalman's filter in the long run: the innovations of its gain are the Z of the ARMA
+        # Kalman's filter in the long run: the innovations of its gain are the Z of the ARMA
+        for _ in range(MOST):
             gain = P @ scaled.h
             S = scaled.h @ gain
             if abs(S - last) <= 1e-15 * S:
@@ -106,7 +114,9 @@ class ContinuousARMA:
         return np.stack(out, 1)
 
     def log_density(self, t: ArrayLike, x: ArrayLike, noise_variance: float = 0.0) -> float:
-        """log p(x) for observations x (n,) at ascending times t (n,), exact in O(n); NaN says that a value is missing."""
+        """log p(x) for observations x (n,) at ascending times t (n,), exact in O(n);
+        NaN says that a value is missing.
+        """
         t, x, scaled = _times(t), np.asarray(x, float), self._scaled
         if x.shape != t.shape:
             raise ValueError(f"x must have one value for each of the {t.size} times, got shape {x.shape}.")
@@ -117,12 +127,17 @@ class ContinuousARMA:
     def _scaled(self) -> _Scaled:
         if not self.stationary:
             largest = self.roots().real.max()
-            raise ValueError(f"the process is not stationary: a root has real part {largest:.6g}, and all must be negative.")
+            raise ValueError(
+                f"the process is not stationary: a root has real part {largest:.6g}, and all must be "
+                "negative."
+            )
         return _Scaled(self.ar, self.ma)
 
 
 class _Scaled:
-    """dx = F x dtau + e_p dW, X = h . x, in the time tau = rate t in which the coefficients are at most one."""
+    """dx = F x dtau + e_p dW, X = h . x, in the time tau = rate t in which the coefficients are at most
+    one.
+    """
 
     def __init__(self, ar: np.ndarray, ma: np.ndarray):
         p = ar.size
@@ -143,7 +158,9 @@ class _Scaled:
         return self.decay(t, self.Pi @ self.h)
 
     def steps(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Phi and Q (n, p, p) over gaps (n,): by Van Loan's exponential where they are short, by what is missing from Pi else."""
+        """Phi and Q (n, p, p) over gaps (n,): by Van Loan's exponential where they are short,
+        by what is missing from Pi else.
+        """
         tau, p = self.rate * gaps, self.F.shape[0]
         Phi = expm(self.F * tau[:, None, None])
         Q = self.Pi - Phi @ self.Pi @ Phi.mT

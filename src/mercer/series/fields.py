@@ -15,10 +15,11 @@ COUNTS = {"once": 2.0, "twice": 4.0}
 
 
 class MarkovField:
-    """x ~ N(mean, precision^-1) at n sites, sparse precision (n, n): given all others a site depends on its neighbours only.
+    """x ~ N(mean, precision^-1) at n sites, sparse precision (n, n): given all others a site depends on its
+    neighbours only.
 
-    The factor is block-tridiagonal in an order of small bandwidth b: n b^2 operations. See `lattice` and `graph` for fields
-    made of neighbours' differences.
+    The factor is block-tridiagonal in an order of small bandwidth b: n b^2 operations. See `lattice` and
+    `graph` for fields made of neighbours' differences.
 
     >>> field = lattice((30, 40), alpha1=0.1, alpha2=1.0)
     >>> posterior = field.observe(y, noise_variance=0.5)      # NaN in y: not observed
@@ -48,7 +49,9 @@ class MarkovField:
         return np.sort(found[found != i])
 
     def regression(self, i: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """E[x_i | rest] = mean_i + weights . (x - mean)[neighbours]: the neighbours, their weights, and the variance given them."""
+        """E[x_i | rest] = mean_i + weights . (x - mean)[neighbours]: the neighbours, their weights,
+        and the variance given them.
+        """
         near = self.neighbours(i)
         own = float(self.precision[i, i])
         return near, -self.precision[[i]].toarray()[0, near] / own, 1.0 / own
@@ -61,7 +64,9 @@ class MarkovField:
     def log_density(self, x: ArrayLike) -> float:
         """log p(x) of x (n,)."""
         d = self._vector(x) - self.mean
-        return 0.5 * (self._factor.logdet - float(d @ (self.precision @ d)) - self.n * float(np.log(2.0 * np.pi)))
+        return 0.5 * (
+            self._factor.logdet - float(d @ (self.precision @ d)) - self.n * float(np.log(2.0 * np.pi))
+        )
 
     def sample(self, size: int = 1, seed: Any = None) -> np.ndarray:
         """`size` draws (size, n)."""
@@ -96,7 +101,9 @@ class MarkovField:
         sites, values = np.atleast_1d(sites), np.atleast_1d(np.asarray(values, float))
         rest = np.setdiff1d(np.arange(self.n), sites)
         if rest.size == 0 or sites.size != values.size or rest.size + sites.size != self.n:
-            raise ValueError("condition needs different sites, one value for each, and at least one site left.")
+            raise ValueError(
+                "condition needs different sites, one value for each, and at least one site left."
+            )
         own, across = self.precision[rest][:, rest], self.precision[rest][:, sites]
         field = MarkovField(own)
         shift = field._factor.solve((across @ (values - self.mean[sites]))[:, None])[:, 0]
@@ -104,7 +111,9 @@ class MarkovField:
         return rest, field
 
     def observe(self, y: ArrayLike, noise_variance: ArrayLike) -> MarkovField:
-        """The posterior field given y (n,) = x + noise. NaN in y: not observed; one variance, or n of them."""
+        """The posterior field given y (n,) = x + noise. NaN in y: not observed; one variance,
+        or n of them.
+        """
         weight, told = self._told(y, noise_variance)
         posterior = MarkovField(self.precision + sp.diags_array(weight))
         posterior.mean = self.mean + posterior._factor.solve(told[:, None])[:, 0]
@@ -115,7 +124,9 @@ class MarkovField:
         weight, told = self._told(y, noise_variance)
         posterior, seen = self.observe(y, noise_variance), weight > 0
         fit = float(np.sum(told[seen] ** 2 / weight[seen]) - told @ (posterior.mean - self.mean))
-        logdet = posterior._factor.logdet - self._factor.logdet + float(np.sum(np.log(2.0 * np.pi / weight[seen])))
+        logdet = (
+            posterior._factor.logdet - self._factor.logdet + float(np.sum(np.log(2.0 * np.pi / weight[seen])))
+        )
         return -0.5 * (fit + logdet)
 
     def _told(self, y, noise_variance) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +150,8 @@ class MarkovField:
             return plan.factor(values)
         except np.linalg.LinAlgError:
             raise ValueError(
-                "the precision is not positive definite, so the field is not proper: give every connected part a positive alpha1, "
+                "the precision is not positive definite, so the field is not proper: give every connected "
+                "part a positive alpha1, "
                 "or observations."
             ) from None
 
@@ -151,11 +163,13 @@ class MarkovField:
 
 
 def graph(adjacency: Any, alpha1: float, alpha2: float = 1.0, edges: str = "twice") -> MarkovField:
-    """The field on a graph with log p(x) = -alpha1 sum_i x_i^2 - alpha2 sum over edges of w_ij (x_i - x_j)^2 + constant (B.56).
+    """The field on a graph with log p(x) = -alpha1 sum_i x_i^2 - alpha2 sum over edges of w_ij (x_i - x_j)^2
+    + constant (B.56).
 
-    adjacency: symmetric (n, n), entries w_ij >= 0. edges: "twice", each edge is counted from both of its ends as the sum over
-    neighbours in (B.56) does, so that the precision is 2 alpha1 I + 4 alpha2 L with the graph Laplacian L; or "once", 2 alpha1 I +
-    2 alpha2 L. alpha1 = 0 leaves the level of a connected part free: such a field must be observed before it is a density.
+    adjacency: symmetric (n, n), entries w_ij >= 0. edges: "twice", each edge is counted from both of its ends
+    as the sum over neighbours in (B.56) does, so that the precision is 2 alpha1 I + 4 alpha2 L with the graph
+    Laplacian L; or "once", 2 alpha1 I + 2 alpha2 L. alpha1 = 0 leaves the level of a connected part free:
+    such a field must be observed before it is a density.
     """
     if edges not in COUNTS:
         raise ValueError(f'edges must be "once" or "twice", got {edges!r}.')
@@ -169,8 +183,11 @@ def graph(adjacency: Any, alpha1: float, alpha2: float = 1.0, edges: str = "twic
     return MarkovField(2.0 * alpha1 * sp.eye_array(W.shape[0]) + COUNTS[edges] * alpha2 * laplacian)
 
 
-def lattice(shape: tuple[int, ...], alpha1: float, alpha2: float = 1.0, torus: bool = False, edges: str = "twice") -> MarkovField:
-    """The field of (B.56) on a regular lattice: every site with its nearest neighbours along each axis, four of them in the plane.
+def lattice(
+    shape: tuple[int, ...], alpha1: float, alpha2: float = 1.0, torus: bool = False, edges: str = "twice"
+) -> MarkovField:
+    """The field of (B.56) on a regular lattice: every site with its nearest neighbours along each axis, four
+    of them in the plane.
 
     Sites are in the order of `numpy.ravel`. torus: the ends of each axis meet.
     """
@@ -181,7 +198,11 @@ def lattice(shape: tuple[int, ...], alpha1: float, alpha2: float = 1.0, torus: b
     pairs = []
     for axis, m in enumerate(shape):
         ahead = np.roll(number, -1, axis)
-        inside = np.ones(shape, bool) if torus and m > 2 else np.arange(m)[(slice(None), *[None] * (len(shape) - axis - 1))] < m - 1
+        inside = (
+            np.ones(shape, bool)
+            if torus and m > 2
+            else np.arange(m)[(slice(None), *[None] * (len(shape) - axis - 1))] < m - 1
+        )
         keep = np.broadcast_to(inside, shape)
         pairs.append((number[keep], ahead[keep]))
     i, j = (np.concatenate(ends) for ends in zip(*pairs, strict=True))

@@ -8,11 +8,18 @@ import numpy as np
 
 
 def innovations(
-    Phis: Iterable[np.ndarray], Qs: Iterable[np.ndarray], h: np.ndarray, Pi: np.ndarray, x: np.ndarray, noise_variance: float
+    Phis: Iterable[np.ndarray],
+    Qs: Iterable[np.ndarray],
+    h: np.ndarray,
+    Pi: np.ndarray,
+    x: np.ndarray,
+    noise_variance: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x_t less its prediction from the past and the variance of that, where x_t is there; mean and covariance of the last state.
+    """x_t less its prediction from the past and the variance of that, where x_t is there; mean and covariance
+    of the last state.
 
-    Phis, Qs: the step to each time (the first is not used: the state there has covariance Pi). h: x_t = h . state + noise.
+    Phis, Qs: the step to each time (the first is not used: the state there has covariance Pi). h: x_t = h .
+    state + noise.
     """
     if not noise_variance >= 0:
         raise ValueError(f"noise_variance must be zero or positive, got {noise_variance!r}.")
@@ -26,7 +33,10 @@ def innovations(
         gain = P @ h
         S, e = h @ gain + noise_variance, value - h @ m
         if not S > 0:
-            raise ValueError(f"x[{t}] is already determined by the values before it (two at one time?): give a noise_variance.")
+            raise ValueError(
+                f"x[{t}] is already determined by the values before it (two at one time?): give a "
+                "noise_variance."
+            )
         m, P = m + gain * (e / S), P - np.outer(gain, gain / S)
         errors.append(e)
         variances.append(S)

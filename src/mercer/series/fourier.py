@@ -1,7 +1,9 @@
-"""Fourier analysis on the line, the circle, the integers and the polygon (GPML B.1), and what sampling and wrapping do to it.
+"""Fourier analysis on the line, the circle, the integers and the polygon (GPML B.1), and what sampling and
+wrapping do to it.
 
-Everywhere f~ is without factors in the exponent but 2 pi: `analysis` goes from a function to its transform, `synthesis` back.
-Sampling a function wraps its spectrum (B.15-B.16); wrapping a function samples its spectrum (B.17-B.18).
+Everywhere f~ is without factors in the exponent but 2 pi: `analysis` goes from a function to its transform,
+`synthesis` back. Sampling a function wraps its spectrum (B.15-B.16); wrapping a function samples its spectrum
+(B.17-B.18).
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ SUMMED = 256  # images on each side before the sum becomes an integral
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """Functions on the real line: f(x) = integral of f~(s) exp(2 pi i s x) ds, f~(s) = integral of f(x) exp(-2 pi i s x) dx (B.3).
+    """Functions on the real line: f(x) = integral of f~(s) exp(2 pi i s x) ds, f~(s) = integral of f(x)
+    exp(-2 pi i s x) dx (B.3).
 
-    reach: f is negligible where |x| > reach. band: f~ is negligible where |s| > band. Both may have a kink at zero.
+    reach: f is negligible where |x| > reach. band: f~ is negligible where |s| > band. Both may have a kink at
+    zero.
 
     >>> Line(reach=10.0).analysis(lambda x: np.exp(-np.pi * x**2), s=0.5)
     """
@@ -39,7 +43,8 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Circle:
-    """Functions of period l: f(x) = sum_k f~[k] exp(2 pi i k x / l), f~[k] = 1/l integral_0^l f(x) exp(-2 pi i k x / l) dx (B.4).
+    """Functions of period l: f(x) = sum_k f~[k] exp(2 pi i k x / l), f~[k] = 1/l integral_0^l f(x) exp(-2 pi
+    i k x / l) dx (B.4).
 
     harmonics: those with |k| up to this many are summed by `synthesis`.
     """
@@ -59,7 +64,8 @@ class Circle:
 
 @dataclasses.dataclass(frozen=True)
 class Integers:
-    """Sequences: f[n] = integral over (0, l) of f~(s) exp(2 pi i s n / l) ds, f~(s) = 1/l sum_n f[n] exp(-2 pi i s n / l) (B.5).
+    """Sequences: f[n] = integral over (0, l) of f~(s) exp(2 pi i s n / l) ds, f~(s) = 1/l sum_n f[n] exp(-2
+    pi i s n / l) (B.5).
 
     period: l, of f~; 1 / the spacing of the samples. reach: f[n] is negligible where |n| > reach.
     """
@@ -81,7 +87,9 @@ class Integers:
 
 @dataclasses.dataclass(frozen=True)
 class Polygon:
-    """N places around a circle: f[n] = sum_k f~[k] exp(2 pi i k n / N), f~[k] = 1/N sum_n f[n] exp(-2 pi i k n / N) (B.6)."""
+    """N places around a circle: f[n] = sum_k f~[k] exp(2 pi i k n / N),
+    f~[k] = 1/N sum_n f[n] exp(-2 pi i k n / N) (B.6).
+    """
 
     N: int
 
@@ -96,15 +104,18 @@ class Polygon:
     def _checked(self, values):
         values = np.asarray(values)
         if values.shape != (self.N,):
-            raise ValueError(f"a function on the polygon has {self.N} values, got an array of shape {values.shape}.")
+            raise ValueError(
+                f"a function on the polygon has {self.N} values, got an array of shape {values.shape}."
+            )
         return values
 
 
 def wrap(f: Callable, x: ArrayLike, period: float) -> np.ndarray:
-    """sum over all whole m of f(x + m period): periodisation by summation (B.8), and the spectrum of samples (B.15).
+    """sum over all whole m of f(x + m period): periodisation by summation (B.8), and the spectrum of samples
+    (B.15).
 
-    f takes arrays, and is integrable; it may fall as slowly as 1 / x^2. The first 256 images on each side are summed, the
-    rest is the integral that Euler and Maclaurin put in their place.
+    f takes arrays, and is integrable; it may fall as slowly as 1 / x^2. The first 256 images on each side are
+    summed, the rest is the integral that Euler and Maclaurin put in their place.
 
     >>> wrap(lambda t: np.exp(-abs(t)), 0.3, period=2.0)
     """
@@ -123,12 +134,16 @@ def wrap(f: Callable, x: ArrayLike, period: float) -> np.ndarray:
 
 
 def sampled_spectrum(spectrum: Callable, s: ArrayLike, h: float) -> np.ndarray:
-    """The spectrum, of period 1 / h, of a process observed at times h apart: sum_m S(s + m / h) (B.15, B.54)."""
+    """The spectrum, of period 1 / h, of a process observed at times h apart: sum_m S(s + m / h) (B.15,
+    B.54).
+    """
     return wrap(spectrum, s, 1.0 / h)
 
 
 def wrapped_spectrum(spectrum: Callable, k: ArrayLike, length: float) -> np.ndarray:
-    """The Fourier coefficients S(k / l) / l of a process wrapped around a circle of this length (B.18, B.34 corrected)."""
+    """The Fourier coefficients S(k / l) / l of a process wrapped around a circle of this length (B.18,
+    B.34 corrected).
+    """
     return spectrum(np.asarray(k) / length) / length
 
 
@@ -138,7 +153,9 @@ def _wave(a, b, sign: float) -> np.ndarray:
 
 
 def _integral(f: Callable, s: ArrayLike, low: float, high: float, sign: float) -> np.ndarray:
-    """The integral of f(x) exp(+-2 pi i s x) over (low, high) by Gauss-Legendre on panels short enough for the fastest wave."""
+    """The integral of f(x) exp(+-2 pi i s x) over (low,
+    high) by Gauss-Legendre on panels short enough for the fastest wave.
+    """
     s = np.asarray(s, float)
     panels = 32 + 2 * int(np.ceil(np.max(np.abs(s), initial=0.0) * (high - low)))
     edges = np.linspace(low, high, 2 * panels + 1)  # with zero among them if it is the middle

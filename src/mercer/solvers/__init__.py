@@ -1,4 +1,5 @@
-"""Solvers: how Gaussian algebra is done: `dense` (any kernel, n^3), `weight_space` (kernels of finite rank), those for large data.
+"""Solvers: how Gaussian algebra is done: `dense` (any kernel, n^3), `weight_space` (kernels of finite rank),
+those for large data.
 
 >>> mercer.GPRegressor(solver=solvers.VFE(m=512)).fit(X, y)
 >>> solvers.by_name("vfe")
@@ -36,9 +37,17 @@ _MODULES["OnlineProjectedProcess"] = "mercer.solvers.online"  # not solvers: the
 _MODULES["OnlineMarkov"] = "mercer.solvers.markov_online"
 
 __all__ = [
-    "AbstractSolver", "AbstractState", "Cotangents", "Dense", "Sites", "SolverError", "WeightSpace", "WithBasis", "by_name",
+    "AbstractSolver",
+    "AbstractState",
+    "Cotangents",
+    "Dense",
+    "Sites",
+    "SolverError",
+    "WeightSpace",
+    "WithBasis",
+    "by_name",
     *_MODULES,
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -57,4 +66,6 @@ def by_name(solver) -> AbstractSolver:
     if isinstance(solver, str) and solver in names:
         cls = names[solver]
         return Dense() if cls == "Dense" else WeightSpace() if cls == "WeightSpace" else __getattr__(cls)()
-    raise SolverError(f"unknown solver {solver!r}; there are {sorted(names)}, or an instance from mercer.solvers.")
+    raise SolverError(
+        f"unknown solver {solver!r}; there are {sorted(names)}, or an instance from mercer.solvers."
+    )

@@ -1,4 +1,6 @@
-"""Choosing a solver: each proposes itself for a task, with its time, memory and error; the fastest that is good enough wins."""
+"""Choosing a solver: each proposes itself for a task, with its time, memory and error;
+the fastest that is good enough wins.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ EVALUATIONS = 20  # of all data in one fit, after the coarse part
 class Auto(AbstractSolver):
     """The fastest solver that is good enough, chosen from n, the inputs, the kernel, memory and time.
 
-    memory: bytes or a text such as "8GiB" (None: what is free). seconds: what a fit may take. tolerance: accepted loss in nats for
-    each datum where theory gives an estimate (for inducing inputs half the unexplained variance over the noise variance). say:
-    whether the choice is printed; the posterior's notes tell it anyway.
+    memory: bytes or a text such as "8GiB" (None: what is free). seconds: what a fit may take. tolerance:
+    accepted loss in nats for each datum where theory gives an estimate (for inducing inputs half the
+    unexplained variance over the noise variance). say: whether the choice is printed; the posterior's notes
+    tell it anyway.
 
     >>> mercer.GPRegressor(solver="auto", memory="8GiB").fit(X, y)
     >>> solvers.Auto(seconds=60).choose(gp, X, 0.1)   # the choice with all proposals, as a table
@@ -39,7 +42,9 @@ class Auto(AbstractSolver):
     tolerance: float = 0.05
     say: bool = True
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "blocks", "indefinite"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
+    )
     pilot: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -58,7 +63,9 @@ class Auto(AbstractSolver):
         return chosen
 
     def choose(self, prior, X, noise_variance=None) -> Choice:
-        """The choice for data at X under this prior; `noise_variance` of Gaussian noise, None for other likelihoods."""
+        """The choice for data at X under this prior; `noise_variance` of Gaussian noise,
+        None for other likelihoods.
+        """
         several = isinstance(prior, tuple)
         task = Task(prior[0] if several else prior, np.asarray(X), noise_variance, several, self.tolerance)
         proposals = sorted(_proposals(task), key=lambda p: p.seconds)
@@ -68,13 +75,18 @@ class Auto(AbstractSolver):
             best, why = good[0], "the fastest that is exact or accurate enough"
         elif affordable:
             best = min(affordable, key=lambda p: p.error)
-            why = f"the most accurate within the limits, but it misses the tolerance of {self.tolerance:g} nats per datum"
+            why = (
+                f"the most accurate within the limits, but it misses the tolerance of {self.tolerance:g} "
+                "nats per datum"
+            )
         else:
             limit = self._limit()
             least = min(proposals, key=lambda p: max(p.bytes / limit, EVALUATIONS * p.seconds / self.seconds))
             raise SolverError(
-                f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the closest, "
-                f"{name(least.solver)}, needs {room.text(least.bytes)} and about {EVALUATIONS * least.seconds:.2g} s. Give more, "
+                f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the "
+                "closest, "
+                f"{name(least.solver)}, needs {room.text(least.bytes)} and about "
+                f"{EVALUATIONS * least.seconds:.2g} s. Give more, "
                 "or fewer data."
             )
         return Choice(best, why, tuple(proposals), task.n, task.d)
@@ -91,7 +103,9 @@ class Auto(AbstractSolver):
         return self.choose(prior, X).solver.workspace(prior, X)
 
     def factor(self, prior, X, sites, workspace=None):
-        raise SolverError("solver 'auto' makes its choice first: use it through condition, fit or an estimator.")
+        raise SolverError(
+            "solver 'auto' makes its choice first: use it through condition, fit or an estimator."
+        )
 
     def cost(self, n, d, L=1):
         raise SolverError("solver 'auto' costs what it chooses: see Auto().choose(gp, X, noise_variance).")
@@ -122,11 +136,21 @@ class Choice:
     def __str__(self) -> str:
         rows = [("solver", "fit, s", "memory", "error, nats per datum")]
         rows += [
-            (("* " if p is self.best else "  ") + name(p.solver), f"{EVALUATIONS * p.seconds:.2g}", room.text(p.bytes), _error(p))
+            (
+                ("* " if p is self.best else "  ") + name(p.solver),
+                f"{EVALUATIONS * p.seconds:.2g}",
+                room.text(p.bytes),
+                _error(p),
+            )
             for p in self.proposals
         ]
         widths = [max(len(r[i]) for r in rows) for i in range(4)]
-        return "\n".join([self.why, *("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows)])
+        return "\n".join(
+            [
+                self.why,
+                *("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows),
+            ]
+        )
 
 
 TINY = 500  # up to here the dense solver is chosen without looking further
@@ -167,7 +191,9 @@ class Task:
         return next(iter(Dense.propose(self))).seconds
 
     def unexplained(self, m: int) -> float:
-        """Mean variance of f that m random inducing inputs leave, estimated on a sample: chosen ones leave less."""
+        """Mean variance of f that m random inducing inputs leave, estimated on a sample:
+        chosen ones leave less.
+        """
         size = next(s for s in (512, 2048, LADDER[-1]) if m <= s)
         if size not in self._left:
             self._left[size] = self._left_by(size)

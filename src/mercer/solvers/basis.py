@@ -1,9 +1,11 @@
 """Explicit basis functions for every solver (2.39-2.45): f = f0 + h(x)' beta, beta ~ N(b, B) or vague.
 
-The log normaliser of any State is quadratic in the mean, with slope alpha and curvature -R. Integrating the weights out needs only
-those two, so one wrapper serves all: with A = B^-1 + H' R H (B^-1 = 0 if vague) and a = H' alpha,
+The log normaliser of any State is quadratic in the mean, with slope alpha and curvature -R. Integrating the
+weights out needs only those two, so one wrapper serves all: with A = B^-1 + H' R H (B^-1 = 0 if vague) and a
+= H' alpha,
 
-    log Z = log Z0 + 1/2 a' A^-1 a - 1/2 log|A| - 1/2 log|B|   (vague: without log|B|, plus p/2 log 2 pi, so that 2.45 has n - p).
+    log Z = log Z0 + 1/2 a' A^-1 a - 1/2 log|A| - 1/2 log|B|   (vague: without log|B|, plus p/2 log 2 pi, so
+    that 2.45 has n - p).
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class BasisState(AbstractState):
             independent = False
         if not independent:
             raise SolverError(
-                f"the {p} basis functions are linearly dependent at these {n} inputs, so a vague prior leaves their weights "
+                f"the {p} basis functions are linearly dependent at these {n} inputs, so a vague prior "
+                "leaves their weights "
                 "undetermined: use fewer, or give them a covariance."
             )
         base_alpha = self.base.alpha
@@ -108,12 +111,15 @@ class BasisState(AbstractState):
         return RV - self.RH @ sla.cho_solve(self.A, self.H.T @ RV)
 
     def cross(self, Xs, V):
-        raise SolverError("a prior with basis functions has no finite cross-covariance; ask for predictions instead.")
+        raise SolverError(
+            "a prior with basis functions has no finite cross-covariance; ask for predictions instead."
+        )
 
     def predict(self, Xs, full=False, variance=True):
         mean, second = self.base.predict(Xs, full, variance)
         assert self.prior.basis is not None
-        rest = np.asarray(self.prior.basis.features(Xs)) - self.base.cross(Xs, self.RH)  # R of (2.41), transposed
+        # R of (2.41), transposed
+        rest = np.asarray(self.prior.basis.features(Xs)) - self.base.cross(Xs, self.RH)
         mean = mean + (rest @ self.shift)[:, None]
         if not variance:
             return mean, None
@@ -121,13 +127,24 @@ class BasisState(AbstractState):
         return mean, second + extra
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
         if var_bar is not None:
             raise SolverError("with basis functions, derivatives of variances are not available.")
         if inputs:
-            raise SolverError("with basis functions, derivatives of the inputs are not available; use a mean or a linear kernel.")
+            raise SolverError(
+                "with basis functions, derivatives of the inputs are not available; use a mean or a linear "
+                "kernel."
+            )
         if mean_bar is not None:  # by the site's own equation, mean = c - (alpha - g) / W
             return self._pull_mean(log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume)
         H, RH, n = self.H, self.RH, self.H.shape[0]
@@ -167,10 +184,14 @@ class BasisState(AbstractState):
         W = np.asarray(self.sites.precision, float)
         u = np.asarray(mean_bar, float).reshape(W.shape)
         if np.any((W == 0) & (u != 0)):
-            raise SolverError("with basis functions, the mean at a datum whose site says nothing has no derivative here.")
+            raise SolverError(
+                "with basis functions, the mean at a datum whose site says nothing has no derivative here."
+            )
         scaled = np.divide(u, W, out=np.zeros_like(u), where=W != 0)
         total = -scaled if alpha_bar is None else np.asarray(alpha_bar, float).reshape(W.shape) - scaled
-        out = self.pullback(log_normaliser_bar, alpha_bar=total, kappa_bar=kappa_bar, apply_bar=apply_bar, consume=consume)
+        out = self.pullback(
+            log_normaliser_bar, alpha_bar=total, kappa_bar=kappa_bar, apply_bar=apply_bar, consume=consume
+        )
         bars, dual = out.sites, self.alpha[:, None] - (0.0 if self.sites.slope is None else self.sites.slope)
         slope = None if bars.slope is None else bars.slope + scaled
         ratio = np.divide(dual, W, out=np.zeros_like(u), where=W != 0)

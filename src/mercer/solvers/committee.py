@@ -1,14 +1,16 @@
-"""Committees: the data in blocks, a posterior for each, predictions combined (GPML 8.3.5; Tresp's Bayesian committee machine).
+"""Committees: the data in blocks, a posterior for each, predictions combined (GPML 8.3.5; Tresp's Bayesian
+committee machine).
 
-For everything that learning and inference need, a committee is a prior in which blocks are independent: K and R are block-diagonal,
-the evidence is the sum over blocks (8.31), and every cotangent is the sum of the members'. Only predictions put them together. With
-K the prior covariance of the test values f and C_i = cov(f | block i), all rules have one form,
+For everything that learning and inference need, a committee is a prior in which blocks are independent: K and
+R are block-diagonal, the evidence is the sum over blocks (8.31), and every cotangent is the sum of the
+members'. Only predictions put them together. With K the prior covariance of the test values f and C_i = cov(f
+| block i), all rules have one form,
 
     precision = sum_i b_i C_i^-1 + b_0 K^-1,    mean = m + precision^-1 sum_i b_i C_i^-1 (mean_i - m):
 
     "poe"   product of experts       b_i = 1, b_0 = 0: far from the data p times too sure
-    "gpoe"  generalised              b_i in proportion to how much block i lowers the entropy, summing to 1; b_0 = 0
-    "bcm"   Bayesian committee       b_i = 1, b_0 = 1 - p (8.29-8.30): the prior counted once
+    "gpoe"  generalised              b_i in proportion to how much block i lowers the entropy, summing to 1;
+    b_0 = 0 "bcm"   Bayesian committee       b_i = 1, b_0 = 1 - p (8.29-8.30): the prior counted once
     "rbcm"  robust                   b_i = the decrease of entropy by block i (per value), b_0 = 1 - sum_i b_i
 """
 
@@ -25,23 +27,34 @@ from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.params import strip
 from mercer.solvers.dense import Dense
 from mercer.solvers.host import PriorBar
-from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cost, Cotangents, SiteBars, Sites, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    AbstractWorkspace,
+    Cost,
+    Cotangents,
+    SiteBars,
+    Sites,
+    SolverError,
+)
 from mercer.solvers.selection import scaled
 
 COMBINE = ("bcm", "poe", "gpoe", "rbcm")
-SILENT = 1e-12  # weight of a member that says nothing, so that generalised products stay defined far from all data
+# weight of a member that says nothing, so that generalised products stay defined far from all data
+SILENT = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
 class Committee(AbstractSolver):
-    """p blocks of about `size` data each, exact within a block, combined where they predict. n size^2 flops, n size numbers.
+    """p blocks of about `size` data each, exact within a block, combined where they predict. n size^2 flops,
+    n size numbers.
 
-    blocks: their number, if not n / size rounded up. split: "kmeans" (compact clusters of equal size) or "random". combine: "bcm",
-    "poe", "gpoe" or "rbcm" (see the module). base: the solver of each block.
-    query: how many test inputs are predicted jointly, in the order given. The Bayesian committee machine is transductive: its
-    members agree on a prediction through the other test inputs of the query, and it is exact when those include all training
-    inputs. 1 predicts each on its own (cheap, and independent of the other test inputs). `full=True` and joint draws take all test
-    inputs as one query.
+    blocks: their number, if not n / size rounded up. split: "kmeans" (compact clusters of equal size) or
+    "random". combine: "bcm", "poe", "gpoe" or "rbcm" (see the module). base: the solver of each block.
+    query: how many test inputs are predicted jointly, in the order given. The Bayesian committee machine is
+    transductive: its members agree on a prediction through the other test inputs of the query, and it is
+    exact when those include all training inputs. 1 predicts each on its own (cheap, and independent of the
+    other test inputs). `full=True` and joint draws take all test inputs as one query.
 
     >>> post = gp.condition(X, y, 0.1, solver=Committee(size=500, query=200))
     """
@@ -66,7 +79,9 @@ class Committee(AbstractSolver):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """Not "full": the joint covariance of a query is not that of the block-diagonal posterior at the data."""
+        """Not "full": the joint covariance of a query is not that of the block-diagonal posterior at the
+        data.
+        """
         return self.base.offers & {"variance", "logdet", "sample", "blocks", "indefinite"}
 
     def members(self, X: np.ndarray) -> list[np.ndarray]:
@@ -93,7 +108,9 @@ class Committee(AbstractSolver):
 
 
 def _clusters(Z: np.ndarray, rows: np.ndarray, p: int) -> list[np.ndarray]:
-    """p clusters of equal size: two means at a time, cut across the line that joins them where the sizes come out right."""
+    """p clusters of equal size: two means at a time,
+    cut across the line that joins them where the sizes come out right.
+    """
     if p == 1:
         return [rows]
     left, A = p // 2, Z[rows]
@@ -135,13 +152,17 @@ class CommitteeState(AbstractState):
         self.solver, self.prior, self.X, self.sites, self.rows = solver, prior, X, sites, workspace.rows
         self.priors = prior if isinstance(prior, tuple) else (prior,) * sites.centre.shape[1]
         self.members: list[Any] = [
-            solver.base.factor(prior, block, jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], sites), space)
+            solver.base.factor(
+                prior, block, jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], sites), space
+            )
             for rows, block, space in zip(self.rows, workspace.X, workspace.children, strict=True)
         ]
         self.jitter = max(member.jitter for member in self.members)
         self.log_normaliser = float(sum(member.log_normaliser for member in self.members))
         self.alpha = self._gather([member.alpha for member in self.members])
-        self.notes = tuple(dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ())))
+        self.notes = tuple(
+            dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ()))
+        )
 
     def _gather(self, parts) -> np.ndarray:
         """Rows of the members' arrays put back where they belong."""
@@ -151,7 +172,7 @@ class CommitteeState(AbstractState):
             out[rows] = part
         return out
 
-    # -- views of the block-diagonal posterior ----------------------------------------------------------------------
+    # -- views of the block-diagonal posterior ---------------------------------------------------------------
 
     def prior_mean(self):
         return self._gather([member.prior_mean() for member in self.members])
@@ -172,29 +193,55 @@ class CommitteeState(AbstractState):
         return self._gather(alphas), self._gather(kappas)
 
     def apply(self, V):
-        return self._gather([member.apply(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)])
+        return self._gather(
+            [member.apply(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)]
+        )
 
     def cross(self, Xs, V):
-        raise SolverError("a committee's predictions are not products with K(Xs, X): basis functions need another solver, or a "
-                          "Linear kernel instead of them.")  # fmt: skip
+        raise SolverError(
+            "a committee's predictions are not products with K(Xs, X): basis functions need another "
+            "solver, or a "
+            "Linear kernel instead of them."
+        )
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
-        bars = dict(mean_bar=mean_bar, var_bar=var_bar, alpha_bar=alpha_bar, kappa_bar=kappa_bar, apply_bar=apply_bar)
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
+        bars = dict(
+            mean_bar=mean_bar, var_bar=var_bar, alpha_bar=alpha_bar, kappa_bar=kappa_bar, apply_bar=apply_bar
+        )
         bars = {name: jax.tree.map(np.asarray, bar) for name, bar in bars.items() if bar is not None}
         parts = [
-            member.pullback(log_normaliser_bar, **jax.tree.map(lambda a, rows=rows: a[rows], bars), inputs=inputs, consume=consume)
+            member.pullback(
+                log_normaliser_bar,
+                **jax.tree.map(lambda a, rows=rows: a[rows], bars),
+                inputs=inputs,
+                consume=consume,
+            )
             for rows, member in zip(self.rows, self.members, strict=True)
         ]
         slope = None if self.sites.slope is None else self._gather([part.sites.slope for part in parts])
         bar = SiteBars(
-            self._gather([part.sites.centre for part in parts]), self._gather([part.sites.precision for part in parts]), slope
+            self._gather([part.sites.centre for part in parts]),
+            self._gather([part.sites.precision for part in parts]),
+            slope,
         )
-        return Cotangents(_sum([part.prior for part in parts]), bar, self._gather([p.inputs for p in parts]) if inputs else None)
+        return Cotangents(
+            _sum([part.prior for part in parts]),
+            bar,
+            self._gather([p.inputs for p in parts]) if inputs else None,
+        )
 
-    # -- combined predictions ---------------------------------------------------------------------------------------
+    # -- combined predictions --------------------------------------------------------------------------------
 
     def predict(self, Xs, full=False, variance=True):
         if len(self.members) == 1:
@@ -213,11 +260,16 @@ class CommitteeState(AbstractState):
     def _joint(self, Xs) -> tuple[np.ndarray, np.ndarray]:
         """Mean (q,) and covariance (q, q) of f at one query."""
         if len(self.priors) > 1:
-            raise SolverError("a joint covariance over inputs is available for one latent function; ask for variances.")
+            raise SolverError(
+                "a joint covariance over inputs is available for one latent function; ask for variances."
+            )
         kernel = strip(self.prior.kernel)
         prior = tiles.matrix(kernel, *[kernel.encode(Xs)] * 2)[None]
         m = np.asarray(self.prior.mean.value(Xs), float)[None]
-        answers = ((mean[None, :, 0], C[None]) for mean, C in (member.predict(Xs, full=True) for member in self.members))
+        answers = (
+            (mean[None, :, 0], C[None])
+            for mean, C in (member.predict(Xs, full=True) for member in self.members)
+        )
         mean, covariance = combine(self.solver.combine, len(self.members), m, prior, answers)
         return mean[0], covariance[0]
 
@@ -227,7 +279,9 @@ class CommitteeState(AbstractState):
         prior, m = np.zeros((Xs.shape[0], L, L)), np.empty((Xs.shape[0], L))
         for j, gp in enumerate(self.priors):
             kernel = strip(gp.kernel)
-            prior[:, j, j] = tiles.diagonal(kernel, tiles.Panels(kernel.encode(Xs), tiles.tile_size(Xs.shape[0])))
+            prior[:, j, j] = tiles.diagonal(
+                kernel, tiles.Panels(kernel.encode(Xs), tiles.tile_size(Xs.shape[0]))
+            )
             m[:, j] = np.asarray(gp.mean.value(Xs), float)
         answers = ((mean, C.reshape(-1, L, L)) for mean, C in (member.predict(Xs) for member in self.members))
         return combine(self.solver.combine, len(self.members), m, prior, answers)
@@ -237,11 +291,13 @@ FLOORS = (0.0, 1e-9, 1e-7)  # of the prior variance, tried in turn
 
 
 def combine(rule: str, p: int, m: np.ndarray, K: np.ndarray, answers) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (b, k) and covariance (b, k, k) from the p members' `answers`, pairs of such arrays: b queries of k values each.
+    """Mean (b, k) and covariance (b, k, k) from the p members' `answers`, pairs of such arrays: b queries of
+    k values each.
 
-    All in coordinates in which the prior N(m, K) is N(0, I): there each member's covariance S lies between 0 and I, and for the
-    committee machines the precision I + sum_i b_i (S_i^-1 - I) is never less than I. Rounding can break that where a query's prior
-    is nearly singular: a little is then added to the diagonals, and taken off the result.
+    All in coordinates in which the prior N(m, K) is N(0, I): there each member's covariance S lies between 0
+    and I, and for the committee machines the precision I + sum_i b_i (S_i^-1 - I) is never less than I.
+    Rounding can break that where a query's prior is nearly singular: a little is then added to the diagonals,
+    and taken off the result.
     """
     answers, scale = list(answers), float(np.mean(np.einsum("bii->bi", K))) or 1.0
     for relative in FLOORS[:-1]:
@@ -252,7 +308,9 @@ def combine(rule: str, p: int, m: np.ndarray, K: np.ndarray, answers) -> tuple[n
     return _combine(rule, m, K, answers, FLOORS[-1] * scale)
 
 
-def _combine(rule: str, m: np.ndarray, K: np.ndarray, answers: list, floor: float) -> tuple[np.ndarray, np.ndarray]:
+def _combine(
+    rule: str, m: np.ndarray, K: np.ndarray, answers: list, floor: float
+) -> tuple[np.ndarray, np.ndarray]:
     I = np.eye(K.shape[-1])
     K = K + floor * I
     L, jitter = _root(K, float(np.mean(np.einsum("bii->bi", K))) or 1.0, "the prior covariance of a query")
@@ -264,7 +322,9 @@ def _combine(rule: str, m: np.ndarray, K: np.ndarray, answers: list, floor: floa
         G = np.linalg.inv(T)  # S^-1 = G' G
         weight = np.ones(K.shape[0])
         if rule in ("gpoe", "rbcm"):
-            weight = np.maximum(-np.mean(np.log(np.einsum("bii->bi", T)), 1), 0.0) + (SILENT if rule == "gpoe" else 0.0)
+            weight = np.maximum(-np.mean(np.log(np.einsum("bii->bi", T)), 1), 0.0) + (
+                SILENT if rule == "gpoe" else 0.0
+            )
         precision += weight[:, None, None] * (_t(G) @ G)
         h += weight[:, None] * (_t(G) @ (G @ (J @ (mean - m)[..., None])))[..., 0]
         total += weight
@@ -282,14 +342,17 @@ def _t(A: np.ndarray) -> np.ndarray:
 
 
 def _root(A: np.ndarray, scale: float, what: str) -> tuple[np.ndarray, float]:
-    """Lower factors of a batch of matrices, and the jitter that was needed: a multiple of `scale` from the ladder."""
+    """Lower factors of a batch of matrices, and the jitter that was needed:
+    a multiple of `scale` from the ladder.
+    """
     for jitter in [relative * scale for relative in LADDER] if scale else [0.0]:
         try:
             return np.linalg.cholesky(A + jitter * np.eye(A.shape[-1])), jitter
         except np.linalg.LinAlgError:
             continue
     raise NotPositiveDefinite(
-        f"{what} is not positive definite: test inputs coincide or the noise is almost zero. Ask for smaller queries, or query=1."
+        f"{what} is not positive definite: test inputs coincide or the noise is almost zero. Ask for "
+        "smaller queries, or query=1."
     )
 
 

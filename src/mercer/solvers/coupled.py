@@ -1,12 +1,14 @@
 """Sites that couple latent functions or have negative precision, on any host solver: W = diag(D) - P P'.
 
-The part diag(D) is factored for each latent function by the solver itself: R_l = (K_l + D_l^-1)^-1. The rest is a downdate. With
-N = I - R K (block-diagonal), G = N P and M = I - P'(K - K R K) P,
+The part diag(D) is factored for each latent function by the solver itself: R_l = (K_l + D_l^-1)^-1. The rest
+is a downdate. With N = I - R K (block-diagonal), G = N P and M = I - P'(K - K R K) P,
 
     (K + W^-1)^-1 = R - G M^-1 G',    |I + K W| = |I + K D| |M|,
 
-and the posterior is proper exactly if M is positive definite. For softmax sites (D = pi, P = pi stacked) G = E and M = sum_c E_c
-of (3.45-3.47): Algorithm 3.3, of order (C + 1) n^3 per factorisation, with C + 1 matrices of n x n beside the factors.
+and the posterior is proper exactly if M is positive definite. For softmax sites (D = pi, P = pi stacked) G =
+E and M = sum_c E_c
+of (3.45-3.47): Algorithm 3.3, of order (C + 1) n^3 per factorisation, with C + 1 matrices of n x n beside the
+factors.
 """
 
 from __future__ import annotations
@@ -18,13 +20,23 @@ import numpy as np
 
 from mercer.linalg import lapack
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cotangents, SiteBars, Sites, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    AbstractWorkspace,
+    Cotangents,
+    SiteBars,
+    Sites,
+    SolverError,
+)
 
 WEAK = 1e-6  # below this D k(x, x), a site says so little that its own equation loses digits
 
 
 class CoupledState(AbstractState):
-    """L latent functions, independent a priori. Arrays are (n, L); for L = 1 `alpha` is (n,) as everywhere."""
+    """L latent functions, independent a priori. Arrays are (n, L);
+    for L = 1 `alpha` is (n,) as everywhere.
+    """
 
     def __init__(self, solver: AbstractSolver, prior, X: np.ndarray, sites: Sites, workspace=None):
         L = sites.centre.shape[1]
@@ -34,7 +46,13 @@ class CoupledState(AbstractState):
         self.prior, self.priors, self.X, self.sites, self.L = prior, priors, X, sites, L
         D, self.rows, self.P = _split(sites)
         self.D = D
-        spaces = [None] * L if workspace is None else workspace.children if isinstance(workspace, CoupledWorkspace) else [workspace]
+        spaces = (
+            [None] * L
+            if workspace is None
+            else workspace.children
+            if isinstance(workspace, CoupledWorkspace)
+            else [workspace]
+        )
         self.parts: list[Any] = []
         for j in range(L):
             slope = None if sites.slope is None else sites.slope[:, [j]]
@@ -44,7 +62,9 @@ class CoupledState(AbstractState):
         self.G, M = self._downdate()
         self.U = M  # the factor of M in its upper triangle
         if M.shape[0] and (lapack.potrf(M) != 0 or not np.isfinite(np.einsum("ii->i", M)).all()):
-            raise NotPositiveDefinite("the sites of negative precision outweigh the prior: the posterior is not proper.")
+            raise NotPositiveDefinite(
+                "the sites of negative precision outweigh the prior: the posterior is not proper."
+            )
         logdet = sum(part.logdet for part in self.parts) + 2.0 * float(np.sum(np.log(np.einsum("ii->i", M))))
         m, c = self.prior_mean(), np.asarray(sites.centre)
         g = np.zeros_like(c) if sites.slope is None else np.asarray(sites.slope)
@@ -52,13 +72,16 @@ class CoupledState(AbstractState):
         r = self._apply(delta - Kg)
         self._alpha = g + r
         self.alpha = self._alpha[:, 0] if L == 1 else self._alpha
-        self.log_normaliser = float(-0.5 * logdet - 0.5 * np.sum((delta - Kg) * r) - np.sum(g * delta) + 0.5 * np.sum(g * Kg))
+        self.log_normaliser = float(
+            -0.5 * logdet - 0.5 * np.sum((delta - Kg) * r) - np.sum(g * delta) + 0.5 * np.sum(g * Kg)
+        )
 
     def _downdate(self) -> tuple[list[np.ndarray], np.ndarray]:
         """G_l = N_l P_l (n, q) for every latent function, and M (q, q)."""
         rows, q = self.rows, self.rows.shape[0]
         M, G = np.eye(q), []
-        one_each = q == self.X.shape[0] and (rows == np.arange(q)).all()  # a column for every datum, as in softmax
+        # a column for every datum, as in softmax
+        one_each = q == self.X.shape[0] and (rows == np.arange(q)).all()
         for part, P, D in zip(self.parts, self.P, self.D.T, strict=True):
             if (D[rows] > 0).all() and q > 0:  # N P = R P / D, and P'A P = P'P / D - (P / D)' R (P / D)
                 scale = P / D[rows]
@@ -79,7 +102,7 @@ class CoupledState(AbstractState):
             G.append(g)
         return G, M
 
-    # -- products with stacked vectors (n, L) -------------------------------------------------------------------------
+    # -- products with stacked vectors (n, L) ----------------------------------------------------------------
 
     def _apply(self, V: np.ndarray) -> np.ndarray:
         """R V for V (n, L) or (n, L, q)."""
@@ -88,7 +111,9 @@ class CoupledState(AbstractState):
             return np.stack([part.apply(flat[:, j]) for j, part in enumerate(self.parts)], 1).reshape(V.shape)
         s = sum(lapack.matmul(G.T, flat[:, j]) for j, G in enumerate(self.G))
         s = lapack.solve_lower(self.U, lapack.solve_lower(self.U, np.asfortranarray(s)), transpose=True)
-        out = np.stack([part.apply(flat[:, j]) - lapack.matmul(self.G[j], s) for j, part in enumerate(self.parts)], 1)
+        out = np.stack(
+            [part.apply(flat[:, j]) - lapack.matmul(self.G[j], s) for j, part in enumerate(self.parts)], 1
+        )
         return out.reshape(V.shape)
 
     def _times_K(self, V: np.ndarray) -> np.ndarray:
@@ -97,7 +122,7 @@ class CoupledState(AbstractState):
         flat = V.reshape(*V.shape[:2], -1)
         return np.stack([part.times_K(flat[:, j]) for j, part in enumerate(self.parts)], 1).reshape(V.shape)
 
-    # -- views ------------------------------------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------------------------
 
     def prior_mean(self):
         return np.concatenate([part.prior_mean() for part in self.parts], 1)
@@ -110,7 +135,9 @@ class CoupledState(AbstractState):
         return self.mean(), variance[:, 0] if self.L == 1 else variance
 
     def dual(self):
-        kappa = [part.kappa() - np.sum(self._whiten(G) ** 2, 0) for part, G in zip(self.parts, self.G, strict=True)]
+        kappa = [
+            part.kappa() - np.sum(self._whiten(G) ** 2, 0) for part, G in zip(self.parts, self.G, strict=True)
+        ]
         return self._alpha, np.stack(kappa, 1)
 
     def apply(self, V):
@@ -163,9 +190,13 @@ class CoupledState(AbstractState):
 
     def predict(self, Xs, full=False, variance=True):
         if full and self.L > 1:
-            raise SolverError("a joint covariance over inputs is available for one latent function; ask for variances.")
+            raise SolverError(
+                "a joint covariance over inputs is available for one latent function; ask for variances."
+            )
         prior = np.concatenate([np.asarray(p.mean.value(Xs), float)[:, None] for p in self.priors], 1)
-        mean = prior + np.stack([part.cross(Xs, self._alpha[:, [j]])[:, 0] for j, part in enumerate(self.parts)], 1)
+        mean = prior + np.stack(
+            [part.cross(Xs, self._alpha[:, [j]])[:, 0] for j, part in enumerate(self.parts)], 1
+        )
         if not variance:
             return mean, None
         answers = [part.predict(Xs, full) for part in self.parts]
@@ -180,15 +211,24 @@ class CoupledState(AbstractState):
             out[:, j, j] += answers[j][1][:, 0]
         return mean, out
 
-    # -- cotangents -------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
         if var_bar is not None or kappa_bar is not None or inputs:
             raise SolverError(
-                "with coupled or negative sites, derivatives are available of the log normaliser, mean, alpha and apply."
+                "with coupled or negative sites, derivatives are available of the log normaliser, mean, "
+                "alpha and apply."
             )
         n, L, ln = self.X.shape[0], self.L, float(log_normaliser_bar)
         residual = np.asarray(self.sites.centre) - self.mean()
@@ -237,7 +277,9 @@ class CoupledState(AbstractState):
         return Cotangents(priors[0] if L == 1 else tuple(priors), SiteBars(c_bar, W_bar_out, slope))
 
     def _pull_priors(self, ln: float, pairs, m_bar: np.ndarray) -> list[Any]:
-        """Cotangents of every prior. Latent functions with the same prior are pulled together: their share is with the first."""
+        """Cotangents of every prior. Latent functions with the same prior are pulled together:
+        their share is with the first.
+        """
         from mercer.solvers.host import PriorBar, pull_mean
 
         out: list[Any] = []
@@ -291,7 +333,9 @@ def _zero(kernel):
 
 
 def _split(sites: Sites) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """D (n, L) >= 0, and the columns of P: the datum each belongs to (q,) and its entries for every latent function (L, q)."""
+    """D (n, L) >= 0, and the columns of P: the datum each belongs to (q,) and its entries for every latent
+    function (L, q).
+    """
     W = np.asarray(sites.precision, float)
     L = W.shape[1]
     rows, columns = [], []

@@ -1,4 +1,6 @@
-"""The dense solver: one n x n buffer, filled tile by tile, factored by LAPACK. n^3/3 flops to factor, 2 n^3/3 for a gradient."""
+"""The dense solver: one n x n buffer, filled tile by tile, factored by LAPACK. n^3/3 flops to factor,
+2 n^3/3 for a gradient.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from mercer.linalg.cholesky import factor, invert
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError, is_coupled
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractWorkspace,
+    Cost,
+    Proposal,
+    Sites,
+    SolverError,
+    is_coupled,
+)
 
 WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
 PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
@@ -24,14 +34,16 @@ PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
 class Dense(AbstractSolver):
     """Exact Gaussian algebra with a Cholesky factor.
 
-    backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on accelerators) or
-    "auto":
+    backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on
+    accelerators) or "auto":
     "jax" if any leaf is traced, else "lapack".
     """
 
     backend: str = "auto"
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "blocks", "indefinite"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
+    )
 
     def __post_init__(self):
         if self.backend not in ("auto", "lapack", "jax"):
@@ -51,7 +63,9 @@ class Dense(AbstractSolver):
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
         if self.backend == "jax" or traced:
             if self.backend == "lapack":
-                raise SolverError("backend 'lapack' runs on the host and cannot be traced: use Dense(backend='jax').")
+                raise SolverError(
+                    "backend 'lapack' runs on the host and cannot be traced: use Dense(backend='jax')."
+                )
             from mercer.solvers.dense_jax import JaxState
 
             return JaxState(prior, X, sites)
@@ -65,17 +79,23 @@ class Dense(AbstractSolver):
 
 def square(n: int, dtype: Any = np.float64) -> np.ndarray:
     """A buffer for an n x n matrix, if there is room for it."""
-    need, there = np.dtype(dtype).itemsize * float(n) ** 2, memory.available() if n >= blocked.FROM else np.inf
+    need, there = (
+        np.dtype(dtype).itemsize * float(n) ** 2,
+        memory.available() if n >= blocked.FROM else np.inf,
+    )
     if need > there:
         raise SolverError(
-            f"solver 'dense' needs {memory.text(need)} for {n:,} data, but {memory.text(there)} are free: use solvers.VFE(m=1024) "
+            f"solver 'dense' needs {memory.text(need)} for {n:,} data, but {memory.text(there)} are free: "
+            "use solvers.VFE(m=1024) "
             f"({memory.text(8.0 * n * 1024)}), solvers.Vecchia() for inputs of few columns, or solver='auto'."
         )
     return np.empty((n, n), dtype)
 
 
 class Workspace(AbstractWorkspace):
-    """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`, the matrix K in a second one."""
+    """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`,
+    the matrix K in a second one.
+    """
 
     def __init__(self, prior, X):
         self.memory: dict[str, Any] = {}
@@ -111,7 +131,9 @@ class Workspace(AbstractWorkspace):
 
 
 class DenseState(AbstractHostState):
-    """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2. A State made with a workspace is valid until the next one is."""
+    """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2.
+    A State made with a workspace is valid until the next one is.
+    """
 
     def __init__(self, prior, X, sites: Sites, workspace: Workspace | None = None):
         own = workspace is None
@@ -190,7 +212,7 @@ class DenseState(AbstractHostState):
     def _test_panels(self, Xs):
         return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
 
-    # -- the inverse: computed once for kappa, kept only during a pullback ------------------------------------------
+    # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
 
     def prepare_inverse(self, consume):
         if self._inverse is None:
@@ -248,7 +270,7 @@ class DenseState(AbstractHostState):
             tiles.rectangle(self.kernel, part, self.panels, block)
             yield slice(first * size, first * size + part.n), block
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def predict(self, Xs, full=False, variance=True):
         panels = self._test_panels(Xs)
@@ -268,7 +290,7 @@ class DenseState(AbstractHostState):
         covariance -= V.T @ V
         return mean[:, None], covariance
 
-    # -- cotangents -------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def _full_R(self) -> np.ndarray:
         assert self._inverse is not None

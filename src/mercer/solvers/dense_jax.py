@@ -1,8 +1,9 @@
 """The dense solver in pure JAX: inside jit, under vmap, on accelerators.
 
-Outside a trace, small n is padded to a bucket with sites of zero precision (exact: they add an identity block to B), so growing
-data
-reuse one compilation. The log normaliser has a `custom_jvp`, so Hessians and forward mode work and a gradient costs one inverse.
+Outside a trace, small n is padded to a bucket with sites of zero precision (exact: they add an identity block
+to B), so growing data
+reuse one compilation. The log normaliser has a `custom_jvp`, so Hessians and forward mode work and a gradient
+costs one inverse.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import numpy as np
 
 from mercer.params import strip
 from mercer.solvers.host import PriorBar
-from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, SolverError, check_sites, is_coupled
+from mercer.solvers.protocol import (
+    AbstractState,
+    Cotangents,
+    SiteBars,
+    Sites,
+    SolverError,
+    check_sites,
+    is_coupled,
+)
 
 
 @jax.custom_jvp
@@ -33,9 +42,14 @@ def _log_normaliser_jvp(primals, tangents):
     inverse = jsl.cho_solve((L, True), jnp.eye(K.shape[0], dtype=K.dtype))
     R = root[:, None] * inverse * root[None, :]
     residual = delta - K @ alpha
-    variance = jnp.diagonal(K) - jnp.sum(jnp.square(jsl.solve_triangular(L, root[:, None] * K, lower=True)), 0)
+    variance = jnp.diagonal(K) - jnp.sum(
+        jnp.square(jsl.solve_triangular(L, root[:, None] * K, lower=True)), 0
+    )
     tangent = (
-        0.5 * jnp.sum((jnp.outer(alpha, alpha) - R) * dK) - alpha @ ddelta - residual @ dg - 0.5 * (residual**2 + variance) @ dW
+        0.5 * jnp.sum((jnp.outer(alpha, alpha) - R) * dK)
+        - alpha @ ddelta
+        - residual @ dg
+        - 0.5 * (residual**2 + variance) @ dW
     )
     return value, tangent
 
@@ -52,7 +66,9 @@ def _solve(K, delta, W, g):
 
 
 def _quantities(prior, A, X, centre, W, g, V):
-    """Everything a pullback may be asked about, differentiable in all arguments. W is never under a square root here."""
+    """Everything a pullback may be asked about, differentiable in all arguments.
+    W is never under a square root here.
+    """
     K = prior.kernel.block(A, A)
     m = prior.mean.value(X)
     delta = centre - m
@@ -102,12 +118,15 @@ class JaxState(AbstractState):
     def __init__(self, prior, X, sites: Sites):
         if is_coupled(sites):
             raise SolverError(
-                "Dense(backend='jax') takes sites of one latent function with non-negative precision; backend='lapack' takes all."
+                "Dense(backend='jax') takes sites of one latent function with non-negative precision; "
+                "backend='lapack' takes all."
             )
         self.prior, self.X, self.sites = prior, X, sites
         self.bare = strip(prior)
         self.n = X.shape[0]
-        self.traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self.bare, X, sites)))
+        self.traced = any(
+            isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self.bare, X, sites))
+        )
         if not self.traced:
             check_sites(sites, "Dense(backend='jax')")
         pad = 0 if self.traced else bucket(self.n) - self.n
@@ -132,7 +151,9 @@ class JaxState(AbstractState):
         if not self.traced and not np.isfinite(self.log_normaliser):
             from mercer.linalg.cholesky import NotPositiveDefinite
 
-            raise NotPositiveDefinite("the covariance matrix is not positive definite; add noise or use backend='lapack'.")
+            raise NotPositiveDefinite(
+                "the covariance matrix is not positive definite; add noise or use backend='lapack'."
+            )
 
     def _K(self, A, B):
         return self.bare.kernel.block(A, B)
@@ -147,7 +168,9 @@ class JaxState(AbstractState):
         return self._out(self.bare.mean.value(self.Xp)[: self.n, None])
 
     def mean(self):
-        return self._out((self.bare.mean.value(self.Xp) + self._K(self.A, self.A) @ self._alpha)[: self.n, None])
+        return self._out(
+            (self.bare.mean.value(self.Xp) + self._K(self.A, self.A) @ self._alpha)[: self.n, None]
+        )
 
     def marginals(self):
         K = self._K(self.A, self.A)
@@ -180,13 +203,25 @@ class JaxState(AbstractState):
         return self._out(mean), self._out((self.bare.kernel.diag(B) - jnp.sum(V * V, 0))[:, None])
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
         size = self.n + self.padded
 
         def rows(bar):
-            return jnp.zeros(size) if bar is None else jnp.zeros(size).at[: self.n].set(jnp.reshape(jnp.asarray(bar), self.n))
+            return (
+                jnp.zeros(size)
+                if bar is None
+                else jnp.zeros(size).at[: self.n].set(jnp.reshape(jnp.asarray(bar), self.n))
+            )
 
         V, Y = (np.zeros((self.n, 1)),) * 2 if apply_bar is None else apply_bar
         fill = jnp.zeros((self.padded, V.shape[1]))
@@ -196,7 +231,14 @@ class JaxState(AbstractState):
         )  # fmt: skip
         back = _compiled(self.treedef)[1]
         leaves, A, X, centre, W, g = back(
-            self.leaves, self.A, self.Xp, self.centre, self.W, self.g, jnp.concatenate([jnp.asarray(V), fill]), bars
+            self.leaves,
+            self.A,
+            self.Xp,
+            self.centre,
+            self.W,
+            self.g,
+            jnp.concatenate([jnp.asarray(V), fill]),
+            bars,
         )
         prior = jax.tree.unflatten(self.treedef, [self._out(x) for x in leaves])
         slope = None if self.sites.slope is None else self._out(g[: self.n, None])

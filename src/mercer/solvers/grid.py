@@ -1,7 +1,8 @@
-"""Data on grids: Kronecker products for product kernels on a full grid, Toeplitz matrices for stationary kernels on a regular line.
+"""Data on grids: Kronecker products for product kernels on a full grid, Toeplitz matrices for stationary
+kernels on a regular line.
 
-Both are exact, and need one noise variance for all data. With W = w I and B = I + w K: R = w B^-1, N = B^-1 and the posterior
-covariance is K B^-1, all functions of one matrix that is never formed.
+Both are exact, and need one noise variance for all data. With W = w I and B = I + w K: R = w B^-1, N = B^-1
+and the posterior covariance is K B^-1, all functions of one matrix that is never formed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ BLOCK_BYTES = 128 * 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Kronecker(AbstractSolver):
-    """Exact for data at every point of a full grid and a kernel that is a product over its axes, with one noise variance.
+    """Exact for data at every point of a full grid and a kernel that is a product over its axes, with one
+    noise variance.
 
-    The kernel is a product of kernels on different columns (`k1.on(0) * k2.on(1, 2)`), or SE or Periodic, which factorise by
-    themselves; the order of the data does not matter. O(n (n1 + n2 + ...)) flops and O(n) memory beside the axes' own matrices.
+    The kernel is a product of kernels on different columns (`k1.on(0) * k2.on(1, 2)`), or SE or Periodic,
+    which factorise by themselves; the order of the data does not matter. O(n (n1 + n2 + ...)) flops and O(n)
+    memory beside the axes' own matrices.
 
     axes: for `cost` only; the data know how many there are.
 
@@ -40,7 +43,9 @@ class Kronecker(AbstractSolver):
 
     @classmethod
     def propose(cls, task):
-        return _proposal(cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * task.rate), "exact on a full grid")
+        return _proposal(
+            cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * task.rate), "exact on a full grid"
+        )
 
     def workspace(self, prior, X):
         from mercer.solvers.kronecker import KroneckerWorkspace
@@ -55,14 +60,18 @@ class Kronecker(AbstractSolver):
     def cost(self, n, d, L=1):
         axes = self.axes or d
         side = n ** (1 / axes)
-        return Cost(flops=L * axes * (10 * side**3 + 20 * n * side), bytes=8.0 * L * (12 * n + 4 * axes * side**2))
+        return Cost(
+            flops=L * axes * (10 * side**3 + 20 * n * side), bytes=8.0 * L * (12 * n + 4 * axes * side**2)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Toeplitz(AbstractSolver):
-    """Exact for data at equal distances in one input (time series) and a stationary kernel, with one noise variance.
+    """Exact for data at equal distances in one input (time series) and a stationary kernel, with one noise
+    variance.
 
-    The order of the data does not matter. O(n^2) flops once for the evidence, O(n log n) for everything after it; O(n) memory.
+    The order of the data does not matter. O(n^2) flops once for the evidence, O(n log n) for everything after
+    it; O(n) memory.
 
     >>> mercer.GPRegressor(Matern(nu=1.5), solver=Toeplitz()).fit(t, y)
     """
@@ -98,7 +107,8 @@ def _proposal(cls, task, seconds, says: str) -> list[Proposal]:
     return [Proposal(cls(), seconds(cost), cost.bytes, 0.0, says)]
 
 
-# ------------------------------------------------------------------------------------------------- what both share
+# ------------------------------------------------------------------------------------------------- what both
+# share
 
 
 class AbstractGridWorkspace(AbstractWorkspace):
@@ -108,7 +118,9 @@ class AbstractGridWorkspace(AbstractWorkspace):
 
     def __init__(self, prior, X):
         if isinstance(prior, tuple):
-            raise SolverError("data on a grid are solved for one latent function only; for several use solver='dense'.")
+            raise SolverError(
+                "data on a grid are solved for one latent function only; for several use solver='dense'."
+            )
         if X.dtype == object:
             raise SolverError("a grid needs numeric inputs; for text and categories use solver='dense'.")
         self.memory: dict[str, Any] = {}
@@ -134,7 +146,8 @@ class AbstractGridState(AbstractHostState):
         super().__init__(prior, X, sites, workspace.columns, self.who)
         if (self.precision != self.precision[0]).any():
             raise SolverError(
-                f"{self.who} needs the same noise variance for all data, as with Gaussian noise and inference='exact'; "
+                f"{self.who} needs the same noise variance for all data, as with Gaussian noise and "
+                "inference='exact'; "
                 "ConjugateGradient takes any."
             )
         self.kernel, self.jitter, self.w = strip(prior.kernel), 0.0, float(self.precision[0])
@@ -168,7 +181,9 @@ class AbstractGridState(AbstractHostState):
             K = np.concatenate([K for _, K in self._test_blocks(Xs)], 1)
             covariance = tiles.matrix(self.kernel, *[self.kernel.encode(Xs)] * 2) - K.T @ self.apply(K)
             return mean[:, None], 0.5 * (covariance + covariance.T)
-        explained = np.concatenate([np.einsum("ij,ij->j", K, self.apply(K)) for _, K in self._test_blocks(Xs)])
+        explained = np.concatenate(
+            [np.einsum("ij,ij->j", K, self.apply(K)) for _, K in self._test_blocks(Xs)]
+        )
         return mean[:, None], np.maximum(diagonal(self.kernel, Xs) - explained, 0.0)[:, None]
 
     def _unit_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -192,7 +207,9 @@ class AbstractGridState(AbstractHostState):
 
     def refuse_inputs(self, inputs: bool) -> None:
         if inputs:
-            raise SolverError(f"{self.who} does not differentiate with respect to the inputs; use solver='dense'.")
+            raise SolverError(
+                f"{self.who} does not differentiate with respect to the inputs; use solver='dense'."
+            )
 
     def resolvent(self, reuse=False):
         raise SolverError(f"{self.who} never forms an n x n matrix; use solver='dense' for R itself.")

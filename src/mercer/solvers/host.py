@@ -1,10 +1,12 @@
-"""The part of a State that is the same for every host solver with one latent function: sites in, cotangents out.
+"""The part of a State that is the same for every host solver with one latent function: sites in, cotangents
+out.
 
-A concrete State knows how to multiply by K and R and how to take the cotangent of K to the kernel; the chain rule is written
-here once.
+A concrete State knows how to multiply by K and R and how to take the cotangent of K to the kernel; the chain
+rule is written here once.
 With b = R a, and N = I - R K:
 
-    dR = -R dK R + N dW N'          A = K - K R K (posterior covariance),  dA = N' dK N - A dW A  (N' = I - K R)
+    dR = -R dK R + N dW N'          A = K - K R K (posterior covariance),  dA = N' dK N - A dW A  (N' = I - K
+    R)
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, 
 
 
 class AbstractHostState(AbstractState):
-    """State on NumPy arrays with one latent function. A concrete one sets `logdet` = log|I + W^1/2 K W^1/2|."""
+    """State on NumPy arrays with one latent function.
+    A concrete one sets `logdet` = log|I + W^1/2 K W^1/2|.
+    """
 
     logdet: float
-    variances_last: ClassVar[bool] = False  # `pull_kernel` finds the variances on its way: ask for them after it
+    # `pull_kernel` finds the variances on its way: ask for them after it
+    variances_last: ClassVar[bool] = False
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns, who: str):
         check_sites(sites, who)
@@ -55,7 +60,7 @@ class AbstractHostState(AbstractState):
     def log_normaliser(self):  # type: ignore[override]
         return self._solved[1]
 
-    # -- what a concrete State supplies ---------------------------------------------------------------------------
+    # -- what a concrete State supplies ----------------------------------------------------------------------
 
     @abc.abstractmethod
     def times_K(self, V: np.ndarray) -> np.ndarray:
@@ -83,11 +88,15 @@ class AbstractHostState(AbstractState):
 
     @abc.abstractmethod
     def resolvent(self, reuse: bool = False) -> np.ndarray:
-        """R (n, n), a matrix of the caller's own; with `reuse`, one that the workspace's next State may overwrite."""
+        """R (n, n), a matrix of the caller's own; with `reuse`,
+        one that the workspace's next State may overwrite.
+        """
 
     @abc.abstractmethod
     def pull_matrix(self, bar: np.ndarray, P, Q, inputs):
-        """Cotangents of the kernel for cotangent bar + P Q' of K; `bar` (n, n) symmetric, of which the upper triangle is read."""
+        """Cotangents of the kernel for cotangent bar + P Q' of K; `bar` (n, n) symmetric,
+        of which the upper triangle is read.
+        """
 
     @abc.abstractmethod
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
@@ -97,13 +106,15 @@ class AbstractHostState(AbstractState):
         """Called once before a pullback."""
 
     def downdate(self, rows: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """G = N P (n, q) and P'(K R K - K) P (q, q) for columns of P with one entry each, P_j in row rows_j."""
+        """G = N P (n, q) and P'(K R K - K) P (q, q) for columns of P with one entry each,
+        P_j in row rows_j.
+        """
         columns = np.zeros((self.centre.shape[0], rows.shape[0]))
         columns[rows, np.arange(rows.shape[0])] = P
         G = columns - self.apply(self.times_K(columns))
         return G, -P[:, None] * self.rows_times_K(rows, G)
 
-    # -- views ------------------------------------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------------------------
 
     def prior_mean(self):
         return self.m[:, None]
@@ -127,12 +138,21 @@ class AbstractHostState(AbstractState):
         return out
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
         n, ln = self.centre.shape[0], float(log_normaliser_bar)
         u, v, a, k = (
-            None if bar is None else np.asarray(bar, float).reshape(n) for bar in (mean_bar, var_bar, alpha_bar, kappa_bar)
+            None if bar is None else np.asarray(bar, float).reshape(n)
+            for bar in (mean_bar, var_bar, alpha_bar, kappa_bar)
         )
         residual = self.residual()  # and with it alpha, while the factor is there
         t = None if u is None else u - self.apply(self.times_K(u[:, None]))[:, 0]
@@ -145,7 +165,8 @@ class AbstractHostState(AbstractState):
         variances = self.variances() if ln and silent else None
         self.prepare_inverse(consume)
 
-        def by_kappa():  # by alpha's own equation: what the derivative of log Z + 1/2 log W needs is accurate to rounding
+        # by alpha's own equation: what the derivative of log Z + 1/2 log W needs is accurate to rounding
+        def by_kappa():
             return (1.0 - self.kappa() / self.precision) / self.precision
 
         if ln and variances is None and not self.variances_last:
@@ -197,7 +218,9 @@ class AbstractHostState(AbstractState):
 
 
 class PriorBar:
-    """Cotangents of a prior: `kernel` and `mean` are values of the same structure with derivatives for leaves."""
+    """Cotangents of a prior: `kernel` and `mean` are values of the same structure with derivatives for
+    leaves.
+    """
 
     def __init__(self, kernel, mean):
         self.kernel, self.mean = kernel, mean

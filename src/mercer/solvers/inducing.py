@@ -1,4 +1,6 @@
-"""The prior seen through m inducing inputs Z: K_mm = L L' and the features Psi = K_nm L^-T (n, m), so that Q = Psi Psi'."""
+"""The prior seen through m inducing inputs Z: K_mm = L L' and the features Psi = K_nm L^-T (n, m),
+so that Q = Psi Psi'.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from mercer.params import strip
 from mercer.solvers.host import Columns
 from mercer.solvers.protocol import AbstractWorkspace
 
-JITTER = 1e-9  # of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
+# of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
+JITTER = 1e-9
 BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
@@ -33,8 +36,14 @@ class Workspace(AbstractWorkspace):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the inducing inputs."""
-        repeated = len(self.Z) - len(np.unique(self.Z.astype(str) if self.Z.dtype == object else self.Z, axis=0))
-        return (f"{repeated} of {len(self.Z)} inducing inputs repeat others and add nothing",) if repeated else ()
+        repeated = len(self.Z) - len(
+            np.unique(self.Z.astype(str) if self.Z.dtype == object else self.Z, axis=0)
+        )
+        return (
+            (f"{repeated} of {len(self.Z)} inducing inputs repeat others and add nothing",)
+            if repeated
+            else ()
+        )
 
     def hold(self, prior):
         self.held = Features(prior, self)
@@ -89,13 +98,19 @@ class Features:
         return self.U.shape[0]
 
     def each(self, work: Callable[[Iterator[Block]], Any], out: np.ndarray | None = None) -> list[Any]:
-        """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`. Psi is computed into `out`."""
-        return parallel.share(lambda cuts: work(self._block(rows, panels, out) for rows, panels in cuts), list(self._cuts()))
+        """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`.
+        Psi is computed into `out`.
+        """
+        return parallel.share(
+            lambda cuts: work(self._block(rows, panels, out) for rows, panels in cuts), list(self._cuts())
+        )
 
     def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None) -> Block:
         if self.Psi is not None:
             return Block(rows, panels, self.Psi[rows])
-        return Block(rows, panels, self._fill(panels, np.empty((panels.n, self.m)) if out is None else out[rows]))
+        return Block(
+            rows, panels, self._fill(panels, np.empty((panels.n, self.m)) if out is None else out[rows])
+        )
 
     def _cuts(self):
         size = self.panels.size

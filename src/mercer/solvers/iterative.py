@@ -1,13 +1,16 @@
-"""Conjugate gradients: Gaussian algebra by products with K, which is computed in tiles and never stored. O(n^2) flops an iteration.
+"""Conjugate gradients: Gaussian algebra by products with K, which is computed in tiles and never stored.
+O(n^2) flops an iteration.
 
-B = I + W^1/2 K W^1/2 is compared with P = I + W^1/2 G G' W^1/2, G the pivoted Cholesky factor of K: everything exact is said of P,
-and C = P^-1/2 B P^-1/2, which is close to the identity, is left to the iterations. With probes z of independent signs,
+B = I + W^1/2 K W^1/2 is compared with P = I + W^1/2 G G' W^1/2, G the pivoted Cholesky factor of K:
+everything exact is said of P, and C = P^-1/2 B P^-1/2, which is close to the identity, is left to the
+iterations. With probes z of independent signs,
 
     log|B| = log|P| + E[z' log(C) z],     B^-1 = c P^-1 + E[P^-1/2 (C^-1 - c I) z z' P^-1/2]:
 
-log-determinant and trace terms are estimates, the better the closer C is to I, with standard errors that the State reports. The
-number c takes as much from P as is worth it: the variance of tr(B^-1 dK) along dK = K is least for c = tr((C - I)^2 C^-1) /
-tr((C - I)^2), which is near 1 for a good preconditioner and near 0 for a bad one.
+log-determinant and trace terms are estimates, the better the closer C is to I, with standard errors that the
+State reports. The number c takes as much from P as is worth it: the variance of tr(B^-1 dK) along dK = K is
+least for c = tr((C - I)^2 C^-1) / tr((C - I)^2), which is near 1 for a good preconditioner and near 0 for a
+bad one.
 """
 
 from __future__ import annotations
@@ -37,17 +40,20 @@ IN_FLIGHT_BYTES = 8.0 * cg.IN_FLIGHT * tiles.SIZES[-1] ** 2
 
 @dataclasses.dataclass(frozen=True)
 class ConjugateGradient(AbstractSolver):
-    """Solutions to a tolerance, log-determinant and its derivatives by random probes: for n where a matrix n x n does not fit.
+    """Solutions to a tolerance, log-determinant and its derivatives by random probes: for n where a matrix n
+    x n does not fit.
 
-    rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good enough.
-    probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1 / sqrt(probes), are
-    in the State's notes. seed: of the probes, which stay the same during a fit. max_iter: where to give up (with a warning).
+    rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good
+    enough.
+    probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1
+    / sqrt(probes), are in the State's notes. seed: of the probes, which stay the same during a fit. max_iter:
+    where to give up (with a warning).
 
-    Kernels of compact support (`kernels.PiecewisePolynomial`) have their products with the pairs inside the support alone, which
-    are stored where they take less than a gigabyte.
+    Kernels of compact support (`kernels.PiecewisePolynomial`) have their products with the pairs inside the
+    support alone, which are stored where they take less than a gigabyte.
 
-    Memory O(n (rank + probes)); means cost one product with K, variances (also those at the data, which leave-one-out, Laplace
-    and EP need) a block of iterations for every 32 inputs.
+    Memory O(n (rank + probes)); means cost one product with K, variances (also those at the data, which
+    leave-one-out, Laplace and EP need) a block of iterations for every 32 inputs.
 
     >>> mercer.GPRegressor(solver=ConjugateGradient(rank=200, probes=32)).fit(X, y)
     """
@@ -63,7 +69,8 @@ class ConjugateGradient(AbstractSolver):
     def __post_init__(self):
         if self.rank < 0 or self.probes < 2 or self.max_iter < 1 or not 0 < self.tol < 1:
             raise ValueError(
-                f"ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iter >= 1 and 0 < tol < 1, got {self}."
+                "ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iter >= 1 and "
+                f"0 < tol < 1, got {self}."
             )
 
     def workspace(self, prior, X):
@@ -77,7 +84,11 @@ class ConjugateGradient(AbstractSolver):
     def cost(self, n, d, L=1):
         columns = self.probes + 1
         return Cost(
-            flops=L * (n * self.rank**2 + ITERATIONS * (n**2 * (2 * columns + 2 * d + 20) + 8.0 * n * self.rank * columns)),
+            flops=L
+            * (
+                n * self.rank**2
+                + ITERATIONS * (n**2 * (2 * columns + 2 * d + 20) + 8.0 * n * self.rank * columns)
+            ),
             bytes=8.0 * L * n * (13 * self.rank + 20 * max(columns, BLOCK) + 2 * d) + IN_FLIGHT_BYTES,
         )
 
@@ -104,14 +115,18 @@ class Workspace(AbstractWorkspace):
         """G (n, k) with G G' close to K, and the pairs inside a compact support."""
         if self._seen is not prior.kernel:
             rank = self.solver.rank
-            self._G = pivoted_cholesky(prior.kernel, self.panels, rank)[0] if rank else np.zeros((self.panels.n, 0))
+            self._G = (
+                pivoted_cholesky(prior.kernel, self.panels, rank)[0] if rank else np.zeros((self.panels.n, 0))
+            )
             self._pairs = Pairs.inside(strip(prior.kernel), self.columns.X, self.encoded, PAIRS_BYTES)
             self._seen = prior.kernel
         return self._G, self._pairs
 
 
 class Preconditioner:
-    """P = I + Q Q' for Q (n, k): its inverse I - F F', inverse root and determinant, all without cancellation."""
+    """P = I + Q Q' for Q (n, k): its inverse I - F F', inverse root and determinant,
+    all without cancellation.
+    """
 
     def __init__(self, Q: np.ndarray):
         t, E = np.linalg.eigh(Q.T @ Q)
@@ -152,23 +167,35 @@ class ConjugateGradientState(AbstractHostState):
         solution = self._iterate(right)
         logs = n * solution.quadrature(np.log)[1:]
         self.logdet, self.logdet_error = self.near.logdet + float(logs.mean()), _standard_error(logs)
-        gain, whole = (solution.quadrature(f)[1:].mean() for f in (lambda t: (t - 1) ** 2 / t, lambda t: (t - 1) ** 2))
+        gain, whole = (
+            solution.quadrature(f)[1:].mean() for f in (lambda t: (t - 1) ** 2 / t, lambda t: (t - 1) ** 2)
+        )
         self.share = float(gain / whole) if whole > 0 else 1.0
         self.probe, self.inverse_probe = self.near.half(signs), self.near.half(solution.X[:, 1:])
-        along = -self.share * n * solution.quadrature(lambda t: t)[1:] - np.einsum("ij,ij->j", self.probe, self._ahead(self.share))
+        along = -self.share * n * solution.quadrature(lambda t: t)[1:] - np.einsum(
+            "ij,ij->j", self.probe, self._ahead(self.share)
+        )
         r = self.root * self.near.half(solution.X[:, :1])[:, 0]
         alpha = r if g is None else g + r
         value = -0.5 * self.logdet - 0.5 * rest @ r
         self._solved = alpha, float(value if g is None else value - g @ delta + 0.5 * g @ Kg)
         converged = (solution.residual <= self.solver.tol).all()
-        ended = "" if converged else f"DID NOT CONVERGE to {self.solver.tol:.1g}: a larger rank or max_iter may help; "
+        ended = (
+            ""
+            if converged
+            else f"DID NOT CONVERGE to {self.solver.tol:.1g}: a larger rank or max_iter may help; "
+        )
         self.notes: tuple[str, ...] = (
-            f"conjugate gradients: {ended}{solution.iterations.max()} iterations, relative residual {solution.residual.max():.1e}",
-            f"log-determinant by {p} random probes: standard error of the log evidence {0.5 * self.logdet_error:.2g}, "
+            (
+                f"conjugate gradients: {ended}{solution.iterations.max()} iterations, relative residual "
+                f"{solution.residual.max():.1e}"
+            ),
+            f"log-determinant by {p} random probes: standard error of the log evidence "
+            f"{0.5 * self.logdet_error:.2g}, "
             f"of its derivative along the log amplitude {0.5 * _standard_error(along):.2g}",
         )
 
-    # -- solutions ----------------------------------------------------------------------------------------------------
+    # -- solutions -------------------------------------------------------------------------------------------
 
     def _iterate(self, right: np.ndarray) -> cg.Solution:
         """C X = right."""
@@ -180,7 +207,8 @@ class ConjugateGradientState(AbstractHostState):
         solution = cg.conjugate_gradients(product, right, self.solver.tol, self.solver.max_iter)
         if (solution.residual > self.solver.tol).any():
             warnings.warn(
-                f"conjugate gradients stopped after {solution.iterations.max()} iterations with a relative residual of "
+                f"conjugate gradients stopped after {solution.iterations.max()} iterations with a relative "
+                "residual of "
                 f"{solution.residual.max():.1e}, above tol = {self.solver.tol:.1e}: raise rank or max_iter.",
                 RuntimeWarning,
                 stacklevel=3,
@@ -212,7 +240,7 @@ class ConjugateGradientState(AbstractHostState):
     def _some(self, rows):
         return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), BLOCK)
 
-    # -- products -----------------------------------------------------------------------------------------------------
+    # -- products --------------------------------------------------------------------------------------------
 
     def times_K(self, V):
         if self.pairs is not None:
@@ -228,7 +256,7 @@ class ConjugateGradientState(AbstractHostState):
     def prior_variance(self):
         return tiles.diagonal(self.kernel, self.panels)
 
-    # -- variances ----------------------------------------------------------------------------------------------------
+    # -- variances -------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def _inverse_diagonal(self) -> np.ndarray:
@@ -279,19 +307,25 @@ class ConjugateGradientState(AbstractHostState):
         covariance -= K @ self.apply(K.T)
         return mean[:, None], 0.5 * (covariance + covariance.T)
 
-    # -- cotangents ---------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def pullback(self, log_normaliser_bar=0.0, *bars, **named):
-        """As everywhere, except that the diagonal of R inside the derivative of the evidence is the probes' estimate."""
+        """As everywhere, except that the diagonal of R inside the derivative of the evidence is the probes'
+        estimate.
+        """
         estimated = copy.copy(self)
         estimated._diagonal = estimated._estimated_diagonal
         return AbstractHostState.pullback(estimated, log_normaliser_bar, *bars, **named)
 
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
         if inputs:
-            raise SolverError("ConjugateGradient does not differentiate with respect to the inputs; use solver='dense'.")
+            raise SolverError(
+                "ConjugateGradient does not differentiate with respect to the inputs; use solver='dense'."
+            )
         if k is not None or v is not None:
-            raise SolverError("ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'.")
+            raise SolverError(
+                "ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'."
+            )
         left, right = [P], [Q]
         if coefficient:
             F, half = self.root[:, None] * self.near.F, 0.5 * coefficient / self.solver.probes
@@ -299,7 +333,9 @@ class ConjugateGradientState(AbstractHostState):
             left += [-coefficient * self.share * F, half * ahead, half * probe]
             right += [F, probe, ahead]
         bar = self._pull(np.concatenate(left, 1), np.concatenate(right, 1))
-        on_diagonal = tiles.pull_rows(_diag, self.kernel, self.panels, coefficient * self.share * self.precision)
+        on_diagonal = tiles.pull_rows(
+            _diag, self.kernel, self.panels, coefficient * self.share * self.precision
+        )
         return jax.tree.map(np.add, bar, on_diagonal), None
 
     def _pull(self, P, Q):
@@ -313,7 +349,8 @@ class ConjugateGradientState(AbstractHostState):
         return tiles.pull_symmetric(self.kernel, self.panels, 0.0, nothing, np.zeros(self.panels.n), P, Q)[0]
 
     def gradient_error(self) -> dict[str, np.ndarray]:
-        """Standard errors of the derivatives of the log evidence with respect to the kernel's hyperparameters, by name.
+        """Standard errors of the derivatives of the log evidence with respect to the kernel's
+        hyperparameters, by name.
 
         Costs as much as one gradient for every probe.
         """
@@ -326,13 +363,17 @@ class ConjugateGradientState(AbstractHostState):
         return {name: 0.5 * _standard_error(np.stack([one[name] for one in each])) for name in each[0]}
 
     def weighted_squares(self, k, v):
-        raise SolverError("ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'.")
+        raise SolverError(
+            "ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'."
+        )
 
     def resolvent(self, reuse=False):
         raise SolverError("ConjugateGradient never forms an n x n matrix; use solver='dense' for R itself.")
 
     def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError("ConjugateGradient never forms an n x n matrix; use solver='dense' for this derivative.")
+        raise SolverError(
+            "ConjugateGradient never forms an n x n matrix; use solver='dense' for this derivative."
+        )
 
 
 def _diag(kernel, A):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from mercer.kernels.algebra import AbstractComposite, Product, Scale
-from mercer.kernels.columns import On
-from mercer.kernels.dot import Constant
-from mercer.kernels.stationary import SE, Periodic
+from mercer.kernels.algebra.columns import On
+from mercer.kernels.algebra.sums import AbstractComposite, Product, Scale
+from mercer.kernels.families.dot import Constant
+from mercer.kernels.families.stationary import SE, Periodic
 from mercer.linalg import tiles
 from mercer.linalg.kronecker import along_axis, kronecker_diagonal, kronecker_times, rows_contract
 from mercer.linalg.lapack import symmetrise
@@ -22,10 +22,12 @@ from mercer.solvers.protocol import SolverError
 
 
 class KroneckerWorkspace(AbstractGridWorkspace):
-    """The grid's axes: for each, the columns it spans and its points, all other columns held at a reference input.
+    """The grid's axes: for each, the columns it spans and its points, all other columns held at a reference
+    input.
 
-    For k = k1 k2 ... with factors on columns of their own, k with all columns but j's at the reference is k_j times a constant:
-    so K = (K_1 x K_2 x ...) / c^(axes - 1), with c = k at the reference, and no factor has to be taken out of the kernel.
+    For k = k1 k2 ... with factors on columns of their own, k with all columns but j's at the reference is k_j
+    times a constant: so K = (K_1 x K_2 x ...) / c^(axes - 1), with c = k at the reference, and no factor has
+    to be taken out of the kernel.
     """
 
     def find(self, prior):
@@ -33,7 +35,8 @@ class KroneckerWorkspace(AbstractGridWorkspace):
         self.groups = separate_columns(prior.kernel, d)
         if len(self.groups) == 1 and d > 1:
             raise SolverError(
-                f"Kronecker needs a product of kernels on different columns, or an SE or Periodic kernel; {prior.kernel} ties "
+                "Kronecker needs a product of kernels on different columns, or an SE or Periodic kernel; "
+                f"{prior.kernel} ties "
                 "all columns together. Use ConjugateGradient or solver='dense'."
             )
         points, index = [], []
@@ -46,8 +49,10 @@ class KroneckerWorkspace(AbstractGridWorkspace):
         place = np.ravel_multi_index(index, self.shape) if n == len(X) else None
         if place is None or np.unique(place).size != n:
             raise SolverError(
-                f"Kronecker needs every point of the grid {' x '.join(map(str, self.shape))} = {n} exactly once; there are "
-                f"{len(X)} data at {len(np.unique(X, axis=0))} of them. ConjugateGradient does without a grid."
+                f"Kronecker needs every point of the grid {' x '.join(map(str, self.shape))} = {n} exactly "
+                "once; there are "
+                f"{len(X)} data at {len(np.unique(X, axis=0))} of them. ConjugateGradient does without a "
+                "grid."
             )
         self.order = np.argsort(place)
         variances = diagonal(strip(prior.kernel), X)
@@ -82,7 +87,9 @@ def _ties(kernel, columns: list[int]) -> Iterator[list[int]]:
     elif isinstance(kernel, (Product, Scale)):
         for part in kernel.parts:
             yield from _ties(part, columns)
-    elif not (isinstance(kernel, (Periodic, Constant)) or (isinstance(kernel, SE) and kernel.loadings is None)):
+    elif not (
+        isinstance(kernel, (Periodic, Constant)) or (isinstance(kernel, SE) and kernel.loadings is None)
+    ):
         yield sorted(_reads(kernel, columns))
 
 
@@ -95,7 +102,9 @@ def _reads(kernel, columns: list[int]) -> set[int]:
 
 
 class KroneckerState(AbstractGridState):
-    """K = Q diag(lambda) Q' with Q = Q_1 x Q_2 x ...: everything is a function of lambda. Tensors have the grid's shape."""
+    """K = Q diag(lambda) Q' with Q = Q_1 x Q_2 x ...: everything is a function of lambda.
+    Tensors have the grid's shape.
+    """
 
     def __init__(self, prior, X, sites, workspace: KroneckerWorkspace):
         super().__init__(prior, X, sites, workspace)
@@ -134,14 +143,16 @@ class KroneckerState(AbstractGridState):
     def variances(self):
         return self._diagonal_of(self.eigenvalues * self.N)
 
-    # -- test inputs: a row of K(Xs, X) is a Kronecker product of rows ---------------------------------------------------
+    # -- test inputs: a row of K(Xs, X) is a Kronecker product of rows ---------------------------------------
 
     def _test_rows(self, Xs) -> Iterator[tuple[slice, list[np.ndarray]]]:
         step = block_size(self.centre.shape[0])
         for first in range(0, Xs.shape[0], step):
             part, out = Xs[first : first + step], []
             for columns, panels in zip(self.grid.groups, self.grid.panels, strict=True):
-                left = tiles.Panels(self.kernel.encode(self.grid.along(columns, part[:, columns])), tiles.tile_size(step))
+                left = tiles.Panels(
+                    self.kernel.encode(self.grid.along(columns, part[:, columns])), tiles.tile_size(step)
+                )
                 rows = np.empty((len(part), panels.n))
                 tiles.rectangle(self.kernel, left, panels, rows)
                 out.append(rows)
@@ -150,7 +161,9 @@ class KroneckerState(AbstractGridState):
 
     def _test_blocks(self, Xs):
         for where, rows in self._test_rows(Xs):
-            product = functools.reduce(lambda p, q: (p[:, :, None] * q[:, None, :]).reshape(p.shape[0], -1), rows)
+            product = functools.reduce(
+                lambda p, q: (p[:, :, None] * q[:, None, :]).reshape(p.shape[0], -1), rows
+            )
             yield where, self._back(product.T)
 
     def predict(self, Xs, full=False, variance=True):
@@ -162,12 +175,14 @@ class KroneckerState(AbstractGridState):
         for where, rows in self._test_rows(Xs):
             mean[where] = rows_contract(rows, alpha)
             if variance:
-                explained[where] = rows_contract([(row @ Q) ** 2 for row, Q in zip(rows, self.Q, strict=True)], R)
+                explained[where] = rows_contract(
+                    [(row @ Q) ** 2 for row, Q in zip(rows, self.Q, strict=True)], R
+                )
         if not variance:
             return (m + mean)[:, None], None
         return (m + mean)[:, None], np.maximum(diagonal(self.kernel, Xs) - explained, 0.0)[:, None]
 
-    # -- cotangents ---------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
         self.refuse_inputs(inputs)
@@ -179,14 +194,18 @@ class KroneckerState(AbstractGridState):
                 c_bar = (1 - len(self.shape)) / self.c * float(np.sum(bar * self.K[0]))
                 bar *= self.share
             nothing = np.zeros((panels.n, 1))
-            total.append(tiles.pull_symmetric(self.kernel, panels, 1.0, bar, np.ones(panels.n), nothing, nothing)[0])
+            total.append(
+                tiles.pull_symmetric(self.kernel, panels, 1.0, bar, np.ones(panels.n), nothing, nothing)[0]
+            )
         total.append(tiles.pull_rows(diag, self.kernel, self.grid.corner, np.array([c_bar])))
         return jax.tree.map(lambda *bars: np.sum(bars, 0), *total), None
 
     def _axis_bar(self, j, coefficient, P, Q, k, v) -> np.ndarray:
         """Cotangent of K_j (n_j, n_j), symmetric."""
         shape, U = self.shape, self.Q[j]
-        others = kronecker_diagonal([values for i, values in enumerate(self.values) if i != j] or [np.ones(())])
+        others = kronecker_diagonal(
+            [values for i, values in enumerate(self.values) if i != j] or [np.ones(())]
+        )
         first = lambda tensor: np.moveaxis(tensor.reshape(shape), j, 0).reshape(shape[j], -1)  # noqa: E731
         R, N = first(self.w * self.N), first(self.N)
         rotated = np.diag(coefficient * (R @ others))

@@ -1,15 +1,18 @@
-"""Low-rank solvers (GPML 8.3): the prior seen through m inducing inputs Z. n m^2 flops, n m numbers, or m^2 when streaming.
+"""Low-rank solvers (GPML 8.3): the prior seen through m inducing inputs Z. n m^2 flops, n m numbers, or m^2
+when streaming.
 
-With K_mm = L L', Psi = K_nm L^-T (n, m) and Q = Psi Psi' = K_nm K_mm^-1 K_mn, the rest t = diag(K - Q) is treated in one of four
-ways; they share everything else:
+With K_mm = L L', Psi = K_nm L^-T (n, m) and Q = Psi Psi' = K_nm K_mm^-1 K_mn, the rest t = diag(K - Q) is
+treated in one of four ways; they share everything else:
 
     SubsetOfRegressors   f ~ N(m, Q) everywhere: too sure of itself far from Z (8.14-8.15)
     ProjectedProcess     the same at the data, the exact prior at test inputs (8.26-8.27); also called DTC
     FITC                 f ~ N(m, Q + diag t) at the data: a prior of its own, every rule runs on it
-    VFE                  as ProjectedProcess, with -1/2 sum W t added to the log normaliser: a lower bound of the exact one
+    VFE                  as ProjectedProcess, with -1/2 sum W t added to the log normaliser: a lower bound of
+    the exact one
 
-A site of precision W on f_i with independent variance t_i acts on the rest as precision Lambda = W / (1 + W t). With
-C = I + Psi' Lambda Psi: R = Lambda - Lambda Psi C^-1 Psi' Lambda. C has eigenvalues >= 1, and nothing divides by W.
+A site of precision W on f_i with independent variance t_i acts on the rest as precision Lambda = W / (1 + W
+t). With C = I + Psi' Lambda Psi: R = Lambda - Lambda Psi C^-1 Psi' Lambda. C has eigenvalues >= 1, and
+nothing divides by W.
 """
 
 from __future__ import annotations
@@ -31,9 +34,10 @@ SAMPLE = 1000  # data on which the unexplained variance is estimated
 class AbstractLowRank(AbstractSolver):
     """What the low-rank solvers share.
 
-    m: number of inducing inputs. select: how they are chosen among the data ("kmeans", "random", "pivoted", "entropy", ...: see
-    `mercer.solvers.selection`), once, before learning. inducing: your own choice (m, d) instead. learn: whether `mercer.fit` moves
-    them too. store: keep the n x m features (None: if they take less than 3 GiB) or compute them again in every pass.
+    m: number of inducing inputs. select: how they are chosen among the data ("kmeans", "random", "pivoted",
+    "entropy", ...: see `mercer.solvers.selection`), once, before learning. inducing: your own choice (m, d)
+    instead. learn: whether `mercer.fit` moves them too. store: keep the n x m features (None: if they take
+    less than 3 GiB) or compute them again in every pass.
     """
 
     m: int = 512
@@ -53,7 +57,9 @@ class AbstractLowRank(AbstractSolver):
         who = type(self).__name__
         if self.inducing is not None:
             if np.ndim(self.inducing) != 2:
-                raise ValueError(f"{who}.inducing must be rows of inputs, (m, d); its shape is {np.shape(self.inducing)}.")
+                raise ValueError(
+                    f"{who}.inducing must be rows of inputs, (m, d); its shape is {np.shape(self.inducing)}."
+                )
             object.__setattr__(self, "m", int(np.shape(self.inducing)[0]))
         if not isinstance(self.m, (int, np.integer)):
             raise ValueError(f"{who}.m must be a whole number of inducing inputs, got {self.m!r}.")
@@ -70,7 +76,8 @@ class AbstractLowRank(AbstractSolver):
 
         if self.m > X.shape[0]:
             raise SolverError(
-                f"{type(self).__name__}(m={self.m}) asks for more inducing inputs than there are data ({X.shape[0]}): "
+                f"{type(self).__name__}(m={self.m}) asks for more inducing inputs than there are data "
+                f"({X.shape[0]}): "
                 "use solver='dense', which is exact."
             )
         if self.m == X.shape[0]:
@@ -80,12 +87,20 @@ class AbstractLowRank(AbstractSolver):
 
     def workspace(self, prior, X):
         if isinstance(prior, tuple):
-            raise SolverError(f"{type(self).__name__} takes one latent function: use one-vs-rest classes, or solver='dense'.")
+            raise SolverError(
+                f"{type(self).__name__} takes one latent function: use one-vs-rest classes, or "
+                "solver='dense'."
+            )
         Z = self.inducing if self.inducing is not None else self._choose(prior, X)
         if np.shape(Z)[1] != X.shape[1]:
-            raise SolverError(f"the inducing inputs have {np.shape(Z)[1]} columns, but the data have {X.shape[1]}.")
+            raise SolverError(
+                f"the inducing inputs have {np.shape(Z)[1]} columns, but the data have {X.shape[1]}."
+            )
         if X.dtype != object and not np.isfinite(np.asarray(Z, float)).all():
-            raise SolverError("some inducing inputs are not finite numbers: choose them among the data, or leave `inducing` out.")
+            raise SolverError(
+                "some inducing inputs are not finite numbers: choose them among the data, or leave "
+                "`inducing` out."
+            )
         return Workspace(prior, X, Z, self.store)
 
     def factor(self, prior, X, sites, workspace=None):
@@ -94,17 +109,22 @@ class AbstractLowRank(AbstractSolver):
     def cost(self, n, d, L=1):
         m = min(self.m, n)
         stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
-        working = 14.0 * thread_count() * min(BLOCK_BYTES, 8.0 * n * m)  # rows of Psi, weighted, their cotangents, tiles
+        # rows of Psi, weighted, their cotangents, tiles
+        working = 14.0 * thread_count() * min(BLOCK_BYTES, 8.0 * n * m)
         features = 8.0 * n * m * stored + working
-        return Cost(flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)))
+        return Cost(
+            flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)),
+            bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class SubsetOfRegressors(AbstractLowRank):
-    """f(x) = sum_i alpha_i k(x, z_i): a degenerate prior whose variance vanishes far from the inducing inputs (8.3.1).
+    """f(x) = sum_i alpha_i k(x, z_i): a degenerate prior whose variance vanishes far from the inducing inputs
+    (8.3.1).
 
-    augment: each prediction adds k(x, x*) to the basis (Rasmussen and Quinonero-Candela), which mends the variance at n m flops for
-    each test input; Gaussian noise only.
+    augment: each prediction adds k(x, x*) to the basis (Rasmussen and Quinonero-Candela), which mends the
+    variance at n m flops for each test input; Gaussian noise only.
     """
 
     augment: bool = False
@@ -123,7 +143,9 @@ class ProjectedProcess(AbstractLowRank):
 
 @dataclasses.dataclass(frozen=True)
 class FITC(AbstractLowRank):
-    """Fully independent training conditionals (Snelson and Ghahramani): variances at the data are those of the exact prior."""
+    """Fully independent training conditionals (Snelson and Ghahramani):
+    variances at the data are those of the exact prior.
+    """
 
     rest_in_prior: ClassVar[bool] = True
 
@@ -134,7 +156,8 @@ class FITC(AbstractLowRank):
 
 @dataclasses.dataclass(frozen=True)
 class VFE(AbstractLowRank):
-    """The variational bound of Titsias: `log_evidence` never exceeds the exact one, and its gap says how good m is.
+    """The variational bound of Titsias: `log_evidence` never exceeds the exact one, and its gap says how good
+    m is.
 
     >>> post = model.condition(X, y, solver=VFE(m=512))
     >>> post.state.upper_bound()   # of the log normaliser: the exact one lies between
@@ -156,8 +179,8 @@ class VFE(AbstractLowRank):
 def _proposals(cls, task, rounds: int):
     """More and more inducing inputs until they are accurate enough, by the variance they leave unexplained.
 
-    Half its mean over the noise variance is the loss of the bound per datum; other likelihoods are taken to be as informative as
-    noise of the variance of f.
+    Half its mean over the noise variance is the loss of the bound per datum; other likelihoods are taken to
+    be as informative as noise of the variance of f.
     """
     from mercer.solvers.auto import LADDER
 
@@ -165,11 +188,16 @@ def _proposals(cls, task, rounds: int):
         return
     scale = task.noise or task.unexplained(0)
     for m in LADDER:
-        seconds = rounds * ((4.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40)))
+        seconds = rounds * (
+            (4.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40))
+        )
         if 2 * m > task.n or seconds > task.exact_seconds:
             break
         error = 0.5 * task.unexplained(m) / max(scale, 1e-12)
-        says = f"inducing inputs leave about {2 * error:.2g} of the {'noise' if task.gaussian else 'prior'} variance unexplained"
+        says = (
+            f"inducing inputs leave about {2 * error:.2g} of the "
+            f"{'noise' if task.gaussian else 'prior'} variance unexplained"
+        )
         yield Proposal(cls(m=m), seconds, cls(m=m).cost(task.n, task.d).bytes, error, says)
         if error <= task.tolerance:
             break
@@ -177,8 +205,9 @@ def _proposals(cls, task, rounds: int):
 
 @dataclasses.dataclass(frozen=True)
 class Nystrom(AbstractLowRank):
-    """K replaced by its Nystrom approximation where it is inverted, and only there (8.3.2): variances may come out negative, which
-    is guarded and reported. Predictions take n kernel values each; SubsetOfRegressors and ProjectedProcess are safer.
+    """K replaced by its Nystrom approximation where it is inverted, and only there (8.3.2): variances may
+    come out negative, which is guarded and reported. Predictions take n kernel values each;
+    SubsetOfRegressors and ProjectedProcess are safer.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"logdet", "variance", "stream"})

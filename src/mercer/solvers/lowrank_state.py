@@ -1,4 +1,6 @@
-"""What the low-rank solvers know once the sites are given (the notation is that of `mercer.solvers.lowrank`)."""
+"""What the low-rank solvers know once the sites are given (the notation is that of
+`mercer.solvers.lowrank`).
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,20 @@ class LowRankState(AbstractHostState):
         delta, p = self.centre - self.m, self._Psi_Lambda_delta
         w = self._solve_C(p)
         alpha = self.Lambda * (delta - self.features.expand(w)[:, 0])
-        return alpha, float(-0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]) - 0.5 * self.trace)
+        return alpha, float(
+            -0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]) - 0.5 * self.trace
+        )
 
     def lower_bound(self) -> float:
         """The exact log normaliser is above this: VFE's."""
-        return self.log_normaliser - (0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t))
+        return self.log_normaliser - (
+            0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
+        )
 
     def upper_bound(self) -> float:
-        """The exact log normaliser is below this (Titsias 2014): W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I."""
+        """The exact log normaliser is below this (Titsias 2014):
+        W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I.
+        """
         if self.slope is not None or self.solver.rest_in_prior or not self.solver.rest_at_test:
             raise SolverError("the upper bound belongs to VFE and ProjectedProcess with Gaussian noise.")
         tau = float(self.precision @ self.t)
@@ -105,7 +113,7 @@ class LowRankState(AbstractHostState):
             return self._solve_C(self._Psi_Lambda_delta)[:, 0]
         return self.features.project(self.alpha[:, None])[:, 0]
 
-    # -- algebra ----------------------------------------------------------------------------------------------------
+    # -- algebra ---------------------------------------------------------------------------------------------
 
     def apply(self, V):
         LV = self.Lambda[:, None] * V
@@ -163,7 +171,7 @@ class LowRankState(AbstractHostState):
             return K - Psi @ Psi.T
         return np.maximum(tiles.diagonal(self.kernel, panels) - np.einsum("ij,ij->i", Psi, Psi), 0.0)[:, None]
 
-    # -- cotangents -------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def pullback(self, log_normaliser_bar=0.0, *args, **kwargs):
         out = super().pullback(log_normaliser_bar, *args, **kwargs)
@@ -196,12 +204,16 @@ class LowRankState(AbstractHostState):
         return self.apply(np.eye(self.centre.shape[0]))
 
     def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError(f"{type(self.solver).__name__} takes sites of one latent function with non-negative precision.")
+        raise SolverError(
+            f"{type(self.solver).__name__} takes sites of one latent function with non-negative precision."
+        )
 
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        """The cotangent S of Q + diag(own) is coefficient R + P Q' - R diag(k) R + N diag(v) N', of which Psi needs 2 S Psi.
+        """The cotangent S of Q + diag(own) is coefficient R + P Q' - R diag(k) R + N diag(v) N', of which Psi
+        needs 2 S Psi.
 
-        Row i of S Psi is (a_i Psi_i C^-1 + Lambda_i Psi_i C^-1 M + P_i Q' Psi), so a pass over blocks of rows is enough.
+        Row i of S Psi is (a_i Psi_i C^-1 + Lambda_i Psi_i C^-1 M + P_i Q' Psi), so a pass over blocks of rows
+        is enough.
         """
         f, Lambda, s, C1 = self.features, self.Lambda, self.s, self._C_inverse
         n, m = self.centre.shape[0], f.m
@@ -214,7 +226,10 @@ class LowRankState(AbstractHostState):
         by_Lambda = coefficient * C1
         inner = coefficient * (C_less_I @ C1) + PPsi @ QPsi.T  # Psi' S Psi
         extra = np.zeros(n)
-        for G, sign, weight in ((G_k, -1.0, None if k is None else k * Lambda**2), (G_v, 1.0, None if v is None else v * s**2)):
+        for G, sign, weight in (
+            (G_k, -1.0, None if k is None else k * Lambda**2),
+            (G_v, 1.0, None if v is None else v * s**2),
+        ):
             if G is not None and weight is not None:
                 by_Lambda = by_Lambda - sign * C1 @ G @ C1
                 inner = inner + sign * (G @ C1 - C_less_I @ C1 @ G @ C1)
@@ -248,12 +263,21 @@ class LowRankState(AbstractHostState):
             return pull.kernel, pull.right, pull.left, pull.products
 
         kernel_bars, right, left, products = zip(*f.each(work), strict=True)
-        if "_leverage" not in self.__dict__ and coefficient and Lambda.all() and not (extra.any() or plain.any()):
-            # the sums are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q' Psi Psi_i': the leverage without products of its own
+        if (
+            "_leverage" not in self.__dict__
+            and coefficient
+            and Lambda.all()
+            and not (extra.any() or plain.any())
+        ):
+            # the sums are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q' Psi Psi_i': the leverage without
+            # products of its own
             sums = np.concatenate(products) - np.einsum("ij,ij->i", P, f.expand(2.0 * QPsi))
-            self._leverage = sums / (2.0 * coefficient * Lambda) + (f.explained if self.solver.rest_in_bound else 0.0)
+            self._leverage = sums / (2.0 * coefficient * Lambda) + (
+                f.explained if self.solver.rest_in_bound else 0.0
+            )
         K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
-        np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m  # the jitter scales with the diagonal
+        # the jitter scales with the diagonal
+        np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m
         none = np.zeros((m, 1))
         at_Z, Z_bar = tiles.pull_symmetric(
             self.kernel, f.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, inputs or self.solver.learn
@@ -288,11 +312,16 @@ class LowRankState(AbstractHostState):
 
 
 class AugmentedState(LowRankState):
-    """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*), of unit variance."""
+    """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*),
+    of unit variance.
+    """
 
     def predict(self, Xs, full=False, variance=True):
         if full or self.slope is not None:
-            raise SolverError("SubsetOfRegressors(augment=True) predicts single inputs under Gaussian noise: use ProjectedProcess.")
+            raise SolverError(
+                "SubsetOfRegressors(augment=True) predicts single inputs under Gaussian noise: use "
+                "ProjectedProcess."
+            )
         f, Psi = self.features, self.features.of(Xs)
         panels = tiles.Panels(self.kernel.encode(Xs), f.panels.size)
         root = np.sqrt(self._rest(Xs, Psi, False)[:, 0])
@@ -327,7 +356,9 @@ class NystromState(LowRankState):
     def predict(self, Xs, full=False, variance=True):
         f = self.features
         panels = tiles.Panels(self.kernel.encode(Xs), f.panels.size)
-        mean = (np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0])[:, None]
+        mean = (np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0])[
+            :, None
+        ]
         if not variance:
             return mean, None
         K = np.empty((panels.n, f.panels.n))
@@ -344,7 +375,8 @@ class NystromState(LowRankState):
         bad = int(np.sum(variance < 0.0))
         if bad:
             warnings.warn(
-                f"{bad} of {variance.shape[0]} variances of the Nystrom method are negative and were set to 1e-10 of the prior's: "
+                f"{bad} of {variance.shape[0]} variances of the Nystrom method are negative and were set "
+                "to 1e-10 of the prior's: "
                 "use ProjectedProcess, FITC or VFE, or more inducing inputs.", RuntimeWarning, stacklevel=4,
             )  # fmt: skip
         return np.where(variance < 0.0, 1e-10 * prior, variance)

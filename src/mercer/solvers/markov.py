@@ -1,4 +1,6 @@
-"""Gaussian processes in time in O(n): Kalman filter and smoother, exact for kernels with a state-space form (GPML appendix B)."""
+"""Gaussian processes in time in O(n): Kalman filter and smoother,
+exact for kernels with a state-space form (GPML appendix B).
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,15 @@ SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
 
 @dataclasses.dataclass(frozen=True)
 class Markov(AbstractSolver):
-    """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3) for s states.
+    """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3)
+    for s states.
 
-    Exact for Matern kernels of order 1/2, 3/2, ... (s = 1, 2, ...), Wiener processes and their integrals, polynomials, cosines and
-    all sums (states add up) and products (they multiply). The SE and the periodic kernel are approximated:
+    Exact for Matern kernels of order 1/2, 3/2, ... (s = 1, 2, ...), Wiener processes and their integrals,
+    polynomials, cosines and all sums (states add up) and products (they multiply). The SE and the periodic
+    kernel are approximated:
 
-    tolerance: the largest error of their correlations. The numbers of states and harmonics are chosen for the length-scales that
-    learning starts from; the posterior's notes tell the error for those it ended with.
+    tolerance: the largest error of their correlations. The numbers of states and harmonics are chosen for the
+    length-scales that learning starts from; the posterior's notes tell the error for those it ended with.
 
     Every inference rule runs on it: robust regression, classification and counts along time in O(n).
 
@@ -93,10 +97,13 @@ class Workspace(AbstractWorkspace):
     def times(self, prior, X) -> np.ndarray:
         if X.shape[1] != 1:
             raise SolverError(
-                f"Markov needs one input column, a time, not {X.shape[1]}; use solver='dense', or 'vecchia' for many data."
+                f"Markov needs one input column, a time, not {X.shape[1]}; use solver='dense', or "
+                "'vecchia' for many data."
             )
         if X.dtype == object:
-            raise SolverError("Markov needs times that are numbers; for text and categories use solver='dense'.")
+            raise SolverError(
+                "Markov needs times that are numbers; for text and categories use solver='dense'."
+            )
         prior.kernel.encode(X)  # says what is wrong with the times, where something is
         return np.asarray(X[:, 0], float)
 
@@ -113,7 +120,9 @@ class Workspace(AbstractWorkspace):
 
 
 class Line:
-    """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever compiled."""
+    """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever
+    compiled.
+    """
 
     def __init__(self, t: np.ndarray):
         self.n, self.length = t.shape[0], _padded(t.shape[0])
@@ -148,7 +157,9 @@ class Line:
 
 
 def _padded(n: int) -> int:
-    """n rounded up to four sizes for each doubling, sixteen where a row takes longer than it would to compile for it."""
+    """n rounded up to four sizes for each doubling,
+    sixteen where a row takes longer than it would to compile for it.
+    """
     step = max(16, 1 << max((n - 1).bit_length() - (3 if n < 8192 else 5), 0))
     return -(-n // step) * step
 
@@ -208,17 +219,23 @@ class MarkovState(AbstractHostState):
             raise NotPositiveDefinite(
                 "the sites of negative precision outweigh the prior: the posterior is not proper."
                 if (self.precision < 0).any()
-                else "the covariance filter lost positive definiteness: raise the noise variance, or use solver='dense'."
+                else "the covariance filter lost positive definiteness: raise the noise variance, or use "
+                "solver='dense'."
             )
         self.logdet = float(logdet)
         error = self.form.error()
         self.notes = (
-            (f"the covariance is that of {self.form.size} states in time: its error is at most {error:.2g} of the variance",)
+            (
+                (
+                    f"the covariance is that of {self.form.size} states in time: its error is at most "
+                    f"{error:.2g} of the variance"
+                ),
+            )
             if error
             else ()
         )
 
-    # -- alpha and the log normaliser -----------------------------------------------------------------------------------
+    # -- alpha and the log normaliser ------------------------------------------------------------------------
 
     @functools.cached_property
     def _innovations(self) -> tuple[np.ndarray | None, jax.Array, jax.Array]:
@@ -239,7 +256,7 @@ class MarkovState(AbstractHostState):
         r = self.line.back(_dual(self.links, self.filtered, self._innovations[1]))[:, 0]
         return r if self.slope is None else r + self.slope
 
-    # -- products -----------------------------------------------------------------------------------------------------
+    # -- products --------------------------------------------------------------------------------------------
 
     def apply(self, V):
         return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
@@ -253,7 +270,7 @@ class MarkovState(AbstractHostState):
     def prior_variance(self):
         return diagonal(self.kernel, self.X)
 
-    # -- second moments -----------------------------------------------------------------------------------------------
+    # -- second moments --------------------------------------------------------------------------------------
 
     @functools.cached_property
     def _logdet_bar(self) -> kalman.LogDeterminant:
@@ -271,7 +288,7 @@ class MarkovState(AbstractHostState):
         out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=told)
         return out if told.all() else np.where(told, out, self.centre - self.mean()[:, 0])
 
-    # -- predictions --------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def _with(self, Xs: np.ndarray) -> _Joint:
         """The data and test times in one chain."""
@@ -306,11 +323,15 @@ class MarkovState(AbstractHostState):
         seen = np.concatenate([f[:n] + noise, np.zeros((len(Xs), size))])
         return (self.predict(Xs, variance=False)[0] + f[n:] - joint.times_K(joint.apply(seen))[n:]).T
 
-    # -- cotangents ---------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def weighted_squares(self, k, v):
         out = self.line.back(_variances(self.links, self.W, self._direction(k, v)).variances)
-        return out if k is None else out + k * (1.0 - 2.0 * self.precision * self.line.back(self._logdet_bar.variances))
+        return (
+            out
+            if k is None
+            else out + k * (1.0 - 2.0 * self.precision * self.line.back(self._logdet_bar.variances))
+        )
 
     def _direction(self, k, v):
         """kappa = W - W^2 var: what the bars of kappa and var say of var."""
@@ -338,9 +359,15 @@ class MarkovState(AbstractHostState):
 
 
 def _distinct(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fewer columns with the same sum of p' K q, where a pair comes with its mirror image 1/2 (p q' + q p')."""
+    """Fewer columns with the same sum of p' K q,
+    where a pair comes with its mirror image 1/2 (p q' + q p').
+    """
     half, other = slice(None, None, 2), slice(1, None, 2)
-    if P.shape[1] % 2 == 0 and (2 * P[:, half] == Q[:, other]).all() and (2 * P[:, other] == Q[:, half]).all():
+    if (
+        P.shape[1] % 2 == 0
+        and (2 * P[:, half] == Q[:, other]).all()
+        and (2 * P[:, other] == Q[:, half]).all()
+    ):
         return 2.0 * P[:, half], Q[:, half]
     return P, Q
 

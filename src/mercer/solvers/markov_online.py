@@ -16,12 +16,14 @@ from mercer.solvers.protocol import SolverError
 
 
 class OnlineMarkov:
-    """A Gaussian process in time that is updated observation by observation; the same posterior as conditioning on all of them.
+    """A Gaussian process in time that is updated observation by observation; the same posterior as
+    conditioning on all of them.
 
-    gp: a prior whose kernel has a state-space form (see `solvers.Markov`). noise_variance: of the observations. lag: how many of
-    the latest observations `smoothed` goes back to. tolerance: as in `Markov`.
+    gp: a prior whose kernel has a state-space form (see `solvers.Markov`). noise_variance: of the
+    observations. lag: how many of the latest observations `smoothed` goes back to. tolerance: as in `Markov`.
 
-    An update takes the same time however long the series is, and nothing but the state and the last `lag` steps is kept.
+    An update takes the same time however long the series is, and nothing but the state and the last `lag`
+    steps is kept.
 
     >>> online = OnlineMarkov(GP(Matern(nu=1.5)), noise_variance=0.1, lag=5)
     >>> online.update(0.0, 1.2).update([0.5, 0.9], [1.0, np.nan])   # nan: nothing was observed
@@ -30,16 +32,27 @@ class OnlineMarkov:
 
     def __init__(self, gp, noise_variance: float, lag: int = 0, tolerance: float = TOLERANCE):
         if not (np.ndim(noise_variance) == 0 and noise_variance > 0):
-            raise ValueError(f"OnlineMarkov.noise_variance must be one positive number, got {noise_variance!r}.")
+            raise ValueError(
+                f"OnlineMarkov.noise_variance must be one positive number, got {noise_variance!r}."
+            )
         if not (isinstance(lag, (int, np.integer)) and lag >= 0):
             raise ValueError(f"OnlineMarkov.lag must be a whole number of at least 0, got {lag!r}.")
         if gp.basis is not None:
-            raise SolverError("OnlineMarkov takes no basis functions: add a Polynomial kernel with a large variance instead.")
-        self.gp, self.noise_variance, self.lag = gp.bind(as_inputs(np.zeros((1, 1)))), float(noise_variance), int(lag)
+            raise SolverError(
+                "OnlineMarkov takes no basis functions: add a Polynomial kernel with a large variance "
+                "instead."
+            )
+        self.gp, self.noise_variance, self.lag = (
+            gp.bind(as_inputs(np.zeros((1, 1)))),
+            float(noise_variance),
+            int(lag),
+        )
         try:
             self.form = state_space(strip(self.gp.kernel), tolerance)
         except NoStateSpace as error:
-            raise SolverError(f"OnlineMarkov: {error}; condition again on all data with solver='dense'.") from None
+            raise SolverError(
+                f"OnlineMarkov: {error}; condition again on all data with solver='dense'."
+            ) from None
         s = self.form.size
         self.time: float | None = None
         self.count, self.log_evidence = 0, 0.0
@@ -47,7 +60,9 @@ class OnlineMarkov:
         self._recent: _Steps | None = None
 
     def update(self, t, y) -> OnlineMarkov:
-        """Add observations y at times t, one or several, none earlier than the last; nan in y says that nothing was observed."""
+        """Add observations y at times t, one or several, none earlier than the last;
+        nan in y says that nothing was observed.
+        """
         t, y = (np.atleast_1d(np.asarray(a, float)) for a in (t, y))
         if t.ndim != 1 or t.shape != y.shape:
             raise InputError(f"update needs as many times as values, got {t.shape} and {y.shape}.")
@@ -62,12 +77,18 @@ class OnlineMarkov:
         terms = np.log(2 * np.pi * self.noise_variance * steps.D) + steps.w * steps.e**2
         self.log_evidence -= 0.5 * float(np.sum(terms[seen]))
         self.time, self.count = float(t[-1]), self.count + int(seen.sum())
-        joined = steps if self._recent is None else _Steps(*map(np.concatenate, zip(self._recent, steps, strict=True)))
+        joined = (
+            steps
+            if self._recent is None
+            else _Steps(*map(np.concatenate, zip(self._recent, steps, strict=True)))
+        )
         self._recent = _Steps(*(a[-(self.lag + 1) :] for a in joined))
         return self
 
     def forecast(self, t) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (m,) of f at times t from the last observation on, in ascending order. Add the noise variance for y."""
+        """Mean and variance (m,) of f at times t from the last observation on, in ascending order.
+        Add the noise variance for y.
+        """
         t = np.atleast_1d(np.asarray(t, float))
         self._check(t, "forecast")
         _, steps = self._run(t, np.zeros(t.shape), np.zeros(t.shape))
@@ -88,7 +109,11 @@ class OnlineMarkov:
             r, N = h * (w * steps.e[i]) + C.T @ r, w * np.outer(h, h) + C.T @ N @ C
             means[i], variances[i] = h @ steps.m[i] + k @ r, h @ k - k @ N @ k
             r, N = steps.Phi[i].T @ r, steps.Phi[i].T @ N @ steps.Phi[i]
-        return steps.t, np.asarray(self.gp.mean.value(steps.t[:, None]), float) + means, np.maximum(variances, 0.0)
+        return (
+            steps.t,
+            np.asarray(self.gp.mean.value(steps.t[:, None]), float) + means,
+            np.maximum(variances, 0.0),
+        )
 
     def _check(self, t: np.ndarray, what: str) -> None:
         self.gp.kernel.encode(t[:, None])
@@ -96,7 +121,10 @@ class OnlineMarkov:
             raise InputError(f"{what} needs finite times.")
         if (np.diff(t, prepend=t[0] if self.time is None else self.time) < 0).any():
             since = "" if self.time is None else f" from {self.time:g}, the last observation, on"
-            raise InputError(f"{what} needs times in ascending order{since}; for earlier ones condition with solver='markov'.")
+            raise InputError(
+                f"{what} needs times in ascending order{since}; for earlier ones condition with "
+                "solver='markov'."
+            )
 
     def _run(self, t: np.ndarray, z: np.ndarray, W: np.ndarray) -> tuple[Any, _Steps]:
         n = t.shape[0]

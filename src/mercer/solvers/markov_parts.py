@@ -1,4 +1,6 @@
-"""A Gaussian process in time and its additive parts, each with its own uncertainty, in O(n) by the states of the Markov solver."""
+"""A Gaussian process in time and its additive parts, each with its own uncertainty,
+in O(n) by the states of the Markov solver.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,26 @@ from mercer.solvers.markov import MarkovState
 
 
 def parts(state: Any, t) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and variances (m, p + 1) at times t (m,) of the p terms of the kernel and, in the last column, of their sum.
+    """Posterior means and variances (m, p + 1) at times t (m,) of the p terms of the kernel and, in the last
+    column, of their sum.
 
     The prior mean is left out. state: that of a posterior found with solver="markov".
 
     >>> mean, variance = parts(post.state, t)
     """
     if not isinstance(state, MarkovState):
-        raise TypeError(f"parts are read off the states of solver='markov'; this is a {type(state).__name__}.")
+        raise TypeError(
+            f"parts are read off the states of solver='markov'; this is a {type(state).__name__}."
+        )
     n = state.centre.shape[0]
     at = np.concatenate([np.asarray(state.X[:, 0], float), np.asarray(t, float)])
     order, length = np.argsort(at, kind="stable"), 1 << (at.size - 1).bit_length()
     inputs = []
-    for values, end in ((at, at[order[-1]]), (np.asarray(state.precision), 0.0), (np.asarray(state.alpha), 0.0)):
+    for values, end in (
+        (at, at[order[-1]]),
+        (np.asarray(state.precision), 0.0),
+        (np.asarray(state.alpha), 0.0),
+    ):
         padded = np.full(length, end)
         padded[: at.size] = np.append(values, np.zeros(at.size - values.size))[order]
         inputs.append(padded)

@@ -1,7 +1,9 @@
-"""Data one at a time: the projected process of Csato and Opper, with a bounded active set (GPML 8.3.4, SP12, SP17).
+"""Data one at a time: the projected process of Csato and Opper, with a bounded active set (GPML 8.3.4, SP12,
+SP17).
 
-The posterior is kept on an active set of inputs Z: mean m(x) + k(x, Z) a and covariance k(x, x') + k(x, Z) C k(Z, x'). A datum at
-x is seen through the projection e = K_zz^-1 k(Z, x). With q and r the first two derivatives of log E[p(y | f)] in the mean of f,
+The posterior is kept on an active set of inputs Z: mean m(x) + k(x, Z) a and covariance k(x, x') + k(x, Z) C
+k(Z, x'). A datum at x is seen through the projection e = K_zz^-1 k(Z, x). With q and r the first two
+derivatives of log E[p(y | f)] in the mean of f,
 
     s = C k(Z, x) + e,    a += q s,    C += r s s'.
 """
@@ -25,34 +27,45 @@ from mercer.solvers.selection import tilted_rows
 class OnlineProjectedProcess:
     """A GP that learns from a stream: O(m^2) for each datum and m^2 numbers, m at most `capacity`.
 
-    gp: the prior. likelihood: of one latent function, such as Gaussian(0.1) or Bernoulli(). A datum whose prior variance given the
-    active set is more than `novelty` k(x, x) joins it; when that makes more than `capacity`, one leaves and its part is projected
-    on the others. forget: which one, "redundant" (that of the least prior variance given the others, 1 / [K_zz^-1]_ii) or "mean"
-    (that which the mean would miss least, |a_i| / [K_zz^-1]_ii: Csato and Opper's score, which on noisy data replaces good inputs
-    by new ones all the time). active: inputs (m, d) to use instead, which then never change.
+    gp: the prior. likelihood: of one latent function, such as Gaussian(0.1) or Bernoulli(). A datum whose
+    prior variance given the active set is more than `novelty` k(x, x) joins it; when that makes more than
+    `capacity`, one leaves and its part is projected on the others. forget: which one, "redundant" (that of
+    the least prior variance given the others, 1 / [K_zz^-1]_ii) or "mean" (that which the mean would miss
+    least, |a_i| / [K_zz^-1]_ii: Csato and Opper's score, which on noisy data replaces good inputs by new ones
+    all the time). active: inputs (m, d) to use instead, which then never change.
 
-    variance: which variance of f at a new datum its likelihood is averaged over. "projected", that of the projection alone: one
-    pass over Gaussian data on a fixed active set is then the batch projected process (8.20-8.27). "full", with the variance that
-    the active set leaves open: then it is FITC. Both do not depend on the order of Gaussian data.
+    variance: which variance of f at a new datum its likelihood is averaged over. "projected", that of the
+    projection alone: one pass over Gaussian data on a fixed active set is then the batch projected process
+    (8.20-8.27). "full", with the variance that the active set leaves open: then it is FITC. Both do not
+    depend on the order of Gaussian data.
 
     >>> online = OnlineProjectedProcess(gp, likelihood, capacity=100)
     >>> online.update(X, y).predict(Xs)
     """
 
     def __init__(
-        self, gp, likelihood, capacity: int = 100, novelty: float = 1e-6, variance: str = "projected", forget: str = "redundant",
+        self,
+        gp,
+        likelihood,
+        capacity: int = 100,
+        novelty: float = 1e-6,
+        variance: str = "projected",
+        forget: str = "redundant",
         active: Any = None,
-    ):  # fmt: skip
+    ):
         if variance not in ("projected", "full"):
             raise ValueError(f"variance must be 'projected' or 'full', got {variance!r}.")
         if forget not in ("redundant", "mean"):
             raise ValueError(f"forget must be 'redundant' or 'mean', got {forget!r}.")
         if likelihood.latents > 1 or likelihood.per_datum:
             raise ValueError(
-                f"{type(likelihood).__name__}: online learning takes one latent function, and no parameters per datum."
+                f"{type(likelihood).__name__}: online learning takes one latent function, and no "
+                "parameters per datum."
             )
         if capacity < 1 or not novelty > 0:
-            raise ValueError(f"capacity must be 1 or more and novelty positive, got {capacity} and {novelty}.")
+            raise ValueError(
+                f"capacity must be 1 or more and novelty positive, got {capacity} and {novelty}."
+            )
         if gp.basis is not None:
             raise ValueError("online learning takes no basis functions: add a Linear kernel instead.")
         self.gp, self.likelihood, self.novelty = gp, likelihood, novelty
@@ -74,7 +87,9 @@ class OnlineProjectedProcess:
         return self._Z[: self._a.size] if self._bound else np.zeros((0, 0))
 
     def update(self, X, y) -> OnlineProjectedProcess:
-        """Learn from data (X (n, d), y (n,)) in the order given. Adds log p(y_i | all before) to `log_evidence`."""
+        """Learn from data (X (n, d), y (n,)) in the order given.
+        Adds log p(y_i | all before) to `log_evidence`.
+        """
         values = self._values(X, "X")
         y = self.likelihood.targets(as_targets(y, values.shape[0]))
         if not self._bound:
@@ -85,8 +100,9 @@ class OnlineProjectedProcess:
         return self
 
     def refine(self, X, y, tol: float = 1e-8, max_sweeps: int = 100) -> int:
-        """Forget all data but not the active set, and learn from X, y by expectation propagation: sweeps until no site changes by
-        more than `tol` (in units of the marginal's standard deviation). Returns the number of sweeps; the first is `update`'s pass.
+        """Forget all data but not the active set, and learn from X, y by expectation propagation: sweeps
+        until no site changes by more than `tol` (in units of the marginal's standard deviation). Returns the
+        number of sweeps; the first is `update`'s pass.
 
         With all data in the active set this is EP for the full GP.
         """
@@ -106,7 +122,9 @@ class OnlineProjectedProcess:
                 change = max(change, moved)
             if change <= tol:
                 return sweep
-        raise RuntimeError(f"expectation propagation did not settle in {max_sweeps} sweeps (last change {change:.1e}).")
+        raise RuntimeError(
+            f"expectation propagation did not settle in {max_sweeps} sweeps (last change {change:.1e})."
+        )
 
     def predict(self, Xs, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m,) and variance (m,) of f at Xs, or its covariance (m, m)."""
@@ -115,21 +133,27 @@ class OnlineProjectedProcess:
         if not self._bound:
             self._start(values[:0])
         A = self._encode(values)
-        K = tiles.matrix(self._kernel, A, self._encode(self.active)) if self._a.size else np.zeros((values.shape[0], 0))
+        K = (
+            tiles.matrix(self._kernel, A, self._encode(self.active))
+            if self._a.size
+            else np.zeros((values.shape[0], 0))
+        )
         mean = mean + K @ self._a
         if full:
             return mean, tiles.matrix(self._kernel, A, A) + K @ self._C @ K.T
         prior = tiles.diagonal(self._kernel, tiles.Panels(A, tiles.tile_size(values.shape[0])))
         return mean, np.maximum(prior + np.einsum("ij,ij->i", K @ self._C, K), 0.0)
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside ----------------------------------------------------------------------------------------------
 
     def _values(self, X, name: str) -> np.ndarray:
         inputs = as_inputs(X, name, self._names, self.gp.kernel.reads_objects())
         if not self._bound:
             self.gp, self._names = self.gp.bind(inputs), inputs.names
         elif inputs.values.shape[1] != self._Z.shape[1]:
-            raise ValueError(f"{name} has {inputs.values.shape[1]} columns but the active inputs have {self._Z.shape[1]}.")
+            raise ValueError(
+                f"{name} has {inputs.values.shape[1]} columns but the active inputs have {self._Z.shape[1]}."
+            )
         return inputs.values
 
     def _start(self, Z: np.ndarray) -> None:
@@ -175,8 +199,12 @@ class OnlineProjectedProcess:
             weight = np.abs(self._a) if self.forget == "mean" else 1.0
             self._remove(int(np.argmin(weight / np.diag(self._Q))))
 
-    def _visit(self, x: _Seen, mean: float, y: float, precision: float = 0.0, shift: float = 0.0, first: bool = True):
-        """Replace the site of a datum (precision, and precision times centre) by the one that its likelihood asks for now."""
+    def _visit(
+        self, x: _Seen, mean: float, y: float, precision: float = 0.0, shift: float = 0.0, first: bool = True
+    ):
+        """Replace the site of a datum (precision,
+        and precision times centre) by the one that its likelihood asks for now.
+        """
         s = self._C @ x.k + x.e
         mu, v = mean + float(x.k @ self._a), max(float(x.k @ s), 0.0)  # of the projection
         slope = shift - precision * mu  # of the old site where the mean is now
@@ -209,12 +237,16 @@ class OnlineProjectedProcess:
         self._changed()
 
     def _remove(self, i: int) -> None:
-        """Take an input out: f there is replaced by its mean given f at the others, whose posterior stays what it was."""
+        """Take an input out: f there is replaced by its mean given f at the others,
+        whose posterior stays what it was.
+        """
         keep = np.delete(np.arange(self._a.size), i)
         self._Q, Q = inverse_remove(self._Q, i), self._Q
         e = -Q[keep, i] / Q[i, i]  # k(., z_i) is approximated by k(., Z) e
         c = self._C[keep, i]
-        self._C = self._C[np.ix_(keep, keep)] + np.outer(e, c) + np.outer(c, e) + self._C[i, i] * np.outer(e, e)
+        self._C = (
+            self._C[np.ix_(keep, keep)] + np.outer(e, c) + np.outer(c, e) + self._C[i, i] * np.outer(e, e)
+        )
         self._a = self._a[keep] + self._a[i] * e
         self._K = self._K[np.ix_(keep, keep)]
         self._Z[: keep.size] = self._Z[keep]

@@ -13,13 +13,16 @@ from mercer.linalg import tiles
 from mercer.params import strip
 
 
-def pivoted_cholesky(kernel: Any, X: Any, rank: int, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """G (n, k) with G G' close to K, the rows chosen as pivots (k,), and the diagonal of K - G G' (n,), which is never negative.
+def pivoted_cholesky(
+    kernel: Any, X: Any, rank: int, tol: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """G (n, k) with G G' close to K, the rows chosen as pivots (k,), and the diagonal of K - G G' (n,), which
+    is never negative.
 
-    X: inputs (n, d), or `tiles.Panels` of inputs encoded by a bound kernel. Each step takes the row with the largest remaining
-    variance, k <= rank of them, until the remaining variance is at most `tol` times the whole in total, or nothing but rounding
-    is left of any row. G G' is the Nystrom approximation K_nm K_mm^-1 K_mn on the pivots (8.4); of K only its diagonal and k
-    columns are computed: O(n k^2) flops.
+    X: inputs (n, d), or `tiles.Panels` of inputs encoded by a bound kernel. Each step takes the row with the
+    largest remaining variance, k <= rank of them, until the remaining variance is at most `tol` times the
+    whole in total, or nothing but rounding is left of any row. G G' is the Nystrom approximation K_nm K_mm^-1
+    K_mn on the pivots (8.4); of K only its diagonal and k columns are computed: O(n k^2) flops.
 
     >>> G, pivots, rest = pivoted_cholesky(SE(), X, rank=50, tol=1e-6)
     """
@@ -30,7 +33,8 @@ def pivoted_cholesky(kernel: Any, X: Any, rank: int, tol: float = 0.0) -> tuple[
     rest = tiles.diagonal(kernel, panels)
     total, floor = rest.sum(), 4 * np.finfo(float).eps * rest.max()
     G, pivots = np.zeros((n, min(rank, n)), order="F"), np.empty(min(rank, n), int)
-    rows = np.empty((n if rank >= n else 1, n))  # a factor of full rank is as large as K: then all rows at once
+    # a factor of full rank is as large as K: then all rows at once
+    rows = np.empty((n if rank >= n else 1, n))
     if rank >= n:
         tiles.rectangle(kernel, panels, panels, rows)
     for j in range(G.shape[1]):
@@ -58,4 +62,6 @@ def _panels(kernel, X) -> tuple[Any, tiles.Panels]:
 def _one(panels: tiles.Panels, i: int) -> tiles.Panels:
     """Row i alone, as panels of height one."""
     tile, offset = divmod(i, panels.size)
-    return tiles.Panels(jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[offset : offset + 1]), panels.tiles[tile]), 1)
+    return tiles.Panels(
+        jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[offset : offset + 1]), panels.tiles[tile]), 1
+    )

@@ -6,8 +6,8 @@ exp(g.(f - c) - 1/2 (f - c)' W (f - c)). With delta = c - m, R = (K + W^-1)^-1 a
     log normaliser = -1/2 log|I + W^1/2 K W^1/2| - 1/2 (delta - Kg)' R (delta - Kg) - g.delta + 1/2 g'Kg
     posterior mean = m + K alpha,   posterior covariance = K - K R K.
 
-Nothing here divides by W: W = 0 is legal, and nothing cancels when W is huge. With L latent functions W is a block for each datum,
-diag(D) - P P'; a negative precision is the case D = 0, P = sqrt(-W).
+Nothing here divides by W: W = 0 is legal, and nothing cancels when W is huge. With L latent functions W is a
+block for each datum, diag(D) - P P'; a negative precision is the case D = 0, P = sqrt(-W).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from mercer.prior import AbstractPrior
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sites:
-    """Gaussian sites, one row per datum and L columns (latent functions): centre c, precision W, slope g (None: zero).
+    """Gaussian sites, one row per datum and L columns (latent functions): centre c, precision W, slope g
+    (None: zero).
 
     `coupling` P (n, L, r) makes the precision of datum i the block diag(W_i) - P_i P_i'.
     """
@@ -37,19 +38,30 @@ class Sites:
     coupling: Any = None
 
     def __post_init__(self):
-        if any(a is not None and not hasattr(a, "shape") for a in (self.centre, self.precision, self.slope, self.coupling)):
+        if any(
+            a is not None and not hasattr(a, "shape")
+            for a in (self.centre, self.precision, self.slope, self.coupling)
+        ):
             return  # inside a tree transformation
         shapes = {np.shape(a) for a in (self.centre, self.precision, self.slope) if a is not None}
         if len(shapes) != 1 or len(next(iter(shapes))) != 2:
-            raise ValueError(f"sites need centre, precision and slope of one shape (n, L), got {sorted(map(str, shapes))}.")
-        if self.coupling is not None and (np.ndim(self.coupling) != 3 or np.shape(self.coupling)[:2] != np.shape(self.centre)):
-            raise ValueError(f"the coupling of sites {np.shape(self.centre)} must be (n, L, r), got {np.shape(self.coupling)}.")
+            raise ValueError(
+                f"sites need centre, precision and slope of one shape (n, L), got {sorted(map(str, shapes))}."
+            )
+        if self.coupling is not None and (
+            np.ndim(self.coupling) != 3 or np.shape(self.coupling)[:2] != np.shape(self.centre)
+        ):
+            raise ValueError(
+                f"the coupling of sites {np.shape(self.centre)} must be (n, L, r), got "
+                f"{np.shape(self.coupling)}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
 class Cotangents:
-    """Derivatives of a scalar: of the prior's leaves (a prior-shaped value, a tuple of them for several latent functions), of the
-    sites, and of the inputs where asked. `precision` is (n, L); for L > 1 (n, L, L), the derivative of each datum's block.
+    """Derivatives of a scalar: of the prior's leaves (a prior-shaped value, a tuple of them for several
+    latent functions), of the sites, and of the inputs where asked. `precision` is (n, L); for L > 1 (n, L,
+    L), the derivative of each datum's block.
     """
 
     prior: Any
@@ -59,7 +71,9 @@ class Cotangents:
 
 @dataclasses.dataclass(frozen=True)
 class SiteBars:
-    """Derivatives with respect to centre (n, L), precision (n, L) or (n, L, L), and slope (n, L) (None where there is none)."""
+    """Derivatives with respect to centre (n, L), precision (n, L) or (n, L, L), and slope (n,
+    L) (None where there is none).
+    """
 
     centre: Any
     precision: Any
@@ -76,8 +90,8 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """A solver for a task (see `mercer.solvers.auto`): seconds for one value and gradient, bytes, the estimated error in nats per
-    datum (0: exact, inf: nobody knows), and a few words for people.
+    """A solver for a task (see `mercer.solvers.auto`): seconds for one value and gradient, bytes, the
+    estimated error in nats per datum (0: exact, inf: nobody knows), and a few words for people.
     """
 
     solver: Any
@@ -97,7 +111,8 @@ def check_sites(sites: Sites, who: str) -> None:
         raise SolverError("the sites are not finite.")
     if is_coupled(sites):
         raise SolverError(
-            f"{who} needs sites of one latent function with non-negative precision; Dense(backend='lapack') takes all."
+            f"{who} needs sites of one latent function with non-negative precision; "
+            "Dense(backend='lapack') takes all."
         )
 
 
@@ -110,12 +125,13 @@ def is_coupled(sites: Sites) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class AbstractSolver(abc.ABC):
-    """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, sample, stream and full: the
-    joint covariance of f at the data is what `predict` says at the same inputs.
+    """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, sample,
+    stream and full: the joint covariance of f at the data is what `predict` says at the same inputs.
     """
 
     offers: ClassVar[frozenset[str]]
-    pilot: ClassVar[bool] = False  # choices depend on hyperparameters: learning finds rough ones on a part of the data first
+    # choices depend on hyperparameters: learning finds rough ones on a part of the data first
+    pilot: ClassVar[bool] = False
     why = ""  # how it came to be chosen
 
     @classmethod
@@ -124,26 +140,33 @@ class AbstractSolver(abc.ABC):
         return ()
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
-        """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once before learning.
+        """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once
+        before learning.
 
         `noise_variance` is that of Gaussian noise, else None.
         """
         return self
 
     @abc.abstractmethod
-    def factor(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
+    def factor(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any = None
+    ) -> AbstractState:
         """All the hard work. `prior` is bound to the columns of X (n, d)."""
 
     @abc.abstractmethod
     def workspace(self, prior: AbstractPrior, X: np.ndarray) -> AbstractWorkspace:
-        """What can be reused between factorisations on the same X: buffers, encoded inputs. `prior` may be a tuple of priors."""
+        """What can be reused between factorisations on the same X: buffers, encoded inputs.
+        `prior` may be a tuple of priors.
+        """
 
     @abc.abstractmethod
     def cost(self, n: int, d: int, L: int = 1) -> Cost: ...
 
 
 class AbstractWorkspace(abc.ABC):
-    """Buffers for factorisations on one X. `memory` is where an inference rule keeps its last sites, to start from them again."""
+    """Buffers for factorisations on one X. `memory` is where an inference rule keeps its last sites,
+    to start from them again.
+    """
 
     memory: dict[str, Any]
 
@@ -214,13 +237,16 @@ class AbstractState(abc.ABC):
     ) -> Cotangents:
         """Cotangents of everything the State was made of, in one joint pass.
 
-        `apply_bar` is (V, cotangent of R V). `consume=True` lets the pass overwrite the factor: the State is spent afterwards.
+        `apply_bar` is (V, cotangent of R V). `consume=True` lets the pass overwrite the factor: the State is
+        spent afterwards.
         """
 
     @abc.abstractmethod
-    def predict(self, Xs: np.ndarray, full: bool = False, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        """Mean (m, L) and variance of f at Xs, (m, 1) or (m, L, L); `full=True` the covariance (m, m) of one latent function
-        instead; `variance=False` the mean only.
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Mean (m, L) and variance of f at Xs, (m, 1) or (m, L, L); `full=True` the covariance (m, m) of one
+        latent function instead; `variance=False` the mean only.
         """
 
     def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:

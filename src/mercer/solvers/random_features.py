@@ -1,8 +1,9 @@
-"""Random Fourier features: a stationary kernel as the average of m random waves, then Bayesian linear regression. O(n m^2).
+"""Random Fourier features: a stationary kernel as the average of m random waves, then Bayesian linear
+regression. O(n m^2).
 
-By Bochner's theorem (4.5) k(x, x') = k(0) E[cos(w . (x - x'))] with frequencies w drawn from the normalised spectral density. Here
-w is a function of draws made once and of the hyperparameters (a Gaussian draw over the length-scale, ...): the approximate kernel
-is differentiable, and the same from one evaluation to the next.
+By Bochner's theorem (4.5) k(x, x') = k(0) E[cos(w . (x - x'))] with frequencies w drawn from the normalised
+spectral density. Here w is a function of draws made once and of the hyperparameters (a Gaussian draw over the
+length-scale, ...): the approximate kernel is differentiable, and the same from one evaluation to the next.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaincinv
 
-from mercer.kernels.algebra import Product, Scale, Sum
-from mercer.kernels.columns import On
-from mercer.kernels.dot import Constant
-from mercer.kernels.stationary import SE, GammaExponential, Matern, RationalQuadratic
+from mercer.kernels.algebra.columns import On
+from mercer.kernels.algebra.sums import Product, Scale, Sum
+from mercer.kernels.families.dot import Constant
+from mercer.kernels.families.stationary import SE, GammaExponential, Matern, RationalQuadratic
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
@@ -36,9 +37,10 @@ PAIRS = 512  # of data, at which the approximate kernel is compared with the tru
 class RandomFeatures(AbstractSolver):
     """Weight-space algebra on m random frequencies (2 m features) for each stationary term of the kernel.
 
-    SE, Matern, RationalQuadratic and GammaExponential kernels, their products, and sums of these with each other and with kernels
-    of finite rank (which stay exact). The error of the kernel falls as 1 / sqrt(m); the State's notes say how large it is at pairs
-    of data. Far from the data, where the true posterior returns to the prior, the waves go on: trust predictions among the data.
+    SE, Matern, RationalQuadratic and GammaExponential kernels, their products, and sums of these with each
+    other and with kernels of finite rank (which stay exact). The error of the kernel falls as 1 / sqrt(m);
+    the State's notes say how large it is at pairs of data. Far from the data, where the true posterior
+    returns to the prior, the waves go on: trust predictions among the data.
 
     m: frequencies. seed: of the draws. orthogonal: frequencies in orthogonal sets, which lowers the error.
 
@@ -49,7 +51,9 @@ class RandomFeatures(AbstractSolver):
     seed: int = 0
     orthogonal: bool = True
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "blocks", "indefinite"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
+    )
 
     def __post_init__(self):
         if self.m < 1:
@@ -65,13 +69,17 @@ class RandomFeatures(AbstractSolver):
 
     def cost(self, n, d, L=1):
         p = 2 * self.m
-        return Cost(flops=L * (2.0 * n * p**2 + p**3 / 3 + 20 * n * p), bytes=8.0 * L * (7.5 * n * p + 2 * p**2))
+        return Cost(
+            flops=L * (2.0 * n * p**2 + p**3 / 3 + 20 * n * p), bytes=8.0 * L * (7.5 * n * p + 2 * p**2)
+        )
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Waves:
-    """A kernel with the draws for its frequencies: what the weight-space State takes for a kernel of finite rank."""
+    """A kernel with the draws for its frequencies:
+    what the weight-space State takes for a kernel of finite rank.
+    """
 
     kernel: Any
     draws: Any
@@ -108,7 +116,11 @@ class Workspace(AbstractWorkspace):
         self.held, self._Psi, self.draws = other.held, other._Psi, other.draws
 
     def features(self, prior) -> np.ndarray:
-        return self._Psi if self.held is prior.kernel else tiles.map_rows(_values, self.waves(prior), self.panels)
+        return (
+            self._Psi
+            if self.held is prior.kernel
+            else tiles.map_rows(_values, self.waves(prior), self.panels)
+        )
 
 
 def _values(waves, A):
@@ -116,7 +128,9 @@ def _values(waves, A):
 
 
 class RandomFeaturesState(WeightSpaceState):
-    """As in weight space; `kernel_error` is the root-mean-square error of k at pairs of data, over the mean prior variance."""
+    """As in weight space; `kernel_error` is the root-mean-square error of k at pairs of data,
+    over the mean prior variance.
+    """
 
     exact = False
 
@@ -127,7 +141,8 @@ class RandomFeaturesState(WeightSpaceState):
         ours = np.einsum("ij,ij->i", self.Psi[workspace.pairs[0]], self.Psi[workspace.pairs[1]])
         self.kernel_error = float(np.sqrt(np.mean((true - ours) ** 2)) / np.mean(self.prior_variance()))
         self.notes = (
-            f"random features: p = {self.Psi.shape[1]}; root-mean-square error of the kernel at {PAIRS} pairs of data "
+            f"random features: p = {self.Psi.shape[1]}; root-mean-square error of the kernel at {PAIRS} "
+            "pairs of data "
             f"{self.kernel_error:.2g} of the prior variance",
         )
 
@@ -151,7 +166,9 @@ def _features(kernel, A, draws):
     if draws is None:  # of finite rank
         return kernel.features(A)
     if isinstance(kernel, Sum):
-        return jnp.concatenate([_features(*part) for part in zip(kernel.terms, kernel._split(A), draws, strict=True)], 1)
+        return jnp.concatenate(
+            [_features(*part) for part in zip(kernel.terms, kernel._split(A), draws, strict=True)], 1
+        )
     if isinstance(kernel, On) and not _single(kernel):
         return _features(kernel.kernel, A, draws)
     if isinstance(kernel, Scale) and not _single(kernel):
@@ -169,7 +186,9 @@ def _single(kernel) -> bool:
 def _angle(kernel, A, draws):
     """w . x for every row and frequency; the frequency of a product is the sum of its factors'."""
     if isinstance(kernel, Product):
-        return functools.reduce(jnp.add, (_angle(*part) for part in zip(kernel.factors, kernel._split(A), draws, strict=True)))
+        return functools.reduce(
+            jnp.add, (_angle(*part) for part in zip(kernel.factors, kernel._split(A), draws, strict=True))
+        )
     if isinstance(kernel, (On, Scale)):
         return _angle(kernel.kernel, A, draws)
     if isinstance(kernel, Constant):
@@ -187,7 +206,8 @@ def _stable(gamma: float, u: np.ndarray) -> np.ndarray:
     return 2 * np.sin(order * angle) / np.sin(angle) * tail
 
 
-# Scale mixtures: profile(r2) = E[exp(-v r2 / 2)], v a function of the kernel's shape and of two uniform numbers
+# Scale mixtures: profile(r2) = E[exp(-v r2 / 2)], v a function of the kernel's shape and of two uniform
+# numbers
 _MIXTURES: dict[type, tuple[str, Callable[[float, np.ndarray], np.ndarray]]] = {
     SE: ("variance", lambda _, u: np.ones(u.shape[1])),
     Matern: ("nu", lambda nu, u: nu / gammaincinv(nu, u[0])),
@@ -199,7 +219,9 @@ _MIXTURES: dict[type, tuple[str, Callable[[float, np.ndarray], np.ndarray]]] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """For one stationary kernel: normal frequencies (columns, m), uniform numbers (2, m), and v (m,) with its derivative."""
+    """For one stationary kernel: normal frequencies (columns, m), uniform numbers (2, m),
+    and v (m,) with its derivative.
+    """
 
     normal: Any
     uniform: Any
@@ -207,7 +229,9 @@ class Draw:
     slope: Any = 0.0
 
     def settled(self, kernel) -> Draw:
-        """With v for the kernel's present shape; its derivative by central differences, the uniform numbers staying the same."""
+        """With v for the kernel's present shape; its derivative by central differences,
+        the uniform numbers staying the same.
+        """
         field, function = _MIXTURES[type(kernel)]
         at = float(getattr(kernel, field))
         up, down = at * (1 + STEP), at * (1 - STEP)
@@ -250,8 +274,10 @@ def _draw(kernel: Any, d: int, solver: RandomFeatures, rng, inside=False) -> Any
         return ()
     if type(kernel) not in _MIXTURES:
         raise SolverError(
-            f"RandomFeatures has no random frequencies for {kernel}: it takes SE, Matern, RationalQuadratic and GammaExponential, "
-            "their products, and sums of these and of kernels of finite rank. Other solvers take any kernel: 'dense', VFE."
+            f"RandomFeatures has no random frequencies for {kernel}: it takes SE, Matern, "
+            "RationalQuadratic and GammaExponential, "
+            "their products, and sums of these and of kernels of finite rank. Other solvers take any "
+            "kernel: 'dense', VFE."
         )
     columns = d + (0 if kernel.loadings is None else np.shape(kernel.loadings)[1])
     return Draw(_normal(columns, solver, rng), rng.uniform(1e-15, 1 - 1e-15, (2, solver.m)))

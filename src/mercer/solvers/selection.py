@@ -1,8 +1,9 @@
 """Which data to keep: active sets chosen at random, by clusters or greedily (GPML 8.1-8.3, Algorithm 8.1).
 
-Greedy selection starts from the empty set; each step scores a working set J of candidates, includes the best one and updates what
-the scores are made of. Two things can be built up that way: the posterior of an exact GP on the active set (`_Posterior`), and the
-best approximation of all data by regressors in the active set (`_Regressors`). Memory: m n numbers, or twice that.
+Greedy selection starts from the empty set; each step scores a working set J of candidates, includes the best
+one and updates what the scores are made of. Two things can be built up that way: the posterior of an exact GP
+on the active set (`_Posterior`), and the best approximation of all data by regressors in the active set
+(`_Regressors`). Memory: m n numbers, or twice that.
 """
 
 from __future__ import annotations
@@ -18,22 +19,32 @@ from mercer.params import parameters, strip
 from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.protocol import SolverError
 
-DEPENDENT = 1e-10  # a column whose residual variance is below this part of its prior variance adds nothing but rounding errors
+# a column whose residual variance is below this part of its prior variance adds nothing but rounding errors
+DEPENDENT = 1e-10
 STRIP = 4096  # rows of a column computed by one call
 
 
 def select(
-    prior, X, y, m: int, how: str = "random", noise_variance=None, likelihood=None, seed: int = 0, candidates: int | None = 59
+    prior,
+    X,
+    y,
+    m: int,
+    how: str = "random",
+    noise_variance=None,
+    likelihood=None,
+    seed: int = 0,
+    candidates: int | None = 59,
 ) -> np.ndarray:
     """Indices (m,) of the data to keep, in the order of their inclusion.
 
     how, without targets (y may be None):
         "random"       uniformly
         "kmeans"       the datum nearest to each of m cluster centres
-        "biased"       at random in proportion to k(x, x)^2 (Drineas and Mahoney); uniform for a stationary kernel
-        "pivoted"      the largest residual variance first: pivoted Cholesky (SP4)
+        "biased"       at random in proportion to k(x, x)^2 (Drineas and Mahoney); uniform for a stationary
+        kernel "pivoted"      the largest residual variance first: pivoted Cholesky (SP4)
         "trace"        the largest decrease of tr(K - K~) (Smola and Schoelkopf)
-    on the posterior of an exact GP that sees only the active set, for any likelihood (`noise_variance` stands for a Gaussian one):
+    on the posterior of an exact GP that sees only the active set, for any likelihood (`noise_variance` stands
+    for a Gaussian one):
         "entropy"      the largest decrease of differential entropy, (8.19): informative vector machine
         "information"  the largest information gain KL(new || old), which looks at y too
     as regressors that explain all the data:
@@ -41,9 +52,10 @@ def select(
         "matching"     the smallest quadratic form (8.18) (Smola and Bartlett); needs `noise_variance`
         "evidence"     the largest log evidence (8.17) of the subset of regressors; needs `noise_variance`
 
-    "trace", "residual", "matching" and "evidence" cost O(n m) for each candidate: they score `candidates` random ones in every step
-    (59 hold one of the best 5% with probability 0.95); None scores all. Fewer than m come back where the rest cannot help: columns
-    that depend numerically on those chosen before, or data whose sites would have negative precision.
+    "trace", "residual", "matching" and "evidence" cost O(n m) for each candidate: they score `candidates`
+    random ones in every step (59 hold one of the best 5% with probability 0.95); None scores all. Fewer than
+    m come back where the rest cannot help: columns that depend numerically on those chosen before, or data
+    whose sites would have negative precision.
 
     >>> rows = select(gp, X, y, 500, "entropy", noise_variance=0.1)
     """
@@ -63,7 +75,9 @@ def select(
     if how == "biased":
         weight = columns.diagonal**2
         if np.count_nonzero(weight) < m:
-            raise ValueError(f"only {np.count_nonzero(weight)} data have prior variance; cannot select {m} of them.")
+            raise ValueError(
+                f"only {np.count_nonzero(weight)} data have prior variance; cannot select {m} of them."
+            )
         return rng.choice(n, m, replace=False, p=weight / weight.sum())
     if how == "pivoted":
         G, pivots, _ = pivoted_cholesky(columns.kernel, columns.panels, m)
@@ -77,23 +91,42 @@ def select(
         if likelihood is None or noise_variance is not None:
             likelihood = _Noise(_noise(noise_variance, columns, how))
         elif likelihood.latents > 1:
-            raise SolverError(f"how={how!r} works with one latent function; {type(likelihood).__name__} has several: use 'kmeans'.")
+            raise SolverError(
+                f"how={how!r} works with one latent function; {type(likelihood).__name__} has several: use "
+                "'kmeans'."
+            )
         return _greedy(_Posterior(columns, mean, y, likelihood, m, how), n, m, rng, None)
     weights = np.ones(n) if how == "residual" else 1.0 / np.sqrt(_noise(noise_variance, columns, how))
     return _greedy(_Regressors(columns, m, how, y - mean, weights), n, m, rng, candidates)
 
 
-HOW = ("random", "kmeans", "biased", "pivoted", "trace", "entropy", "information", "residual", "matching", "evidence")
+HOW = (
+    "random",
+    "kmeans",
+    "biased",
+    "pivoted",
+    "trace",
+    "entropy",
+    "information",
+    "residual",
+    "matching",
+    "evidence",
+)
 
 
-def inducing(X, m: int, how: str = "kmeans", prior=None, y=None, noise_variance=None, likelihood=None, seed: int = 0) -> np.ndarray:
+def inducing(
+    X, m: int, how: str = "kmeans", prior=None, y=None, noise_variance=None, likelihood=None, seed: int = 0
+) -> np.ndarray:
     """Inducing inputs (m, d): cluster centres for "kmeans", else the inputs of the data that `select` keeps.
 
-    Distances are in units of the prior's length-scales where it has one for each column, else of the columns' spreads.
+    Distances are in units of the prior's length-scales where it has one for each column, else of the columns'
+    spreads.
     """
     if how == "kmeans":
         if not 1 <= m <= X.shape[0]:
-            raise ValueError(f"cannot make {m} clusters of {X.shape[0]} data: m must lie between 1 and {X.shape[0]}.")
+            raise ValueError(
+                f"cannot make {m} clusters of {X.shape[0]} data: m must lie between 1 and {X.shape[0]}."
+            )
         scale = _scale(X, prior)
         return centres(X / scale, m, np.random.default_rng(seed)) * scale
     if prior is None and how != "random":
@@ -112,7 +145,9 @@ def tilted_rows(likelihood, y, mean, variance):
     """The same as the columns of one array (n, 3), to be compiled."""
 
     def slope(mean):
-        value, d = jax.jvp(lambda m: likelihood.log_partition(y, m, variance), (mean,), (jnp.ones_like(mean),))
+        value, d = jax.jvp(
+            lambda m: likelihood.log_partition(y, m, variance), (mean,), (jnp.ones_like(mean),)
+        )
         return d, value
 
     d, curvature, value = jax.jvp(slope, (mean,), (jnp.ones_like(mean),), has_aux=True)
@@ -136,11 +171,15 @@ def centres(Z: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
     if distinct.shape[0] <= m and sample.shape[0] < Z.shape[0]:
         distinct = np.unique(Z, axis=0)
     if distinct.shape[0] < m:
-        raise ValueError(f"the data have only {distinct.shape[0]} distinct inputs; {m} clusters need as many.")
+        raise ValueError(
+            f"the data have only {distinct.shape[0]} distinct inputs; {m} clusters need as many."
+        )
     if distinct.shape[0] == m:
         return distinct
     sample = sample if sample.shape[0] > distinct.shape[0] else distinct
-    return KMeans(m, n_init=1, max_iter=25, random_state=int(rng.integers(2**31))).fit(sample).cluster_centers_
+    return (
+        KMeans(m, n_init=1, max_iter=25, random_state=int(rng.integers(2**31))).fit(sample).cluster_centers_
+    )
 
 
 def _nearest(Z: np.ndarray, m: int, rng) -> np.ndarray:
@@ -154,7 +193,9 @@ def _nearest(Z: np.ndarray, m: int, rng) -> np.ndarray:
 
 def _scale(X: np.ndarray, prior) -> np.ndarray:
     if X.dtype == object:
-        raise SolverError("clusters need numeric inputs; these are objects: choose at random instead ('random').")
+        raise SolverError(
+            "clusters need numeric inputs; these are objects: choose at random instead ('random')."
+        )
     d = X.shape[1]
     for p in [] if prior is None else parameters(prior.kernel):
         if p.name.split(".")[-1] == "lengthscale" and np.shape(p.value) == (d,):
@@ -163,7 +204,8 @@ def _scale(X: np.ndarray, prior) -> np.ndarray:
     return np.where(spread > 0, spread, 1.0)
 
 
-# ------------------------------------------------------------------------------------------------- greedy selection
+# ------------------------------------------------------------------------------------------------- greedy
+# selection
 
 
 def _greedy(state, n: int, m: int, rng, candidates: int | None) -> np.ndarray:
@@ -182,10 +224,11 @@ def _greedy(state, n: int, m: int, rng, candidates: int | None) -> np.ndarray:
 
 
 class _Posterior:
-    """Mean and variance at all inputs of the exact posterior given the active set, each datum taken in as a Gaussian site.
+    """Mean and variance at all inputs of the exact posterior given the active set, each datum taken in as a
+    Gaussian site.
 
-    V holds rows of L^-1 K_mn, with L L' = K_mm + the sites' variances; for Gaussian noise this is exact, else assumed-density
-    filtering.
+    V holds rows of L^-1 K_mn, with L L' = K_mm + the sites' variances; for Gaussian noise this is exact, else
+    assumed-density filtering.
     """
 
     def __init__(self, columns: _Columns, mean, y, likelihood, m: int, how: str):
@@ -219,8 +262,9 @@ class _Posterior:
 
 
 class _Regressors:
-    """K~ = V'V on the active set, with V rows of L^-1 K_mn and L L' = K_mm; the residual variances d = diag(K - K~); and, for
-    weighted targets, I - F'F = (I + W^1/2 K~ W^1/2)^-1 with its product e with them ("residual": the projection instead).
+    """K~ = V'V on the active set, with V rows of L^-1 K_mn and L L' = K_mm; the residual variances d = diag(K
+    - K~); and, for weighted targets, I - F'F = (I + W^1/2 K~ W^1/2)^-1 with its product e with them
+      ("residual": the projection instead).
     """
 
     def __init__(self, columns: _Columns, m: int, how: str, y=None, weights=None):
@@ -269,7 +313,9 @@ class _Columns:
     def __init__(self, prior, X):
         self.kernel, self.n = strip(prior.kernel), X.shape[0]
         self.encoded = self.kernel.encode(X)
-        self.panels = tiles.Panels(self.encoded, tiles.tile_size(self.n) if self.n <= tiles.SIZES[-1] else STRIP)
+        self.panels = tiles.Panels(
+            self.encoded, tiles.tile_size(self.n) if self.n <= tiles.SIZES[-1] else STRIP
+        )
         self.diagonal = tiles.diagonal(self.kernel, self.panels)
 
     def __call__(self, rows) -> np.ndarray:
@@ -296,6 +342,10 @@ def _noise(noise_variance, columns: _Columns, how: str) -> np.ndarray:
     if noise_variance is None:
         raise ValueError(f"how={how!r} weighs the data by their noise: give noise_variance.")
     noise = np.asarray(noise_variance, float)
-    if noise.ndim > 1 or (noise.ndim == 1 and noise.shape[0] != columns.n) or not (np.isfinite(noise) & (noise >= 0)).all():
+    if (
+        noise.ndim > 1
+        or (noise.ndim == 1 and noise.shape[0] != columns.n)
+        or not (np.isfinite(noise) & (noise >= 0)).all()
+    ):
         raise ValueError(f"noise_variance must be one number >= 0 or one for each of the {columns.n} data.")
     return np.maximum(np.broadcast_to(noise, columns.n), 1e-10 * float(np.mean(columns.diagonal)))

@@ -1,4 +1,6 @@
-"""The dense solver with its factor in single precision: half the memory and time, solutions refined to double precision."""
+"""The dense solver with its factor in single precision: half the memory and time,
+solutions refined to double precision.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ STEPS = 50
 class SinglePrecision(Dense):
     """Dense algebra with a float32 factor of B = I + W^1/2 K W^1/2: 4 n^2 bytes, about half the time.
 
-    Means and solutions are refined against the exact K by conjugate gradients, with the factor as preconditioner. The
-    log-determinant, variances and gradients carry the factor's rounding, 6e-8 times the size of B: noise far below the signal
-    (B above 1e6) is refused.
+    Means and solutions are refined against the exact K by conjugate gradients, with the factor as
+    preconditioner. The log-determinant, variances and gradients carry the factor's rounding, 6e-8 times the
+    size of B: noise far below the signal (B above 1e6) is refused.
     """
 
     offers = frozenset({"variance", "logdet", "sample", "full"})
@@ -59,14 +61,20 @@ class SingleState(DenseState):
 
     def __init__(self, prior, X, sites, workspace):
         super().__init__(prior, X, sites, workspace)
-        self.notes = (f"the factor is in single precision: the log-determinant is rounded by about {_rounding(self):.1g}",)
+        self.notes = (
+            (
+                "the factor is in single precision: the log-determinant is rounded by about "
+                f"{_rounding(self):.1g}"
+            ),
+        )
 
     def _fill(self, buffer):
         super()._fill(buffer)
         largest = float(buffer.diagonal().max(initial=0.0))
         if largest * np.finfo(np.float32).eps > 0.1:
             raise NotPositiveDefinite(
-                f"B = I + W^1/2 K W^1/2 has entries of {largest:.1e}, too large for a factor in single precision: use "
+                f"B = I + W^1/2 K W^1/2 has entries of {largest:.1e}, too large for a factor in single "
+                "precision: use "
                 "solver='dense'."
             )
 
@@ -102,7 +110,12 @@ class SingleState(DenseState):
     def _blocks(self, panels):
         for rows, block in self._rectangles(panels):
             block *= self.root
-            yield rows, lapack.solve_lower(self._factor(), np.asfortranarray(block.T, dtype=np.float32)).astype(float)
+            yield (
+                rows,
+                lapack.solve_lower(self._factor(), np.asfortranarray(block.T, dtype=np.float32)).astype(
+                    float
+                ),
+            )
 
     def predict(self, Xs, full=False, variance=True):
         if full:

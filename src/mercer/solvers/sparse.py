@@ -1,4 +1,6 @@
-"""The sparse solver: kernels of compact support (4.21), whose matrices are mostly zeros. Exact; n b^2 flops for bandwidth b."""
+"""The sparse solver: kernels of compact support (4.21), whose matrices are mostly zeros. Exact;
+n b^2 flops for bandwidth b.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
 from mercer.inputs import numeric
-from mercer.kernels.algebra import Product, Scale, Sum
-from mercer.kernels.columns import On
-from mercer.kernels.compact import PiecewisePolynomial
+from mercer.kernels.algebra.columns import On
+from mercer.kernels.algebra.sums import Product, Scale, Sum
+from mercer.kernels.families.compact import PiecewisePolynomial
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covariances
@@ -23,18 +25,21 @@ from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
 
 BLOCK = 256  # columns of a matrix that is only ever seen in part
-SECONDS, FLOPS = 1.5e-6, 10.0  # of a value and gradient: for each pair inside the support, and times the cubes of the blocks
+# of a value and gradient: for each pair inside the support, and times the cubes of the blocks
+SECONDS, FLOPS = 1.5e-6, 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class SparseCholesky(AbstractSolver):
-    """Exact, for `kernels.PiecewisePolynomial`, its products with any kernel, and sums of such: covariance zero beyond a distance.
+    """Exact, for `kernels.PiecewisePolynomial`, its products with any kernel, and sums of such: covariance
+    zero beyond a distance.
 
-    memory: bytes a factor may take. Length-scales decide that: where they may grow while learning, bound them.
+    memory: bytes a factor may take. Length-scales decide that: where they may grow while learning, bound
+    them.
     bandwidth: for `cost` only; each factorisation finds its own.
 
-    Cheap where the support holds few data or the inputs have one column. The log evidence and its gradient cost n b^2 flops for
-    bandwidth b; derivatives of variances at the data (leave-one-out objectives) n^2 b.
+    Cheap where the support holds few data or the inputs have one column. The log evidence and its gradient
+    cost n b^2 flops for bandwidth b; derivatives of variances at the data (leave-one-out objectives) n^2 b.
 
     >>> kernel = kernels.PiecewisePolynomial(mercer.param(0.1, bounds=(0.01, 0.3)), q=2)
     >>> GPRegressor(kernel, solver=SparseCholesky()).fit(X, y)
@@ -47,7 +52,11 @@ class SparseCholesky(AbstractSolver):
 
     @classmethod
     def propose(cls, task):
-        if task.several or task.X.dtype == object or _support(task.kernel, task.X[:2], task.X[:2], np.inf) is None:
+        if (
+            task.several
+            or task.X.dtype == object
+            or _support(task.kernel, task.X[:2], task.X[:2], np.inf) is None
+        ):
             return []
         try:
             plan = elimination(task.kernel, task.X, cls.memory)
@@ -56,7 +65,15 @@ class SparseCholesky(AbstractSolver):
         pairs, size = plan.i.size, np.diff(plan.edges).astype(float)
         rounds = 1 if task.gaussian else 10
         seconds = rounds * (SECONDS * pairs + FLOPS * float(np.sum(size**3)) / task.rate)
-        return [Proposal(cls(), seconds, 3.0 * plan.bytes + 100.0 * pairs, 0.0, f"exact, {pairs:,} pairs inside the support")]
+        return [
+            Proposal(
+                cls(),
+                seconds,
+                3.0 * plan.bytes + 100.0 * pairs,
+                0.0,
+                f"exact, {pairs:,} pairs inside the support",
+            )
+        ]
 
     def workspace(self, prior, X):
         if isinstance(prior, tuple):
@@ -80,7 +97,10 @@ class Workspace(AbstractWorkspace):
         self.held: Any = None
 
     def hold(self, prior):
-        self.held, self.gram = prior.kernel, Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory)
+        self.held, self.gram = (
+            prior.kernel,
+            Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory),
+        )
 
     def share(self, other: Workspace) -> None:
         """Use the covariances that another workspace holds."""
@@ -93,7 +113,9 @@ class Workspace(AbstractWorkspace):
 
 
 class Gram:
-    """The covariances `values` at the pairs inside the support, the sparse matrix K of them, and how to eliminate."""
+    """The covariances `values` at the pairs inside the support, the sparse matrix K of them,
+    and how to eliminate.
+    """
 
     def __init__(self, kernel, X, encoded, memory: float):
         self.elimination = elimination(kernel, X, memory)
@@ -112,7 +134,9 @@ class Pairs:
 
     @classmethod
     def inside(cls, kernel, X: np.ndarray, encoded, memory: float) -> Pairs | None:
-        """Those inside the support; None where the kernel has none, or they would take more than `memory` bytes."""
+        """Those inside the support; None where the kernel has none,
+        or they would take more than `memory` bytes.
+        """
         try:
             pattern = None if X.dtype == object else _support(kernel, X, X, memory)
         except SolverError:
@@ -125,7 +149,9 @@ class Pairs:
 
     def pull(self, bar: np.ndarray, inputs: bool = False):
         """Cotangents of the kernel (and of the inputs) for a symmetric cotangent of K, given at the pairs."""
-        return pull_covariances(self.kernel, self.encoded, self.i, self.j, np.where(self.i == self.j, 1.0, 2.0) * bar, inputs)
+        return pull_covariances(
+            self.kernel, self.encoded, self.i, self.j, np.where(self.i == self.j, 1.0, 2.0) * bar, inputs
+        )
 
 
 class SparseState(AbstractHostState):
@@ -143,7 +169,9 @@ class SparseState(AbstractHostState):
         self.notes: tuple[str, ...] = ()
         if len(X) > 1000 and gram.elimination.widest > 0.5 * len(X):
             share = gram.K.nnz / len(X) ** 2
-            self.notes = (f"the support of the kernel holds {share:.0%} of all pairs: solver='dense' would be faster",)
+            self.notes = (
+                f"the support of the kernel holds {share:.0%} of all pairs: solver='dense' would be faster",
+            )
 
     def _factor(self, gram: Gram) -> float:
         own = self.i == self.j
@@ -156,8 +184,10 @@ class SparseState(AbstractHostState):
                 continue
             return relative * scale
         raise NotPositiveDefinite(
-            "the sparse covariance matrix is not positive definite even with jitter: a hyperparameter is extreme, or rows are "
-            "duplicated with (almost) no noise. Remedies: a larger noise_variance, bounds on the hyperparameters."
+            "the sparse covariance matrix is not positive definite even with jitter: a hyperparameter is "
+            "extreme, or rows are "
+            "duplicated with (almost) no noise. Remedies: a larger noise_variance, bounds on the "
+            "hyperparameters."
         )
 
     @property
@@ -208,7 +238,7 @@ class SparseState(AbstractHostState):
     def _half(self, K):
         return self.factor.forward(self.root[:, None] * K.toarray().T)
 
-    # -- predictions ------------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     def _cross(self, Xs):
         """K(Xs, X), sparse."""
@@ -231,7 +261,7 @@ class SparseState(AbstractHostState):
         prior = tiles.diagonal(self.kernel, tiles.Panels(test, tiles.tile_size(Xs.shape[0])))
         return mean, np.maximum(prior - self._explained(K), 0.0)[:, None]
 
-    # -- cotangents -------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def _blocks(self):
         """Column numbers, a block at a time."""
@@ -288,7 +318,9 @@ def _squares(F: np.ndarray, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -
 
 
 def elimination(kernel, X: np.ndarray, memory: float) -> Elimination:
-    """The order and the blocks in which K(X, X) is factored; SolverError where a factor takes more than `memory` bytes."""
+    """The order and the blocks in which K(X, X) is factored;
+    SolverError where a factor takes more than `memory` bytes.
+    """
     pattern = support(kernel, X, X, memory).tocoo()
     upper = pattern.row <= pattern.col
     plan = Elimination(pattern.row[upper], pattern.col[upper], len(X))
@@ -302,7 +334,8 @@ def support(kernel, X: np.ndarray, X2: np.ndarray, memory: float = np.inf) -> cs
     pattern = _support(kernel, X, X2, memory)
     if pattern is None:
         raise SolverError(
-            "SparseCholesky needs a kernel of compact support, such as PiecewisePolynomial, a product with one, or a sum of such; "
+            "SparseCholesky needs a kernel of compact support, such as PiecewisePolynomial, a product with "
+            "one, or a sum of such; "
             f"{kernel} is not. Use solver='dense', or one of the approximations for large data."
         )
     return pattern.tocsr()
@@ -314,7 +347,9 @@ def _support(kernel, X, X2, memory):
             trees = [cKDTree(np.asarray(kernel.scale(kernel.encode(numeric(x))))) for x in (X, X2)]
             size = 40.0 * trees[0].count_neighbors(trees[1], 1.0)
             if size > memory:
-                raise SolverError(_too_much(f"the pairs inside the kernel's support would take {size:.2g}", memory))
+                raise SolverError(
+                    _too_much(f"the pairs inside the kernel's support would take {size:.2g}", memory)
+                )
             pairs = trees[0].sparse_distance_matrix(trees[1], 1.0, output_type="ndarray")
             return csr_matrix((np.ones(len(pairs)), (pairs["i"], pairs["j"])), shape=(trees[0].n, trees[1].n))
         case On():
@@ -324,15 +359,22 @@ def _support(kernel, X, X2, memory):
             return _support(kernel.kernel, X, X2, memory)
         case Sum():
             parts = [_support(term, X, X2, memory) for term in kernel.terms]
-            return None if any(part is None for part in parts) else functools.reduce(lambda a, b: a.maximum(b), parts)
+            return (
+                None
+                if any(part is None for part in parts)
+                else functools.reduce(lambda a, b: a.maximum(b), parts)
+            )
         case Product():
-            parts = [part for part in (_support(f, X, X2, memory) for f in kernel.factors) if part is not None]
+            parts = [
+                part for part in (_support(f, X, X2, memory) for f in kernel.factors) if part is not None
+            ]
             return functools.reduce(lambda a, b: a.multiply(b), parts) if parts else None
     return None
 
 
 def _too_much(what: str, memory: float) -> str:
     return (
-        f"{what} bytes, more than SparseCholesky.memory = {memory:.2g}: the length-scale is too long for these data. Bound it, "
+        f"{what} bytes, more than SparseCholesky.memory = {memory:.2g}: the length-scale is too long for "
+        "these data. Bound it, "
         "raise `memory`, or use one of the approximations for large data."
     )

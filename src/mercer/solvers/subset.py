@@ -16,9 +16,11 @@ class SubsetOfData(AbstractSolver):
     """An exact GP on a subset of the data, chosen once, before learning. m^3 flops whatever n is.
 
     m: how many data are kept (all of them where there are fewer). select: how they are chosen, a name from
-    `mercer.solvers.selection.select`; "entropy" gives the informative vector machine, for every likelihood with one latent
-    function: sites are taken in one by one where they change the posterior most, then the inference rule runs on those chosen. That
-    prefers surprising labels: good where classes are separate, but where they overlap a random subset represents them better.
+    `mercer.solvers.selection.select`; "entropy" gives the informative vector machine, for every likelihood
+    with one latent
+    function: sites are taken in one by one where they change the posterior most, then the inference rule runs
+    on those chosen. That prefers surprising labels: good where classes are separate, but where they overlap a
+    random subset represents them better.
     base: the solver that works on the subset.
 
     >>> model.condition(X, y, solver=SubsetOfData(500, "entropy"))
@@ -48,7 +50,8 @@ class SubsetOfData(AbstractSolver):
             return np.arange(n)
         if likelihood.per_datum:
             raise SolverError(
-                "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y and it first."
+                "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y "
+                "and it first."
             )
         noise = getattr(likelihood, "noise_variance", None)
         return np.sort(select(prior, X, y, self.m, self.select, noise, likelihood, self.seed))
@@ -62,7 +65,10 @@ class SubsetOfData(AbstractSolver):
 
     def _check(self, X):
         if X.shape[0] > self.m:
-            raise SolverError(f"SubsetOfData(m={self.m}) was handed {X.shape[0]} data uncut: choose them with its `rows` first.")
+            raise SolverError(
+                f"SubsetOfData(m={self.m}) was handed {X.shape[0]} data uncut: choose them with its `rows` "
+                "first."
+            )
 
     def factor(self, prior, X, sites, workspace=None):
         self._check(X)

@@ -18,7 +18,8 @@ class ToeplitzWorkspace(AbstractGridWorkspace):
         X = self.X
         if X.shape[1] != 1 or not prior.kernel.traits(1).stationary:
             raise SolverError(
-                f"Toeplitz needs one input column and a stationary kernel, not {X.shape[1]} and {prior.kernel}; "
+                f"Toeplitz needs one input column and a stationary kernel, not {X.shape[1]} and "
+                f"{prior.kernel}; "
                 "use solver='dense', Kronecker for grids of more columns, or ConjugateGradient."
             )
         self.order = np.argsort(X[:, 0], kind="stable")
@@ -28,7 +29,8 @@ class ToeplitzWorkspace(AbstractGridWorkspace):
         if n > 1 and not (step > 0 and (np.abs(x - x[0] - lags) <= 1e-6 * step).all()):
             gaps = np.diff(x)
             raise SolverError(
-                f"Toeplitz needs inputs at equal distances, each once; these are {gaps.min():.6g} to {gaps.max():.6g} apart. "
+                f"Toeplitz needs inputs at equal distances, each once; these are {gaps.min():.6g} to "
+                f"{gaps.max():.6g} apart. "
                 "ConjugateGradient does without a grid."
             )
         encoded = prior.kernel.encode(X)

@@ -1,8 +1,10 @@
-"""Vecchia's approximation: the density of the data as a product of small conditional densities. n k^3 flops, n k memory.
+"""Vecchia's approximation: the density of the data as a product of small conditional densities. n k^3 flops,
+n k memory.
 
-The noisy data, each divided by its noise deviation, have covariance B = I + S K S, S = W^1/2. In some order, datum j is conditioned
-on its k nearest predecessors only. With B_j the covariance of those and j itself (last), e_j = B_j^-1 l / sqrt(l' B_j^-1 l),
-l = (0, ..., 0, 1), is column j of a sparse upper triangular U, and
+The noisy data, each divided by its noise deviation, have covariance B = I + S K S, S = W^1/2. In some order,
+datum j is conditioned on its k nearest predecessors only. With B_j the covariance of those and j itself
+(last), e_j = B_j^-1 l / sqrt(l' B_j^-1 l), l = (0, ..., 0, 1), is column j of a sparse upper triangular U,
+and
 
     B^-1 ~ U U',   log|B| ~ -2 sum_j log U_jj,   R ~ S U U' S.
 
@@ -58,14 +60,16 @@ class Vecchia(AbstractSolver):
     """For regression on many data with few input columns (say up to five): 10^5 rows in seconds.
 
     neighbours: how many earlier data each datum is conditioned on; more is slower and nearer to exact.
-    test_neighbours: how many of the nearest data a prediction is conditioned on; by default four times `neighbours`.
+    test_neighbours: how many of the nearest data a prediction is conditioned on; by default four times
+    `neighbours`.
     ordering: "maximin" (coarse to fine; the best), "random" or "coordinate".
     seed: of the ordering.
 
-    Best where functions are rough, or noise is small: a few neighbours then say it all. A smooth function under much noise is an
-    average over many data, which VFE or FITC does better. A joint covariance is conditioned on the neighbours of all its inputs
-    together. Distances are in units of how far the prior correlates along each column: while learning, that where it started;
-    for the posterior, what was learned. Gaussian noise only: for other likelihoods use FITC.
+    Best where functions are rough, or noise is small: a few neighbours then say it all. A smooth function
+    under much noise is an average over many data, which VFE or FITC does better. A joint covariance is
+    conditioned on the neighbours of all its inputs together. Distances are in units of how far the prior
+    correlates along each column: while learning, that where it started; for the posterior, what was learned.
+    Gaussian noise only: for other likelihoods use FITC.
 
     >>> GPRegressor(solver=Vecchia(neighbours=30)).fit(X, y)
     """
@@ -80,7 +84,9 @@ class Vecchia(AbstractSolver):
     def __post_init__(self):
         for name in ("neighbours", "test_neighbours"):
             value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= 1) and (value is not None or name == "neighbours"):
+            if not (isinstance(value, (int, np.integer)) and value >= 1) and (
+                value is not None or name == "neighbours"
+            ):
                 raise ValueError(f"Vecchia.{name} must be a whole number of at least 1, got {value!r}.")
         if self.ordering not in ORDERINGS:
             raise ValueError(f"Vecchia.ordering must be one of {list(ORDERINGS)}, got {self.ordering!r}.")
@@ -139,14 +145,19 @@ class Workspace(AbstractWorkspace):
 
 
 class VecchiaState(AbstractState):
-    """`U` holds the columns of U row by row: entry (j, a) belongs to row index[j, a] of column j; the last one is U_jj."""
+    """`U` holds the columns of U row by row: entry (j, a) belongs to row index[j, a] of column j;
+    the last one is U_jj.
+    """
 
     exact = False
 
     def __init__(self, prior, X, sites: Sites, workspace: Workspace):
         check_sites(sites, "Vecchia")
         if sites.slope is not None or not (sites.precision > 0).all():
-            raise SolverError("Vecchia needs Gaussian noise at every datum (exact inference); for other likelihoods use FITC.")
+            raise SolverError(
+                "Vecchia needs Gaussian noise at every datum (exact inference); for other likelihoods use "
+                "FITC."
+            )
         self.prior, self.X, self.sites, self.workspace = prior, X, sites, workspace
         self.kernel = strip(prior.kernel)
         self.index, self.encoded = workspace.index, workspace.encoded
@@ -155,7 +166,9 @@ class VecchiaState(AbstractState):
         self.delta = sites.centre[:, 0] - self.m
         self.jitter = self._factor()
         n, k = self.index.shape
-        self.U = csr_matrix((self.entries.ravel(), self.index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n)).T
+        self.U = csr_matrix(
+            (self.entries.ravel(), self.index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n)
+        ).T
         self.whitened = self.U.T @ (self.root * self.delta)
         self.alpha = self.root * (self.U @ self.whitened)
         self.log_normaliser = float(np.sum(np.log(self.entries[:, -1])) - 0.5 * self.whitened @ self.whitened)
@@ -168,8 +181,10 @@ class VecchiaState(AbstractState):
             if np.isfinite(self.entries).all() and self.entries[:, -1].min() > 0:
                 return self.shift
         raise NotPositiveDefinite(
-            "the covariance of a datum and its neighbours is not positive definite even with jitter: a hyperparameter is extreme, "
-            "or rows are duplicated with (almost) no noise. Remedies: a larger noise_variance, a bound on the length-scale."
+            "the covariance of a datum and its neighbours is not positive definite even with jitter: a "
+            "hyperparameter is extreme, "
+            "or rows are duplicated with (almost) no noise. Remedies: a larger noise_variance, a bound on "
+            "the length-scale."
         )
 
     def _mean_diagonal(self) -> float:
@@ -185,7 +200,7 @@ class VecchiaState(AbstractState):
         """Conditional standard deviations: the diagonal of a factor of B (n,)."""
         return 1.0 / self.entries[:, -1]
 
-    # -- views ------------------------------------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------------------------
 
     def prior_mean(self):
         return self.m[:, None]
@@ -224,28 +239,47 @@ class VecchiaState(AbstractState):
     def _condition(self, Xs):
         """Nearest data of test inputs (m, k), their weights in the mean (m, k), and the variances (m,)."""
         near, test = self.workspace.nearest(Xs), self.kernel.encode(Xs)
-        parts = list(in_chunks(conditionals, self.kernel, self.shift, self.encoded, near, self.root[near], test=test))
+        parts = list(
+            in_chunks(conditionals, self.kernel, self.shift, self.encoded, near, self.root[near], test=test)
+        )
         return near, *(np.concatenate([np.asarray(part[i]) for _, part in parts]) for i in range(2))
 
     def _joint(self, Xs):
         rows = np.unique(self.workspace.nearest(Xs))
         if rows.size > FULL_ROWS:
             raise SolverError(
-                f"a joint covariance of these {Xs.shape[0]} inputs would condition on {rows.size} data (at most {FULL_ROWS}): ask "
+                f"a joint covariance of these {Xs.shape[0]} inputs would condition on {rows.size} data (at "
+                f"most {FULL_ROWS}): ask "
                 "for fewer inputs at a time, or use FITC."
             )
         near = Sites(self.sites.centre[rows], self.sites.precision[rows])
         return Dense("lapack").factor(self.prior, self.X[rows], near).predict(Xs, full=True)
 
-    # -- cotangents -------------------------------------------------------------------------------------------------
+    # -- cotangents ------------------------------------------------------------------------------------------
 
     def pullback(
-        self, log_normaliser_bar=0.0, mean_bar=None, var_bar=None, alpha_bar=None, kappa_bar=None, apply_bar=None, *,
-        inputs=False, consume=False,
-    ):  # fmt: skip
+        self,
+        log_normaliser_bar=0.0,
+        mean_bar=None,
+        var_bar=None,
+        alpha_bar=None,
+        kappa_bar=None,
+        apply_bar=None,
+        *,
+        inputs=False,
+        consume=False,
+    ):
         if mean_bar is not None or var_bar is not None:
-            raise SolverError("Vecchia has no derivatives of means and variances at the data; use FITC or solver='dense'.")
-        n, ln, s, index, entries = self.root.size, float(log_normaliser_bar), self.root, self.index, self.entries
+            raise SolverError(
+                "Vecchia has no derivatives of means and variances at the data; use FITC or solver='dense'."
+            )
+        n, ln, s, index, entries = (
+            self.root.size,
+            float(log_normaliser_bar),
+            self.root,
+            self.index,
+            self.entries,
+        )
         bar, s_bar, scaled_bar = np.zeros_like(entries), np.zeros(n), np.zeros(n)  # of U, of S, of S delta
         if ln:
             bar[:, -1] += ln / entries[:, -1]
@@ -268,7 +302,9 @@ class VecchiaState(AbstractState):
         return Cotangents(prior_bar, SiteBars(c_bar[:, None], (0.5 * s_bar / s)[:, None]), inputs_bar)
 
     def _pull_apply(self, v, y_bar, bar, s_bar):
-        """Adds what the cotangent of S U U' S v says of U and of the outer S; returns the cotangent of S v."""
+        """Adds what the cotangent of S U U' S v says of U and of the outer S;
+        returns the cotangent of S v.
+        """
         s, u = self.root, self.U.T @ (self.root * v)
         s_bar += y_bar * (self.U @ u)
         u_bar = self.U.T @ (s * y_bar)
@@ -287,7 +323,9 @@ class VecchiaState(AbstractState):
             total = [np.asarray(leaf) + (total[i] if total else 0.0) for i, leaf in enumerate(leaves)]
             np.add.at(s_bar, index, root_bar * self.workspace.present[rows])
             if inputs:
-                jax.tree.map(lambda out, part, at=index: np.add.at(out, at, np.asarray(part)), encoded_bar, A_bar)
+                jax.tree.map(
+                    lambda out, part, at=index: np.add.at(out, at, np.asarray(part)), encoded_bar, A_bar
+                )
         return jax.tree.unflatten(jax.tree.structure(self.kernel), total or []), encoded_bar
 
 
@@ -295,13 +333,16 @@ def _places(X: np.ndarray) -> np.ndarray:
     try:
         return numeric(X)
     except InputError as error:
-        raise SolverError(f"Vecchia looks for nearest neighbours, among numbers: {error} Or use solver='dense'.") from None
+        raise SolverError(
+            f"Vecchia looks for nearest neighbours, among numbers: {error} Or use solver='dense'."
+        ) from None
 
 
 def reach(kernel, X: np.ndarray) -> np.ndarray:
     """How far along each column of X (n, d) the prior correlation stays above one half: (d,).
 
-    Looked up between some of the data and inputs moved away from them, inside the range of the data; extrapolated as a parabola.
+    Looked up between some of the data and inputs moved away from them, inside the range of the data;
+    extrapolated as a parabola.
     """
     low, width = X.min(0), np.ptp(X, axis=0)
     anchors = X[np.linspace(0, X.shape[0] - 1, 8).astype(int)]
@@ -329,9 +370,11 @@ def _along(kernel, A, B):
 
 
 def expected_loss(kernel, X: np.ndarray, noise: float, neighbours: int, sample: int = 64) -> float:
-    """Nats that a datum loses on average when it is conditioned on its nearest `neighbours` instead of four times as many.
+    """Nats that a datum loses on average when it is conditioned on its nearest `neighbours` instead of four
+    times as many.
 
-    The expected divergence of the two is half the logarithm of the ratio of their variances, here over a sample of the data.
+    The expected divergence of the two is half the logarithm of the ratio of their variances, here over a
+    sample of the data.
     """
     rng = np.random.default_rng(0)
     places = _places(X) / reach(kernel, X)

@@ -1,7 +1,8 @@
-"""The weight-space solver: kernels of finite rank p as Bayesian linear regression in p weights (2.1-2.12). n p^2 flops.
+"""The weight-space solver: kernels of finite rank p as Bayesian linear regression in p weights (2.1-2.12). n
+p^2 flops.
 
-K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W, R Psi = W Psi C^-1, and the posterior
-covariance is Psi C^-1 Psi'.
+K = Psi Psi' with Psi (n, p). With C = I + Psi' W Psi: R = W - W Psi C^-1 Psi' W, R Psi = W Psi C^-1, and the
+posterior covariance is Psi C^-1 Psi'.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Pro
 
 @dataclasses.dataclass(frozen=True)
 class WeightSpace(AbstractSolver):
-    """Exact for kernels of finite rank: constant, linear, polynomial, features, and their sums and products."""
+    """Exact for kernels of finite rank: constant, linear, polynomial, features,
+    and their sums and products.
+    """
 
     rank: int | None = None  # for `cost` only; the kernel knows its own
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "stream", "blocks", "indefinite"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"variance", "logdet", "sample", "full", "stream", "blocks", "indefinite"}
+    )
 
     @classmethod
     def propose(cls, task):
@@ -34,7 +39,9 @@ class WeightSpace(AbstractSolver):
             return []
         rounds = 1 if task.gaussian else 10
         seconds = 2e-3 + rounds * ((6.0 * task.n * p**2 + p**3) / task.rate + task.n * (7e-7 + 2e-8 * p))
-        return [Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")]
+        return [
+            Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")
+        ]
 
     def workspace(self, prior, X):
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
@@ -43,7 +50,10 @@ class WeightSpace(AbstractSolver):
         if is_coupled(sites):
             return CoupledState(self, prior, X, sites, workspace)
         if prior.kernel.rank(X.shape[1]) is None:
-            raise SolverError(f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use solver='dense'.")
+            raise SolverError(
+                f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use "
+                "solver='dense'."
+            )
         return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
 
     def cost(self, n, d, L=1):
@@ -68,7 +78,11 @@ class Workspace(AbstractWorkspace):
         self.held, self._Psi = other.held, other._Psi
 
     def features(self, prior) -> np.ndarray:
-        return self._Psi if self.held is prior.kernel else tiles.map_rows(_features, strip(prior.kernel), self.panels)
+        return (
+            self._Psi
+            if self.held is prior.kernel
+            else tiles.map_rows(_features, strip(prior.kernel), self.panels)
+        )
 
 
 def _features(kernel, A):
@@ -76,7 +90,9 @@ def _features(kernel, A):
 
 
 class WeightSpaceState(AbstractHostState):
-    """Posterior over p whitened weights w ~ N(0, I), f = m + Psi w: `weights()` gives its mean and covariance."""
+    """Posterior over p whitened weights w ~ N(0, I), f = m + Psi w:
+    `weights()` gives its mean and covariance.
+    """
 
     def __init__(self, prior, X, sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace.columns, "weight_space")
@@ -144,24 +160,33 @@ class WeightSpaceState(AbstractHostState):
         if k is not None:
             F = self.precision[:, None] * self.E  # R Psi; N = I - F Psi'
             leverage = np.einsum("ij,ij->i", F, self.Psi)
-            out += k * (1.0 - 2.0 * leverage) + np.einsum("ij,ij->i", self.Psi @ ((F * k[:, None]).T @ F), self.Psi)
+            out += k * (1.0 - 2.0 * leverage) + np.einsum(
+                "ij,ij->i", self.Psi @ ((F * k[:, None]).T @ F), self.Psi
+            )
         if v is not None:
             out -= np.einsum("ij,ij->i", self.E @ ((self.Psi * v[:, None]).T @ self.Psi), self.E)
         return out
 
     def resolvent(self, reuse=False):
-        return np.diag(self.precision) - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
+        return (
+            np.diag(self.precision)
+            - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
+        )
 
     def pull_matrix(self, bar, P, Q, inputs):
         if inputs:
-            raise SolverError("solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'.")
+            raise SolverError(
+                "solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'."
+            )
         upper = np.triu(bar, 1)
         full = upper @ self.Psi + upper.T @ self.Psi + np.diag(bar)[:, None] * self.Psi + P @ (Q.T @ self.Psi)
         return tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * full), None
 
     def pull_kernel(self, coefficient, P, Q, k, v, inputs):
         if inputs:
-            raise SolverError("solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'.")
+            raise SolverError(
+                "solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'."
+            )
         F = self.precision[:, None] * self.E
         bar = coefficient * F + P @ (Q.T @ self.Psi)
         if k is not None:

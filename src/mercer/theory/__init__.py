@@ -1,4 +1,6 @@
-"""Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage; eigenfunctions of kernels."""
+"""Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage;
+eigenfunctions of kernels.
+"""
 
 from mercer.theory.divergence import GaussianFits, gaussian_fits
 from mercer.theory.eigen import (
@@ -11,6 +13,14 @@ from mercer.theory.eigen import (
     uniform_nodes,
 )
 from mercer.theory.eigen_exact import GaussianSE, UniformOU, ou_on_interval, se_under_gaussian
+from mercer.theory.grid import (
+    Density,
+    GridPosterior,
+    grid_posterior,
+    map_estimate,
+    to_constrained,
+    to_unconstrained,
+)
 from mercer.theory.smoother import Shrinkage, equivalent_kernel, shrinkage
 from mercer.theory.spectrum import Decay, Degeneracy, degeneracy, spectrum_decay
 
@@ -18,8 +28,10 @@ __all__ = [
     "AbstractExpansion",
     "Decay",
     "Degeneracy",
+    "Density",
     "GaussianFits",
     "GaussianSE",
+    "GridPosterior",
     "Nystrom",
     "Shrinkage",
     "UniformOU",
@@ -27,6 +39,8 @@ __all__ = [
     "eigenfunctions",
     "equivalent_kernel",
     "gaussian_fits",
+    "grid_posterior",
+    "map_estimate",
     "normal_nodes",
     "ou_on_interval",
     "product_nodes",
@@ -34,5 +48,7 @@ __all__ = [
     "se_under_gaussian",
     "shrinkage",
     "spectrum_decay",
+    "to_constrained",
+    "to_unconstrained",
     "uniform_nodes",
 ]

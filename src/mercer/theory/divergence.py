@@ -1,5 +1,5 @@
-"""Which Gaussian is closest? KL(p || q) and KL(q || p) answer differently (Kuss figure 5.8): EP imitates the first, variational
-methods minimise the second."""
+"""Which Gaussian is closest? KL(p || q) and KL(q || p) answer differently (Kuss figure 5.8): EP imitates the
+first, variational methods minimise the second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from scipy.optimize import minimize
 
 @dataclasses.dataclass(frozen=True)
 class GaussianFits:
-    """Gaussians fitted to a density: (mean, variance) of KL(p || q), and of every local minimum of KL(q || p) with its value."""
+    """Gaussians fitted to a density: (mean, variance) of KL(p || q),
+    and of every local minimum of KL(q || p) with its value.
+    """
 
     moments: tuple[float, float]
     reverse: tuple[tuple[float, float, float], ...]  # mean, variance, KL(q || p), the best first
@@ -36,7 +38,8 @@ class GaussianFits:
 
 
 def gaussian_fits(log_density: Callable, low: float, high: float, count: int = 4001) -> GaussianFits:
-    """Gaussians closest to the one-dimensional density exp(log_density(x)) on [low, high], which need not be normalised.
+    """Gaussians closest to the one-dimensional density exp(log_density(x)) on [low, high], which need not be
+    normalised.
 
     >>> fits = gaussian_fits(lambda x: np.logaddexp(-(x + 2)**2, -2 * (x - 2)**2), -8, 8)
     >>> fits.moments, fits.reverse
@@ -56,8 +59,15 @@ def gaussian_fits(log_density: Callable, low: float, high: float, count: int = 4
     found: list[tuple[float, float, float]] = []
     for start in (*modes, mean):
         for log_v in (np.log(variance), np.log(variance) - 3.0):
-            end = minimize(objective, [start, log_v], method="Nelder-Mead", options=dict(xatol=1e-6, fatol=1e-10, maxiter=2000))
+            end = minimize(
+                objective,
+                [start, log_v],
+                method="Nelder-Mead",
+                options=dict(xatol=1e-6, fatol=1e-10, maxiter=2000),
+            )
             new = (float(end.x[0]), float(np.exp(end.x[1])), float(end.fun))
-            if not any(abs(new[0] - m) < 1e-3 * np.sqrt(variance) and abs(new[1] / v - 1) < 1e-2 for m, v, _ in found):
+            if not any(
+                abs(new[0] - m) < 1e-3 * np.sqrt(variance) and abs(new[1] / v - 1) < 1e-2 for m, v, _ in found
+            ):
                 found.append(new)
     return dataclasses.replace(fits, reverse=tuple(sorted(found, key=lambda f: f[2])))

@@ -23,9 +23,11 @@ EPSILON = float(np.finfo(float).eps)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AbstractExpansion(abc.ABC):
-    """Eigenvalues (m,), largest first, and as many eigenfunctions: calling it on inputs gives their values (n, m).
+    """Eigenvalues (m,), largest first, and as many eigenfunctions: calling it on inputs gives their values
+    (n, m).
 
-    The eigenfunctions are orthonormal under the density, so that k(x, x') = sum_i eigenvalues_i phi_i(x) phi_i(x') (4.37).
+    The eigenfunctions are orthonormal under the density, so that k(x, x') = sum_i eigenvalues_i phi_i(x)
+    phi_i(x') (4.37).
     """
 
     eigenvalues: np.ndarray
@@ -34,7 +36,9 @@ class AbstractExpansion(abc.ABC):
     def __call__(self, X) -> np.ndarray: ...
 
     def truncated(self, X, X2=None, terms: int | None = None) -> np.ndarray:
-        """The covariance matrix of the kernel made of the first terms of the expansion: of rank `terms` at most."""
+        """The covariance matrix of the kernel made of the first terms of the expansion:
+        of rank `terms` at most.
+        """
         left = self(X)[:, :terms]
         right = left if X2 is None else self(X2)[:, :terms]
         return (left * self.eigenvalues[:terms]) @ right.T
@@ -42,9 +46,11 @@ class AbstractExpansion(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nystrom(AbstractExpansion):
-    """Numerical eigenfunctions from nodes and weights: exact at the nodes, and extended elsewhere by the kernel (4.44).
+    """Numerical eigenfunctions from nodes and weights: exact at the nodes, and extended elsewhere by the
+    kernel (4.44).
 
-    at_nodes (n, m): their values at the nodes. total: the average of k(x, x) under the density, which all eigenvalues sum to.
+    at_nodes (n, m): their values at the nodes. total: the average of k(x, x) under the density, which all
+    eigenvalues sum to.
     """
 
     kernel: AbstractKernel
@@ -66,9 +72,9 @@ class Nystrom(AbstractExpansion):
 def eigenfunctions(kernel: AbstractKernel, X, m: int = 10) -> Nystrom:
     """The m largest eigenvalues of a kernel and their eigenfunctions, by Nystrom's method (4.42-4.44).
 
-    X: samples of the input density, (n, d) or whatever the kernel reads; or a pair (nodes, weights), a quadrature rule for it with
-    positive weights. The matrix that is decomposed is the symmetric P^1/2 K P^1/2 (exercise 4.5.8). Eigenvalues at rounding level
-    are left out, so there may be fewer than m.
+    X: samples of the input density, (n, d) or whatever the kernel reads; or a pair (nodes, weights), a
+    quadrature rule for it with positive weights. The matrix that is decomposed is the symmetric P^1/2 K P^1/2
+    (exercise 4.5.8). Eigenvalues at rounding level are left out, so there may be fewer than m.
 
     >>> e = eigenfunctions(SE(0.5), normal_nodes(40), m=5)
     >>> e.eigenvalues, e(Xs)
@@ -89,17 +95,25 @@ def eigenfunctions(kernel: AbstractKernel, X, m: int = 10) -> Nystrom:
     if not kept.any():
         raise ValueError("the kernel is zero at all nodes.")
     at_nodes = vectors[:, kept] / root[:, None]
-    at_nodes *= np.where(at_nodes[np.argmax(np.abs(at_nodes), 0), np.arange(at_nodes.shape[1])] < 0, -1.0, 1.0)
+    at_nodes *= np.where(
+        at_nodes[np.argmax(np.abs(at_nodes), 0), np.arange(at_nodes.shape[1])] < 0, -1.0, 1.0
+    )
     return Nystrom(found[kept], kernel, nodes, p, at_nodes, float(p @ np.diag(K)))
 
 
 def sampled_eigenvalues(
-    kernel: AbstractKernel, draw: Callable[[np.random.Generator, int], Any], n: int, m: int, repeats: int = 20, seed: int = 0
+    kernel: AbstractKernel,
+    draw: Callable[[np.random.Generator, int], Any],
+    n: int,
+    m: int,
+    repeats: int = 20,
+    seed: int = 0,
 ) -> np.ndarray:
     """The m largest eigenvalues of K / n for fresh samples X = draw(rng, n): (repeats, m).
 
-    In expectation their partial sums are at least those of the true eigenvalues, and what is left is at most the true rest: large
-    eigenvalues are overestimated, small ones underestimated (Shawe-Taylor and Williams 2003).
+    In expectation their partial sums are at least those of the true eigenvalues, and what is left is at most
+    the true rest: large eigenvalues are overestimated, small ones underestimated (Shawe-Taylor and Williams
+    2003).
     """
     rng = np.random.default_rng(seed)
     out = np.empty((repeats, m))

@@ -1,4 +1,6 @@
-"""Eigenfunctions that are known exactly: of the SE under a Gaussian density, and of Ornstein and Uhlenbeck on an interval."""
+"""Eigenfunctions that are known exactly: of the SE under a Gaussian density,
+and of Ornstein and Uhlenbeck on an interval.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from mercer.theory.eigen import AbstractExpansion
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianSE(AbstractExpansion):
-    """Eigenfunctions of the SE kernel under a Gaussian density: products over the columns of Gaussians times Hermite polynomials.
+    """Eigenfunctions of the SE kernel under a Gaussian density: products over the columns of Gaussians times
+    Hermite polynomials.
 
     orders (m, d): the order of the polynomial in each column.
     """
@@ -36,11 +39,12 @@ class GaussianSE(AbstractExpansion):
 
 
 def se_under_gaussian(lengthscale, sd, m: int = 10, variance: float = 1.0, mean=0.0) -> GaussianSE:
-    """The m largest eigenvalues and eigenfunctions of SE(lengthscale, variance) under the density N(mean, sd^2) (4.40-4.41).
+    """The m largest eigenvalues and eigenfunctions of SE(lengthscale, variance) under the density N(mean,
+    sd^2) (4.40-4.41).
 
-    In one column, with a = 1/(4 sd^2), b = 1/(2 lengthscale^2), c = sqrt(a^2 + 2ab), A = a + b + c and B = b/A, the k-th eigenvalue
-    is sqrt(2a/A) B^k. Vectors speak of several independent columns, where eigenvalues are products: with d equal columns
-    (2a/A)^(d/2) B^k comes C(k + d - 1, d - 1) times.
+    In one column, with a = 1/(4 sd^2), b = 1/(2 lengthscale^2), c = sqrt(a^2 + 2ab), A = a + b + c and B =
+    b/A, the k-th eigenvalue is sqrt(2a/A) B^k. Vectors speak of several independent columns, where
+    eigenvalues are products: with d equal columns (2a/A)^(d/2) B^k comes C(k + d - 1, d - 1) times.
 
     >>> se_under_gaussian(1.0, [1.0, 1.0], m=6).eigenvalues
     """
@@ -64,7 +68,9 @@ def _leading(l: float, s: float) -> tuple[float, float]:
 
 
 def _hermite_functions(x: np.ndarray, l: float, s: float, most: int) -> np.ndarray:
-    """phi_0 ... phi_most at x: (n, most + 1), orthonormal: (c/a)^1/4 exp(-(c-a)x^2) H_k(sqrt(2c) x) / sqrt(2^k k!)."""
+    """phi_0 ... phi_most at x: (n, most + 1), orthonormal:
+    (c/a)^1/4 exp(-(c-a)x^2) H_k(sqrt(2c) x) / sqrt(2^k k!).
+    """
     a, _, c = _constants(l, s)
     z = math.sqrt(2.0 * c) * x
     out = np.empty((len(x), most + 1))
@@ -94,7 +100,9 @@ def _smallest(costs: np.ndarray, m: int) -> list[tuple[int, ...]]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class UniformOU(AbstractExpansion):
-    """Eigenfunctions of the Ornstein-Uhlenbeck kernel under the uniform density on [low, high]: waves of these frequencies (m,)."""
+    """Eigenfunctions of the Ornstein-Uhlenbeck kernel under the uniform density on [low, high]:
+    waves of these frequencies (m,).
+    """
 
     lengthscale: float
     low: float
@@ -103,15 +111,26 @@ class UniformOU(AbstractExpansion):
 
     def __call__(self, X) -> np.ndarray:
         length = self.high - self.low
-        x, w, l = (as_inputs(X).values[:, :1] - self.low) / length, self.frequencies, self.lengthscale / length
+        x, w, l = (
+            (as_inputs(X).values[:, :1] - self.low) / length,
+            self.frequencies,
+            self.lengthscale / length,
+        )
         wave = np.cos(w * x) + np.sin(w * x) / (w * l)
         # the integral of its square over [0, 1]
-        size = 0.5 * (1 + 1 / (w * l) ** 2) + np.sin(2 * w) / (4 * w) * (1 - 1 / (w * l) ** 2) + np.sin(w) ** 2 / (l * w**2)
+        size = (
+            0.5 * (1 + 1 / (w * l) ** 2)
+            + np.sin(2 * w) / (4 * w) * (1 - 1 / (w * l) ** 2)
+            + np.sin(w) ** 2 / (l * w**2)
+        )
         return wave / np.sqrt(size)
 
 
-def ou_on_interval(lengthscale: float, m: int = 10, variance: float = 1.0, low: float = 0.0, high: float = 1.0) -> UniformOU:
-    """The m largest eigenvalues and eigenfunctions of variance * exp(-|x - x'| / lengthscale) under the uniform density.
+def ou_on_interval(
+    lengthscale: float, m: int = 10, variance: float = 1.0, low: float = 0.0, high: float = 1.0
+) -> UniformOU:
+    """The m largest eigenvalues and eigenfunctions of variance * exp(-|x - x'| / lengthscale) under the
+    uniform density.
 
     On [0, 1] they are (2/l) / (w^2 + 1/l^2) for the positive roots of (w^2 - 1/l^2) sin w = 2 (w/l) cos w.
     """
@@ -122,5 +141,10 @@ def ou_on_interval(lengthscale: float, m: int = 10, variance: float = 1.0, low: 
     def condition(w):
         return (w**2 - 1 / l**2) * math.sin(w) - 2 * (w / l) * math.cos(w)
 
-    w = np.array([brentq(condition, max(i * math.pi, 1e-9), (i + 1) * math.pi, xtol=1e-14, rtol=1e-15) for i in range(m)])
+    w = np.array(
+        [
+            brentq(condition, max(i * math.pi, 1e-9), (i + 1) * math.pi, xtol=1e-14, rtol=1e-15)
+            for i in range(m)
+        ]
+    )
     return UniformOU(variance * (2 / l) / (w**2 + 1 / l**2), float(lengthscale), float(low), float(high), w)

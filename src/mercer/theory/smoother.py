@@ -10,7 +10,9 @@ from mercer.inputs import as_inputs
 
 
 class Shrinkage(NamedTuple):
-    """Along each eigenvector u_i of K: the eigenvalue, the data's coefficient u_i'y and the factor lambda / (lambda + noise)."""
+    """Along each eigenvector u_i of K: the eigenvalue,
+    the data's coefficient u_i'y and the factor lambda / (lambda + noise).
+    """
 
     eigenvalues: np.ndarray
     coefficients: np.ndarray
@@ -23,7 +25,8 @@ class Shrinkage(NamedTuple):
 
 
 def shrinkage(posterior: Any) -> Shrinkage:
-    """How much of the data the posterior mean keeps along each eigenvector of K, largest eigenvalue first (2.36).
+    """How much of the data the posterior mean keeps along each eigenvector of K, largest eigenvalue first
+    (2.36).
 
     >>> s = shrinkage(gp.condition(X, y, noise_variance=0.1)); s.degrees_of_freedom
     """
@@ -40,12 +43,14 @@ def shrinkage(posterior: Any) -> Shrinkage:
 def equivalent_kernel(gp: Any, grid, n: int, noise_variance: float) -> np.ndarray:
     """Rows of the smoother matrix when n observations are smeared evenly over the grid (g, d): (g, g).
 
-    The idealised weight function of figure 2.6: K (K + noise g/n I)^-1, so that row i weighs the whole line for a prediction at
-    grid[i].
+    The idealised weight function of figure 2.6: K (K + noise g/n I)^-1, so that row i weighs the whole line
+    for a prediction at grid[i].
     """
     inputs = as_inputs(grid, "grid")
     if n < 1 or noise_variance <= 0:
-        raise ValueError(f"the equivalent kernel needs n >= 1 and a positive noise variance, got {n} and {noise_variance}.")
+        raise ValueError(
+            f"the equivalent kernel needs n >= 1 and a positive noise variance, got {n} and {noise_variance}."
+        )
     K = gp.kernel(inputs)
     g = K.shape[0]
     values, vectors = np.linalg.eigh(K)

@@ -1,10 +1,12 @@
-"""Pictures. Each function draws on `ax` (or a new figure), labels it, and returns the Axes; none calls `plt.show()`.
+"""Pictures. Each function draws on `ax` (or a new figure), labels it, and returns the Axes; none calls
+`plt.show()`.
 
 >>> ax = viz.posterior(model, xlabel="time / s", ylabel="height / m")
 >>> ax.figure.savefig("fit.png")
 
-The functions that ask for a `model` take what conditioning or fitting returned: a Posterior, a Fit or a fitted estimator.
-Colours are those of Okabe and Ito, which colour-blind people can tell apart. matplotlib is imported by the first picture.
+The functions that ask for a `model` take what conditioning or fitting returned: a Posterior, a Fit or a
+fitted estimator. Colours are those of Okabe and Ito, which colour-blind people can tell apart. matplotlib is
+imported by the first picture.
 """
 
 from mercer.viz._chains import chains

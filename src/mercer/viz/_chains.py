@@ -12,20 +12,25 @@ from mercer.viz._style import CYCLE, GREY, frame
 def chains(posterior: Any, names: Any = None, most: int = 4) -> Any:
     """Traces of each chain (left) and their autocorrelations (right), the quantities that mixed worst first.
 
-    posterior: what `model.condition(X, y, MCMC())` or `fit(..., inference=MCMC())` gave (its posterior). names: which quantities,
-    by name as in `posterior.diagnostics`; default the `most` with the largest R-hat. Returns the array of Axes (quantities, 2).
+    posterior: what `model.condition(X, y, MCMC())` or `fit(..., inference=MCMC())` gave (its posterior).
+    names: which quantities, by name as in `posterior.diagnostics`; default the `most` with the largest R-hat.
+    Returns the array of Axes (quantities, 2).
     """
     import matplotlib.pyplot as plt
 
     values = _quantities(posterior)
     diagnostics = posterior.diagnostics
-    order = [diagnostics.names[i] for i in np.argsort(-np.nan_to_num(diagnostics.r_hat, nan=np.inf), kind="stable")]
+    order = [
+        diagnostics.names[i] for i in np.argsort(-np.nan_to_num(diagnostics.r_hat, nan=np.inf), kind="stable")
+    ]
     chosen = [n for n in order if n in values][:most] if names is None else list(names)
     unknown = [n for n in chosen if n not in values]
     if unknown:
         raise ValueError(f"no quantity named {unknown}; there are {sorted(values)[:8]} ...")
     size = (9.0, 1.9 * len(chosen))
-    _, axes = plt.subplots(len(chosen), 2, figsize=size, layout="constrained", squeeze=False, width_ratios=(3, 1))
+    _, axes = plt.subplots(
+        len(chosen), 2, figsize=size, layout="constrained", squeeze=False, width_ratios=(3, 1)
+    )
     for row, name in zip(axes, chosen, strict=True):
         draws = values[name]
         i = diagnostics.names.index(name)
@@ -36,7 +41,11 @@ def chains(posterior: Any, names: Any = None, most: int = 4) -> Any:
         frame(row[0], "draw", name)
         frame(row[1], "lag", "autocorrelation")
         row[1].axhline(0, color=GREY, lw=0.6)
-        row[0].set_title(f"R-hat {diagnostics.r_hat[i]:.3f}, {diagnostics.ess_bulk[i]:.0f} effective draws", fontsize=9, loc="left")
+        row[0].set_title(
+            f"R-hat {diagnostics.r_hat[i]:.3f}, {diagnostics.ess_bulk[i]:.0f} effective draws",
+            fontsize=9,
+            loc="left",
+        )
     return axes
 
 

@@ -1,4 +1,6 @@
-"""Is the model any good? Relevance of inputs, calibration, the course of a fit, the evidence along one hyperparameter."""
+"""Is the model any good? Relevance of inputs, calibration, the course of a fit,
+the evidence along one hyperparameter.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ GAP = 1e-4  # a start closer than this to the best has arrived
 def calibration(y: Any, mean: Any, std: Any, ax: Any = None, levels: Any = None) -> Any:
     """How often central intervals of N(mean, std²) held y, against how often they claim to.
 
-    A curve below the diagonal claims too much certainty. The grey band is where a calibrated model's curve lies, at each level,
-    for 95 % of samples of this size.
+    A curve below the diagonal claims too much certainty. The grey band is where a calibrated model's curve
+    lies, at each level, for 95 % of samples of this size.
 
     >>> loo = post.loo()
     >>> viz.calibration(y, loo.mean, np.sqrt(loo.variance))
@@ -31,14 +33,19 @@ def calibration(y: Any, mean: Any, std: Any, ax: Any = None, levels: Any = None)
     low, high = (binom.ppf(q, n, fine) / n for q in (0.025, 0.975))
     ax.fill_between(fine, low, high, color=GREY, alpha=0.25, linewidth=0, label="chance (95 %)")
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9)
-    ax.plot(nominal, empirical, "o-", color=BLUE, markersize=3.5, linewidth=1.3, label=f"predictions, n = {n}")
+    ax.plot(
+        nominal, empirical, "o-", color=BLUE, markersize=3.5, linewidth=1.3, label=f"predictions, n = {n}"
+    )
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     legend(ax)
     return ax
 
 
-def observed_vs_predicted(y: Any, mean: Any, std: Any = None, ax: Any = None, level: float = 0.95, label: str = "y") -> Any:
-    """Observations against predictions, with central intervals where `std` is given; good predictions lie on the line.
+def observed_vs_predicted(
+    y: Any, mean: Any, std: Any = None, ax: Any = None, level: float = 0.95, label: str = "y"
+) -> Any:
+    """Observations against predictions, with central intervals where `std` is given; good predictions lie on
+    the line.
 
     >>> loo = post.loo()
     >>> viz.observed_vs_predicted(y, loo.mean, np.sqrt(loo.variance))
@@ -49,7 +56,9 @@ def observed_vs_predicted(y: Any, mean: Any, std: Any = None, ax: Any = None, le
     ax.plot(ends, ends, color=GREY, linewidth=0.9)
     if std is not None:
         bars = half_width(level) * np.ravel(std)
-        ax.errorbar(mean, y, xerr=bars, fmt="none", ecolor=BLUE, alpha=0.35, elinewidth=0.8, label=percent(level))
+        ax.errorbar(
+            mean, y, xerr=bars, fmt="none", ecolor=BLUE, alpha=0.35, elinewidth=0.8, label=percent(level)
+        )
     size = float(np.clip(40 / np.sqrt(len(y)), 2.0, 5.0))
     ax.plot(mean, y, "o", color=BLUE, markersize=size, markeredgewidth=0, label="data")
     legend(ax)
@@ -57,7 +66,8 @@ def observed_vs_predicted(y: Any, mean: Any, std: Any = None, ax: Any = None, le
 
 
 def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
-    """Bars of how much each input matters to a fitted estimator (`relevance_`), the `top` ones, largest first.
+    """Bars of how much each input matters to a fitted estimator (`relevance_`), the `top` ones, largest
+    first.
 
     Also takes a dict from names to numbers.
 
@@ -65,7 +75,9 @@ def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
     """
     shares = getattr(model, "relevance_", model)
     if shares is None:
-        raise ValueError("this model has no length-scale for each input, so nothing is known of their relevance.")
+        raise ValueError(
+            "this model has no length-scale for each input, so nothing is known of their relevance."
+        )
     if not isinstance(shares, dict):
         shares = {f"x{i}": share for i, share in enumerate(np.ravel(shares))}
     names = sorted(shares, key=shares.__getitem__)[-top:]
@@ -77,14 +89,19 @@ def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
 
 
 def fit_history(fit: Any, ax: Any = None) -> Any:
-    """How far each start of a fit was from the best it found, evaluation by evaluation (in nats for the evidence).
+    """How far each start of a fit was from the best it found, evaluation by evaluation (in nats for the
+    evidence).
 
     Evaluations on fewer data (the coarse stages of large fits) are compared among themselves.
 
     >>> viz.fit_history(mercer.fit(model, X, y, restarts=3))
     """
     fit = getattr(fit, "fit_", fit)
-    name = "log evidence below the best / nats" if fit.objective == "evidence" else f"{fit.objective} below the best"
+    name = (
+        "log evidence below the best / nats"
+        if fit.objective == "evidence"
+        else f"{fit.objective} below the best"
+    )
     ax = frame(ax, "evaluation", name)
     ax.set_yscale("log")
     sizes = {e.size for e in fit.history}
@@ -95,17 +112,27 @@ def fit_history(fit: Any, ax: Any = None) -> Any:
             runs.setdefault((e.start, e.size), []).append((i, max(best[e.size] - e.value, GAP)))
     for i, ((start, size), points) in enumerate(runs.items()):
         label = f"{start} ({size} data)" if len(sizes) > 1 else start
-        ax.plot(*zip(*points, strict=True), ".-", color=CYCLE[i % len(CYCLE)], linewidth=1, markersize=4, label=label)
+        ax.plot(
+            *zip(*points, strict=True),
+            ".-",
+            color=CYCLE[i % len(CYCLE)],
+            linewidth=1,
+            markersize=4,
+            label=label,
+        )
     ax.set_ylim(bottom=GAP / 2)
     legend(ax, columns=4)
     return ax
 
 
-def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any = None, xlabel: str | None = None) -> Any:
-    """Log evidence along one hyperparameter, and the two terms that it balances: data fit and complexity (GPML Fig. 5.3).
+def evidence_profile(
+    model: Any, X: Any, y: Any, name: str, values: Any, ax: Any = None, xlabel: str | None = None
+) -> Any:
+    """Log evidence along one hyperparameter, and the two terms that it balances: data fit and complexity
+    (GPML Fig. 5.3).
 
-    `model` is a mercer.Model, `name` is dotted as in `summary()`; the other hyperparameters stay as they are. Data fit is
-    -½ (y - m)' K_y⁻¹ (y - m); complexity, -½ log|K_y| - n/2 log 2π, is the rest.
+    `model` is a mercer.Model, `name` is dotted as in `summary()`; the other hyperparameters stay as they are.
+    Data fit is -½ (y - m)' K_y⁻¹ (y - m); complexity, -½ log|K_y| - n/2 log 2π, is the rest.
 
     >>> viz.evidence_profile(model, X, y, "kernel.lengthscale", np.geomspace(0.1, 10, 60))
     """
@@ -113,7 +140,9 @@ def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any
     if name not in shapes:
         raise ValueError(f"no hyperparameter named {name!r}; there are {list(shapes)}.")
     values = np.ravel(np.asarray(values, float))
-    posteriors = [replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y) for value in values]
+    posteriors = [
+        replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y) for value in values
+    ]
     fit = np.array([post.evidence_terms()["data_fit"] for post in posteriors])
     total = np.array([post.log_evidence for post in posteriors])
     ax = frame(ax, name if xlabel is None else xlabel, "log probability / nats")
@@ -123,8 +152,11 @@ def evidence_profile(model: Any, X: Any, y: Any, name: str, values: Any, ax: Any
     ax.plot(values, total - fit, color=VERMILLION, linewidth=1.5, linestyle="-.", label="complexity")
     ax.plot(values, total, color=BLUE, linewidth=2.0, label="log evidence")
     best = int(np.argmax(total))
-    ax.plot(values[best], total[best], "o", color=BLACK, markersize=5, label=f"best, {values[best]:.3g}", zorder=3)
+    ax.plot(
+        values[best], total[best], "o", color=BLACK, markersize=5, label=f"best, {values[best]:.3g}", zorder=3
+    )
     span = max(total.max() - float(np.median(total)), 1.0)
-    ax.set_ylim(bottom=max(ax.get_ylim()[0], total.max() - 6 * span))  # a hopeless end of the range does not flatten the rest
+    # a hopeless end of the range does not flatten the rest
+    ax.set_ylim(bottom=max(ax.get_ylim()[0], total.max() - 6 * span))
     legend(ax)
     return ax

@@ -1,4 +1,6 @@
-"""Pictures of classifiers: probabilities along a line, decision regions in a plane, and surfaces over two hyperparameters."""
+"""Pictures of classifiers: probabilities along a line, decision regions in a plane,
+and surfaces over two hyperparameters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from mercer.viz._subject import grid, input_name, posterior_of
 
 
 def probability(model: Any, x: Any = None, ax: Any = None, label: str | None = None, **style) -> Any:
-    """P(y = 1) along a one-dimensional input, with the data as ticks at 0 and 1. Draw several models into one `ax`."""
+    """P(y = 1) along a one-dimensional input, with the data as ticks at 0 and 1.
+    Draw several models into one `ax`.
+    """
     post = posterior_of(model)
     ax = frame(ax, input_name(post), "probability of class 1")
     x = grid(post, 400)[:, 0] if x is None else np.ravel(np.asarray(x, float))
@@ -23,7 +27,9 @@ def probability(model: Any, x: Any = None, ax: Any = None, label: str | None = N
     return ax
 
 
-def latent(model: Any, x: Any = None, ax: Any = None, level: float = 0.95, label: str | None = None, **style) -> Any:
+def latent(
+    model: Any, x: Any = None, ax: Any = None, level: float = 0.95, label: str | None = None, **style
+) -> Any:
     """The latent function along a one-dimensional input, with its central band."""
     post = posterior_of(model)
     ax = frame(ax, input_name(post), "latent f")
@@ -38,7 +44,9 @@ def latent(model: Any, x: Any = None, ax: Any = None, level: float = 0.95, label
 
 
 def regions(model: Any, ax: Any = None, count: int = 90, levels: Any = (0.25, 0.5, 0.75)) -> Any:
-    """P(y = 1) over two inputs as shades with contours at `levels`, and the data as symbols of their class."""
+    """P(y = 1) over two inputs as shades with contours at `levels`,
+    and the data as symbols of their class.
+    """
     post = posterior_of(model)
     X, y = post.inputs.values, post.y
     if X.shape[1] != 2:
@@ -51,7 +59,14 @@ def regions(model: Any, ax: Any = None, count: int = 90, levels: Any = (0.25, 0.
     A, B = np.meshgrid(a, b)
     p = post.probability(np.column_stack([A.ravel(), B.ravel()])).reshape(A.shape)
     ax.contourf(A, B, p, levels=np.linspace(0, 1, 21), cmap="RdBu", alpha=0.55, vmin=0, vmax=1)
-    lines = ax.contour(A, B, p, levels=sorted(levels), colors="k", linewidths=[1.8 if q == 0.5 else 0.9 for q in sorted(levels)])
+    lines = ax.contour(
+        A,
+        B,
+        p,
+        levels=sorted(levels),
+        colors="k",
+        linewidths=[1.8 if q == 0.5 else 0.9 for q in sorted(levels)],
+    )
     ax.clabel(lines, fmt="%.2g", fontsize=8)
     for sign, colour, mark in ((1, BLUE, "o"), (-1, VERMILLION, "X")):
         ax.scatter(*X[y == sign].T, c=colour, marker=mark, s=34, edgecolors="white", linewidths=0.6, zorder=3)
@@ -59,7 +74,9 @@ def regions(model: Any, ax: Any = None, count: int = 90, levels: Any = (0.25, 0.
 
 
 def verdict(found: Any, ax: Any = None) -> Any:
-    """What `mercer.assess` found: each rule's predictions against those of the sampled reference (Kuss figure 6.10)."""
+    """What `mercer.assess` found: each rule's predictions against those of the sampled reference (Kuss figure
+    6.10).
+    """
     if found.predictions is None:
         raise ValueError("there is no trusted reference to draw against; give assess a larger budget.")
     what = "probability" if found.classes else "mean prediction"
@@ -76,7 +93,14 @@ def verdict(found: Any, ax: Any = None) -> Any:
 
 
 def surface(
-    x: Any, y: Any, values: Any, ax: Any = None, xlabel: str = "", ylabel: str = "", levels: Any = 12, mark: Any = None
+    x: Any,
+    y: Any,
+    values: Any,
+    ax: Any = None,
+    xlabel: str = "",
+    ylabel: str = "",
+    levels: Any = 12,
+    mark: Any = None,
 ) -> Any:
     """Contours of `values` (len(y), len(x)), labelled; `mark` = (x, y) is a point to show, as a cross."""
     ax = frame(ax, xlabel, ylabel, (4.4, 3.8))

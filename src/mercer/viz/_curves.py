@@ -10,7 +10,20 @@ import numpy as np
 from mercer.likelihoods import AbstractNoise
 from mercer.viz._outliers import find_outliers, mark_outliers
 from mercer.viz._series import series_forecast
-from mercer.viz._style import BLACK, BLUE, CYCLE, GREY, ORANGE, VERMILLION, frame, half_width, legend, panels, percent, ribbon
+from mercer.viz._style import (
+    BLACK,
+    BLUE,
+    CYCLE,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    frame,
+    half_width,
+    legend,
+    panels,
+    percent,
+    ribbon,
+)
 from mercer.viz._subject import grid, input_name, knows_noise, line, posterior_of
 
 GRID = 400  # points of a curve where the caller names none
@@ -22,10 +35,11 @@ def posterior(
 ) -> Any:  # fmt: skip
     """Mean and central intervals along one input, with the data.
 
-    The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1) says where
-    (default: the range of the data and a little more); `samples` draws that many functions from the posterior as well. Where noise
-    has heavy tails the band of y is that of its quantiles, and outliers (those of a fitted estimator, or a report given as
-    `outliers`) are ringed, or triangles at the edge where they lie far out of view.
+    The wide band holds observations y, the darker one the function f; `latent=True` draws f alone. `X` (m, 1)
+    says where (default: the range of the data and a little more); `samples` draws that many functions from
+    the posterior as well. Where noise has heavy tails the band of y is that of its quantiles, and outliers
+    (those of a fitted estimator, or a report given as `outliers`) are ringed, or triangles at the edge where
+    they lie far out of view.
 
     >>> viz.posterior(gp.condition(X, y, noise_variance=0.09), samples=3)
     """
@@ -55,7 +69,14 @@ def posterior(
 
 
 def prior(
-    gp: Any, X: Any, samples: int = 3, seed: Any = 0, ax: Any = None, level: float = 0.95, xlabel: str = "x", ylabel: str = "f(x)"
+    gp: Any,
+    X: Any,
+    samples: int = 3,
+    seed: Any = 0,
+    ax: Any = None,
+    level: float = 0.95,
+    xlabel: str = "x",
+    ylabel: str = "f(x)",
 ) -> Any:
     """Functions drawn from a prior, over the band that holds `level` of them at each input.
 
@@ -63,7 +84,14 @@ def prior(
     """
     X, x = line(X, "viz.prior")
     ax = frame(ax, xlabel, ylabel)
-    ribbon(ax, x, np.asarray(gp.mean.value(X)), np.sqrt(np.diag(gp.covariance(X))), level, label=f"{percent(level)} of f")
+    ribbon(
+        ax,
+        x,
+        np.asarray(gp.mean.value(X)),
+        np.sqrt(np.diag(gp.covariance(X))),
+        level,
+        label=f"{percent(level)} of f",
+    )
     for i, f in enumerate(gp.sample(X, samples, seed)):
         ax.plot(x, f, color=CYCLE[i % len(CYCLE)], linewidth=1.3)
     ax.set_xlim(x.min(), x.max())
@@ -77,27 +105,39 @@ def forecast(
 ) -> Any:  # fmt: skip
     """The series, and its extrapolation to `X_future` (m, 1) beyond a line at the end of the data.
 
-    `observed_later`: what was measured afterwards, y at X_future or a pair (X, y). A fitted `GPTimeSeries` is continued for
-    `X_future` steps, or to those stamps.
+    `observed_later`: what was measured afterwards, y at X_future or a pair (X, y). A fitted `GPTimeSeries` is
+    continued for `X_future` steps, or to those stamps.
 
     >>> viz.forecast(model, np.linspace(2002, 2022, 240)[:, None], ylabel="CO2 / ppm")
     >>> viz.forecast(GPTimeSeries().fit(series), 24)
     """
     if hasattr(model, "forecast_columns"):
-        return series_forecast(model, X_future, observed_later, ax, level, xlabel, None if ylabel == "y" else ylabel)
+        return series_forecast(
+            model, X_future, observed_later, ax, level, xlabel, None if ylabel == "y" else ylabel
+        )
     post = posterior_of(model)
     X_future, x = line(X_future, "viz.forecast")
     _, past = line(post.inputs, "viz.forecast")
     ax = frame(ax, input_name(post) if xlabel is None else xlabel, ylabel)
     mean, latent = post.mean(X_future), not knows_noise(post)
-    ribbon(ax, x, mean, post.std(X_future, latent), level, alpha=0.25, label=f"{percent(level)} of {'f' if latent else 'y'}")
+    ribbon(
+        ax,
+        x,
+        mean,
+        post.std(X_future, latent),
+        level,
+        alpha=0.25,
+        label=f"{percent(level)} of {'f' if latent else 'y'}",
+    )
     ax.plot(x, mean, color=BLUE, linewidth=1.2, label="forecast")
     _data(ax, post)
     if observed_later is not None:
         at, y = observed_later if isinstance(observed_later, tuple) else (x, observed_later)
         at, y = np.ravel(at), np.ravel(y)
         if at.shape != y.shape:
-            raise ValueError(f"observed_later has {y.size} values for {at.size} inputs: give y at X_future, or (X, y).")
+            raise ValueError(
+                f"observed_later has {y.size} values for {at.size} inputs: give y at X_future, or (X, y)."
+            )
         ax.plot(at, y, ".", color=VERMILLION, markersize=3.5, label="observed later")
     ax.axvline(past.max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
     ax.set_xlim(past.min() - 0.01 * np.ptp(past), max(x.max(), past.max()))
@@ -109,7 +149,8 @@ def components(
     model: Any, X: Any = None, axes: Any = None, level: float = 0.95, names: Any = None,
     xlabel: str | None = None, ylabel: str = "y",
 ) -> Any:  # fmt: skip
-    """One panel for each additive term of the kernel: its mean and its own uncertainty. Returns the array of Axes.
+    """One panel for each additive term of the kernel: its mean and its own uncertainty. Returns the array of
+    Axes.
 
     `names` replaces the terms' formulas as titles.
 
@@ -140,4 +181,13 @@ def _rounded(formula: str) -> str:
 
 def _data(ax: Any, post: Any) -> None:
     size = float(np.clip(40 / np.sqrt(len(post.y)), 2.2, 5.0))
-    ax.plot(post.inputs.values[:, 0], post.y, "o", color=BLACK, markersize=size, markeredgewidth=0, label="data", zorder=3)
+    ax.plot(
+        post.inputs.values[:, 0],
+        post.y,
+        "o",
+        color=BLACK,
+        markersize=size,
+        markeredgewidth=0,
+        label="data",
+        zorder=3,
+    )

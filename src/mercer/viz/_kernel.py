@@ -20,16 +20,19 @@ def kernel(
 ) -> Any:  # fmt: skip
     """Covariance, sample paths and spectrum of a kernel, side by side. Returns the array of three Axes.
 
-    `X` (m, 1), or a vector, says where along the input `column` (the others are held at 0); default: a few length-scales or
-    periods. A kernel that is not stationary has its covariance with each of the inputs `at` (a few numbers) in the first panel
-    and its matrix in the third; of a stationary one they are the profile and the spectral density (or lines).
+    `X` (m, 1), or a vector, says where along the input `column` (the others are held at 0); default: a few
+    length-scales or periods. A kernel that is not stationary has its covariance with each of the inputs `at`
+    (a few numbers) in the first panel and its matrix in the third; of a stationary one they are the profile
+    and the spectral density (or lines).
 
     >>> viz.kernel(kernels.Matern(nu=1.5, lengthscale=0.7))
     """
     if not isinstance(kernel, AbstractKernel):
         raise TypeError(f"viz.kernel draws a kernel, got {type(kernel).__name__}.")
     if kernel.reads_objects():
-        raise ValueError(f"{kernel.formula()} is of inputs that are not numbers: there is no line to draw it along.")
+        raise ValueError(
+            f"{kernel.formula()} is of inputs that are not numbers: there is no line to draw it along."
+        )
     bound, d = columns_of(kernel)
     if not 0 <= column < d:
         raise ValueError(f"column {column} is not one of the kernel's {d}.")
@@ -50,8 +53,12 @@ def kernel(
 
 
 def _where(traits, column: int) -> np.ndarray:
-    """Four length-scales on each side of 0, or two periods (with both, as much as twelve of them); else from -3 to 3."""
-    length, period = (None if v is None else np.ravel(v)[column % np.size(v)] for v in (traits.lengthscale, traits.period))
+    """Four length-scales on each side of 0, or two periods (with both, as much as twelve of them);
+    else from -3 to 3.
+    """
+    length, period = (
+        None if v is None else np.ravel(v)[column % np.size(v)] for v in (traits.lengthscale, traits.period)
+    )
     half = 3.0 if length is None else 4 * length
     if period is not None:
         half = 2 * period if length is None else min(half, 6 * period)
@@ -80,7 +87,10 @@ def _paths(kernel, x, table, samples: int, seed, ax, xlabel: str) -> None:
     """By the eigenvectors of the covariance, which does not mind a degenerate one."""
     frame(ax, xlabel, f"f({xlabel})")
     values, vectors = np.linalg.eigh(kernel(table(x)))
-    draws = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * np.random.default_rng(seed).standard_normal((len(x), samples)))
+    draws = vectors @ (
+        np.sqrt(np.maximum(values, 0))[:, None]
+        * np.random.default_rng(seed).standard_normal((len(x), samples))
+    )
     for i, f in enumerate(draws.T):
         ax.plot(x, f, color=CYCLE[i % len(CYCLE)], linewidth=1.2)
     ax.set_xlim(x.min(), x.max())
@@ -130,6 +140,13 @@ def _matrix(kernel, x, table, ax, xlabel: str, d: int) -> None:
     most = np.abs(K).max()
     extent = (thin[0], thin[-1], thin[0], thin[-1])
     image = ax.imshow(
-        K, origin="lower", extent=extent, aspect="auto", cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest"
+        K,
+        origin="lower",
+        extent=extent,
+        aspect="auto",
+        cmap="RdBu_r",
+        vmin=-most,
+        vmax=most,
+        interpolation="nearest",
     )
     ax.figure.colorbar(image, ax=ax, label="covariance")

@@ -9,10 +9,14 @@ import numpy as np
 from mercer.viz._style import CYCLE, GREY, frame
 
 
-def ellipses(model: Any, X: Any = None, ax: Any = None, columns: tuple[int, int] = (0, 1), names: Any = None) -> Any:
-    """Components of a Gaussian mixture in two columns: ellipses of one and two standard deviations, numbers at the means.
+def ellipses(
+    model: Any, X: Any = None, ax: Any = None, columns: tuple[int, int] = (0, 1), names: Any = None
+) -> Any:
+    """Components of a Gaussian mixture in two columns: ellipses of one and two standard deviations, numbers
+    at the means.
 
-    model: a fitted `mercer.GaussianMixture`, or `mercer.HMM` with Gaussians. X: data to show, in the colour of their component.
+    model: a fitted `mercer.GaussianMixture`, or `mercer.HMM` with Gaussians. X: data to show, in the colour
+    of their component.
     """
     gaussians = _gaussians(model)
     if gaussians.dimension < 2:
@@ -20,19 +24,29 @@ def ellipses(model: Any, X: Any = None, ax: Any = None, columns: tuple[int, int]
     from matplotlib.patches import Ellipse
 
     pick = list(columns)
-    names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(gaussians.dimension)]) if names is None else names
+    names = (
+        getattr(model, "feature_names_in_", [f"x{i}" for i in range(gaussians.dimension)])
+        if names is None
+        else names
+    )
     ax = frame(ax, str(names[pick[0]]), str(names[pick[1]]), (5.0, 4.2))
     if X is not None:
         X = np.asarray(X, np.float64)
-        which = gaussians.log_prob(X).argmax(0) if not hasattr(model, "predict") else np.asarray(model.predict(X))
+        which = (
+            gaussians.log_prob(X).argmax(0) if not hasattr(model, "predict") else np.asarray(model.predict(X))
+        )
         for k in range(gaussians.count):
             ax.plot(*X[which == k][:, pick].T, "o", color=_colour(k), ms=3, alpha=0.45, markeredgewidth=0)
-    for k, (mean, matrix) in enumerate(zip(gaussians.means[:, pick], gaussians.matrices()[:, pick][:, :, pick], strict=True)):
+    for k, (mean, matrix) in enumerate(
+        zip(gaussians.means[:, pick], gaussians.matrices()[:, pick][:, :, pick], strict=True)
+    ):
         values, vectors = np.linalg.eigh(matrix)
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
         for radius in (1, 2):
             width, height = 2 * radius * np.sqrt(values[::-1])
-            ax.add_patch(Ellipse(mean, width, height, angle=angle, fill=False, color=_colour(k), lw=1.6 / radius))
+            ax.add_patch(
+                Ellipse(mean, width, height, angle=angle, fill=False, color=_colour(k), lw=1.6 / radius)
+            )
         box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": _colour(k), "linewidth": 1.0}
         ax.text(*mean, str(k), ha="center", va="center", fontsize=9, bbox=box)
     ax.autoscale_view()
@@ -40,11 +54,19 @@ def ellipses(model: Any, X: Any = None, ax: Any = None, columns: tuple[int, int]
 
 
 def state_path(
-    model: Any, X: Any, t: Any = None, ax: Any = None, column: int = 0, xlabel: str = "step", ylabel: str = "observed"
+    model: Any,
+    X: Any,
+    t: Any = None,
+    ax: Any = None,
+    column: int = 0,
+    xlabel: str = "step",
+    ylabel: str = "observed",
 ) -> Any:
-    """A sequence, coloured by its most probable path of states; along the bottom the probability of each state.
+    """A sequence, coloured by its most probable path of states; along the bottom the probability of each
+    state.
 
-    model: a fitted `mercer.HMM`. X: one sequence. t: (T,) where the steps are, else 0, 1, … Returns the Axes of the sequence.
+    model: a fitted `mercer.HMM`. X: one sequence. t: (T,) where the steps are, else 0, 1, … Returns the Axes
+    of the sequence.
     """
     values = np.asarray(X, np.float64)
     values = values if values.ndim == 1 else values[:, column]
@@ -58,7 +80,9 @@ def state_path(
     low, high = np.nanmin(values), np.nanmax(values)
     ax.set_ylim(low - 0.3 * (high - low or 1.0), high + 0.05 * (high - low or 1.0))
     below = ax.inset_axes([0, 0, 1, 0.16], sharex=ax)
-    below.stackplot(t, probability.T, colors=[_colour(i) for i in range(probability.shape[1])], linewidth=0, alpha=0.7)
+    below.stackplot(
+        t, probability.T, colors=[_colour(i) for i in range(probability.shape[1])], linewidth=0, alpha=0.7
+    )
     below.set_ylim(0, 1)
     below.axis("off")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, fontsize="small")
@@ -66,7 +90,9 @@ def state_path(
 
 
 def transition_graph(model: Any, ax: Any = None, least: float = 0.005, names: Any = None) -> Any:
-    """States on a circle, with an arrow for every transition of a probability of at least `least`; thicker is more probable."""
+    """States on a circle, with an arrow for every transition of a probability of at least `least`;
+    thicker is more probable.
+    """
     A = np.asarray(getattr(model, "transition_", getattr(model, "transition", None)), np.float64)
     if A.ndim != 2:
         raise TypeError(f"cannot draw the transitions of a {type(model).__name__}: give a fitted HMM.")
@@ -79,9 +105,21 @@ def transition_graph(model: Any, ax: Any = None, least: float = 0.005, names: An
             if A[i, j] < least:
                 continue
             if i == j:
-                ax.text(*(1.42 * place[i]), f"{A[i, i]:.2g}", ha="center", va="center", fontsize=9, color=_colour(i))
+                ax.text(
+                    *(1.42 * place[i]),
+                    f"{A[i, i]:.2g}",
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                    color=_colour(i),
+                )
                 continue
-            style = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.18", "lw": 0.6 + 3 * A[i, j], "color": _colour(i)}
+            style = {
+                "arrowstyle": "-|>",
+                "connectionstyle": "arc3,rad=0.18",
+                "lw": 0.6 + 3 * A[i, j],
+                "color": _colour(i),
+            }
             ax.annotate("", place[j], place[i], arrowprops=style | {"shrinkA": 16, "shrinkB": 16})
             step = place[j] - place[i]
             middle = 0.5 * (place[i] + place[j]) + 0.16 * np.array([step[1], -step[0]])
@@ -98,7 +136,10 @@ def _gaussians(model: Any) -> Any:
     inner = getattr(model, "model_", model)
     found = getattr(inner, "gaussians", getattr(getattr(inner, "emission", None), "gaussians", None))
     if found is None:
-        raise TypeError(f"cannot draw the ellipses of a {type(model).__name__}: give a fitted GaussianMixture or a Gaussian HMM.")
+        raise TypeError(
+            f"cannot draw the ellipses of a {type(model).__name__}: give a fitted GaussianMixture or a "
+            "Gaussian HMM."
+        )
     return found
 
 

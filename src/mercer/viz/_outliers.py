@@ -10,15 +10,19 @@ from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
 
 
 def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
-    """How far each training row is taken for an outlier: probability, or one minus its weight, against the row.
+    """How far each training row is taken for an outlier: probability, or one minus its weight, against the
+    row.
 
-    Outliers are rings with the names of the `top` furthest; others may score high by chance, but lie near their prediction.
+    Outliers are rings with the names of the `top` furthest; others may score high by chance, but lie near
+    their prediction.
 
     >>> viz.outliers(GPRegressor(likelihood="student-t").fit(X, y))
     """
     found = find_outliers(model)
     if found is None:
-        raise TypeError(f"viz.outliers needs a fitted GPRegressor or its outliers_, got {type(model).__name__}.")
+        raise TypeError(
+            f"viz.outliers needs a fitted GPRegressor or its outliers_, got {type(model).__name__}."
+        )
     what = "probability of an outlier" if found.kind == "probability" else "1 - weight"
     ax = frame(ax, "training row", what)
     rows = np.arange(len(found.y))
@@ -27,7 +31,14 @@ def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
     if len(found):
         _ring(ax, found.rows, found.score[found.rows])
     for i in found.rows[:top]:
-        ax.annotate(found.name(i), (i, found.score[i]), (0, 6), textcoords="offset points", ha="center", fontsize="small")
+        ax.annotate(
+            found.name(i),
+            (i, found.score[i]),
+            (0, 6),
+            textcoords="offset points",
+            ha="center",
+            fontsize="small",
+        )
     ax.axhline(found.limit, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
     ax.set_ylim(0.0, 1.15)
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -36,10 +47,11 @@ def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
 
 
 def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score", best: str = "low") -> Any:
-    """Scores of several models over folds or repeats, from a dict of names to one number for each fold (Kuss, figures 5.14-5.19).
+    """Scores of several models over folds or repeats, from a dict of names to one number for each fold (Kuss,
+    figures 5.14-5.19).
 
-    kind: "box" (quartiles, with every fold as a dot) or "bar" (the folds side by side). The dashed line is the best median;
-    `best` says whether "low" or "high" scores are good.
+    kind: "box" (quartiles, with every fold as a dot) or "bar" (the folds side by side). The dashed line is
+    the best median; `best` says whether "low" or "high" scores are good.
 
     >>> viz.scores({"Gaussian": rmse_gaussian, "Student-t": rmse_student}, ylabel="RMSE")
     """
@@ -56,11 +68,19 @@ def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score"
         width = 0.8 / len(names)
         for j, (name, column) in enumerate(zip(names, columns, strict=True)):
             color = CYCLE[j % len(CYCLE)]
-            ax.bar(np.arange(1, column.size + 1) + (j - 0.5 * (len(names) - 1)) * width, column, width, color=color, label=name)
+            ax.bar(
+                np.arange(1, column.size + 1) + (j - 0.5 * (len(names) - 1)) * width,
+                column,
+                width,
+                color=color,
+                label=name,
+            )
         ax.set_xticks(np.arange(1, max(c.size for c in columns) + 1))
         legend(ax)
     medians = [float(np.median(c)) for c in columns]
-    ax.axhline(min(medians) if best == "low" else max(medians), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.axhline(
+        min(medians) if best == "low" else max(medians), color=GREY, linewidth=0.9, linestyle=(0, (4, 3))
+    )
     return ax
 
 
@@ -68,14 +88,29 @@ def _boxes(ax: Any, columns: list[np.ndarray]) -> None:
     rng = np.random.default_rng(0)
     at = np.arange(len(columns))
     ax.boxplot(
-        columns, positions=at, widths=0.5, showfliers=False, medianprops=dict(color=VERMILLION, linewidth=1.8),
-        boxprops=dict(color=BLUE), whiskerprops=dict(color=BLUE), capprops=dict(color=BLUE),
-    )  # fmt: skip
+        columns,
+        positions=at,
+        widths=0.5,
+        showfliers=False,
+        medianprops=dict(color=VERMILLION, linewidth=1.8),
+        boxprops=dict(color=BLUE),
+        whiskerprops=dict(color=BLUE),
+        capprops=dict(color=BLUE),
+    )
     for i, column in zip(at, columns, strict=True):
-        ax.plot(i + rng.uniform(-0.1, 0.1, column.size), column, "o", color=BLUE, alpha=0.5, markersize=3, markeredgewidth=0)
+        ax.plot(
+            i + rng.uniform(-0.1, 0.1, column.size),
+            column,
+            "o",
+            color=BLUE,
+            alpha=0.5,
+            markersize=3,
+            markeredgewidth=0,
+        )
 
 
-# ------------------------------------------------------------------------------------------------- in the picture of a fit
+# ------------------------------------------------------------------------------------------------- in the
+# picture of a fit
 
 
 def find_outliers(model: Any) -> Any:
@@ -84,7 +119,9 @@ def find_outliers(model: Any) -> Any:
 
 
 def mark_outliers(ax: Any, x: np.ndarray, found: Any, low: float, high: float) -> None:
-    """Rings around outliers; those far beyond [low, high] become triangles at the edge of a view that the rest can fill."""
+    """Rings around outliers; those far beyond [low,
+    high] become triangles at the edge of a view that the rest can fill.
+    """
     rows, y = found.rows, found.y
     span = high - low
     below, above = y[rows] < low - span, y[rows] > high + span
@@ -113,5 +150,13 @@ def mark_outliers(ax: Any, x: np.ndarray, found: Any, low: float, high: float) -
 
 def _ring(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
     ax.plot(
-        x, y, "o", markersize=9, markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=1.5, zorder=4, label="outliers"
+        x,
+        y,
+        "o",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgecolor=VERMILLION,
+        markeredgewidth=1.5,
+        zorder=4,
+        label="outliers",
     )

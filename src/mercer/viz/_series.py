@@ -9,11 +9,13 @@ import numpy as np
 from mercer.viz._style import BLACK, BLUE, GREY, VERMILLION, legend, panels, percent, ribbon
 
 
-def decomposition(model: Any, horizon: int | None = None, level: float = 0.9, axes: Any = None, ylabel: str | None = None) -> Any:
+def decomposition(
+    model: Any, horizon: int | None = None, level: float = 0.9, axes: Any = None, ylabel: str | None = None
+) -> Any:
     """A series and below it its parts, one panel each, with their own uncertainty. Returns the array of Axes.
 
-    model: a fitted `GPTimeSeries`. horizon: steps to go on beyond the last stamp. The parts of counts, and of a series whose
-    logarithm was modelled, are of the logarithm.
+    model: a fitted `GPTimeSeries`. horizon: steps to go on beyond the last stamp. The parts of counts, and of
+    a series whose logarithm was modelled, are of the logarithm.
 
     >>> viz.decomposition(ts, horizon=24)
     """
@@ -21,17 +23,28 @@ def decomposition(model: Any, horizon: int | None = None, level: float = 0.9, ax
     names = model.component_names_
     axes = panels(1 + len(names), (6.4, 1.8 + 1.35 * len(names))) if axes is None else np.ravel(axes)
     if len(axes) != 1 + len(names):
-        raise ValueError(f"the series has {len(names)} parts, so {1 + len(names)} Axes are needed, but {len(axes)} were given.")
+        raise ValueError(
+            f"the series has {len(names)} parts, so {1 + len(names)} Axes are needed, but {len(axes)} were "
+            "given."
+        )
     total = np.sum([parts[name] for name in names], 0)
     _plain(axes[0], model.value_name_ if ylabel is None else ylabel)
-    axes[0].plot(stamps, np.exp(total) if model.logarithmic_ else total, color=BLUE, linewidth=1.0, label="without noise")
+    axes[0].plot(
+        stamps,
+        np.exp(total) if model.logarithmic_ else total,
+        color=BLUE,
+        linewidth=1.0,
+        label="without noise",
+    )
     end = _data(axes[0], model)
     legend(axes[0])
     for ax, name in zip(axes[1:], names, strict=True):
         _plain(ax)
         ribbon(ax, stamps, parts[name], parts[f"{name}_std"], level, alpha=0.25)
         ax.plot(stamps, parts[name], color=BLUE, linewidth=1.2)
-        ax.set_title(f"{name} (of the logarithm)" if model.logarithmic_ else name, loc="left", fontsize="small", pad=3)
+        ax.set_title(
+            f"{name} (of the logarithm)" if model.logarithmic_ else name, loc="left", fontsize="small", pad=3
+        )
     if horizon:
         for ax in axes:
             _end(ax, end)
@@ -40,9 +53,14 @@ def decomposition(model: Any, horizon: int | None = None, level: float = 0.9, ax
 
 
 def series_forecast(
-    model: Any, horizon: Any, observed_later: Any = None, ax: Any = None, level: float = 0.95, xlabel: str | None = None,
+    model: Any,
+    horizon: Any,
+    observed_later: Any = None,
+    ax: Any = None,
+    level: float = 0.95,
+    xlabel: str | None = None,
     ylabel: str | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The series and its forecast, `horizon` steps or stamps; see `viz.forecast`."""
     stamps, ahead = model.forecast_columns(horizon, level)
     if ax is None:
@@ -51,14 +69,32 @@ def series_forecast(
         _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     _plain(ax, model.value_name_ if ylabel is None else ylabel)
     ax.set_xlabel(xlabel or "")
-    ax.fill_between(stamps, ahead["lower"], ahead["upper"], color=BLUE, alpha=0.25, linewidth=0, label=f"{percent(level)} of y")
+    ax.fill_between(
+        stamps,
+        ahead["lower"],
+        ahead["upper"],
+        color=BLUE,
+        alpha=0.25,
+        linewidth=0,
+        label=f"{percent(level)} of y",
+    )
     ax.plot(stamps, ahead["mean"], color=BLUE, linewidth=1.2, label="forecast")
     end = _data(ax, model)
     if observed_later is not None:
         at, y = observed_later if isinstance(observed_later, tuple) else (stamps, observed_later)
         if np.shape(at) != np.shape(y):
-            raise ValueError(f"observed_later has {np.size(y)} values for {np.size(at)} stamps: give one for each, or (stamps, y).")
-        ax.plot(np.asarray(at), np.asarray(y, float), ".", color=VERMILLION, markersize=3.5, label="observed later")
+            raise ValueError(
+                f"observed_later has {np.size(y)} values for {np.size(at)} stamps: give one for each, or "
+                "(stamps, y)."
+            )
+        ax.plot(
+            np.asarray(at),
+            np.asarray(y, float),
+            ".",
+            color=VERMILLION,
+            markersize=3.5,
+            label="observed later",
+        )
     _end(ax, end)
     ax.margins(x=0.01)
     legend(ax)

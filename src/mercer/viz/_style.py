@@ -55,5 +55,11 @@ def percent(level: float) -> str:
 def legend(ax: Any, columns: int = 5) -> None:
     """A legend above the axes, where it hides nothing."""
     ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, borderaxespad=0.2, fontsize="small", markerscale=1.3
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0.2,
+        fontsize="small",
+        markerscale=1.3,
     )

@@ -27,7 +27,9 @@ def input_name(post: Any) -> str:
 
 
 def knows_noise(post: Any) -> bool:
-    """False where noise was given for each training datum: then nothing can be said of y elsewhere, only of f."""
+    """False where noise was given for each training datum: then nothing can be said of y elsewhere,
+    only of f.
+    """
     return not getattr(post.model.likelihood, "per_datum", False)
 
 

@@ -11,7 +11,8 @@ from mercer.viz._subject import input_name, line, posterior_of
 
 
 def smoother_weights(model: Any, xs: Any, ax: Any = None, xlabel: str | None = None) -> Any:
-    """The weights that the mean at each of `xs` (a few numbers) gives to the data, against their inputs (GPML Fig. 2.6).
+    """The weights that the mean at each of `xs` (a few numbers) gives to the data, against their inputs (GPML
+    Fig. 2.6).
 
     >>> viz.smoother_weights(post, [0.05, 0.5])
     """
@@ -23,14 +24,23 @@ def smoother_weights(model: Any, xs: Any, ax: Any = None, xlabel: str | None = N
     ax.axhline(0, color=GREY, linewidth=0.8)
     for i, weights in enumerate(post.smoother(points)):
         color = CYCLE[i % len(CYCLE)]
-        ax.plot(x[order], weights[order], "o-", color=color, linewidth=1, markersize=3, label=f"{input_name(post)}* = {at[i]:g}")
+        ax.plot(
+            x[order],
+            weights[order],
+            "o-",
+            color=color,
+            linewidth=1,
+            markersize=3,
+            label=f"{input_name(post)}* = {at[i]:g}",
+        )
         ax.axvline(at[i], color=color, linewidth=0.9, linestyle=":")
     legend(ax)
     return ax
 
 
 def posterior_covariance(model: Any, X: Any, xs: Any, ax: Any = None, xlabel: str | None = None) -> Any:
-    """Posterior covariance of f along `X` (m, 1) with f at each of `xs` (a few numbers), and the data's inputs (GPML Fig. 2.4b).
+    """Posterior covariance of f along `X` (m, 1) with f at each of `xs` (a few numbers), and the data's
+    inputs (GPML Fig. 2.4b).
 
     >>> viz.posterior_covariance(post, np.linspace(-5, 5, 200)[:, None], [-2, 1, 3])
     """

@@ -1,8 +1,9 @@
-"""Kernels of time as linear stochastic differential equations: f(t) = h(t) . x(t) with a Markov state x (GPML appendix B).
+"""Kernels of time as linear stochastic differential equations: f(t) = h(t) . x(t) with a Markov state x (GPML
+appendix B).
 
-`state_space(kernel)` gives the form of a kernel on one column, exact for Matern of half-integer order, Wiener processes and their
-integrals, Brownian bridges, polynomials, cosines, and sums, products and whole powers of those. The SE and the periodic kernel have
-no finite state: they are approximated to a tolerance.
+`state_space(kernel)` gives the form of a kernel on one column, exact for Matern of half-integer order, Wiener
+processes and their integrals, Brownian bridges, polynomials, cosines, and sums, products and whole powers of
+those. The SE and the periodic kernel have no finite state: they are approximated to a tolerance.
 
 >>> form = state_space(Matern(nu=1.5) * Periodic(7.0) + Linear(0.1))
 >>> form.size, form.error()
@@ -22,7 +23,23 @@ from mercer.kernels.statespace.form import (
 from mercer.kernels.statespace.processes import BridgeForm, FeatureForm, MaternForm, WienerForm
 
 __all__ = [
-    "MOST_HARMONICS", "SE_ORDERS", "TOLERANCE", "AbstractForm", "AbstractKernelForm", "AbstractWeights", "BridgeForm",
-    "FeatureForm", "MaternForm", "NoStateSpace", "PeriodicForm", "PowerForm", "ProductForm", "SEForm", "ScaleForm", "SumForm",
-    "WienerForm", "chain", "state_space",
-]  # fmt: skip
+    "MOST_HARMONICS",
+    "SE_ORDERS",
+    "TOLERANCE",
+    "AbstractForm",
+    "AbstractKernelForm",
+    "AbstractWeights",
+    "BridgeForm",
+    "FeatureForm",
+    "MaternForm",
+    "NoStateSpace",
+    "PeriodicForm",
+    "PowerForm",
+    "ProductForm",
+    "SEForm",
+    "ScaleForm",
+    "SumForm",
+    "WienerForm",
+    "chain",
+    "state_space",
+]

@@ -11,9 +11,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.kernels.algebra import Product, Scale, Sum
-from mercer.kernels.columns import On
-from mercer.kernels.powers import Power
+from mercer.kernels.algebra.columns import On
+from mercer.kernels.algebra.powers import Power
+from mercer.kernels.algebra.sums import Product, Scale, Sum
 from mercer.kernels.statespace.form import TOLERANCE, AbstractForm, NoStateSpace, state_space
 
 

@@ -1,4 +1,6 @@
-"""Kernels without a finite state, approximated to a tolerance: the SE by a rational spectrum, the periodic one by harmonics."""
+"""Kernels without a finite state, approximated to a tolerance: the SE by a rational spectrum,
+the periodic one by harmonics.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.special import ive
 
+from mercer.kernels.families.stationary import SE, Periodic
 from mercer.kernels.statespace.form import TOLERANCE, AbstractKernelForm, AbstractWeights, state_space
 from mercer.kernels.statespace.processes import rate
-from mercer.kernels.stationary import SE, Periodic
 
 MOST_HARMONICS = 24
 SE_ORDERS = (2, 4, 6, 8, 10, 12)
@@ -26,7 +28,9 @@ def _(kernel: SE, tolerance=TOLERANCE):
 
 
 class SEForm(AbstractKernelForm):
-    """The spectral density exp(-w^2 / 2) as 1 / (1 + w^2 / 2 + ... + (w^2 / 2)^N / N!): N damped oscillators, in pairs."""
+    """The spectral density exp(-w^2 / 2) as 1 / (1 + w^2 / 2 + ... + (w^2 / 2)^N / N!): N damped oscillators,
+    in pairs.
+    """
 
     order: int = eqx.field(static=True)
 
@@ -56,7 +60,9 @@ class SEForm(AbstractKernelForm):
 
 
 class _SquaredExponential:
-    """Roots, modes and stationary covariance for length-scale 1 and unit variance; the largest error of the correlation."""
+    """Roots, modes and stationary covariance for length-scale 1 and unit variance;
+    the largest error of the correlation.
+    """
 
     def __init__(self, N: int):
         coefficients = np.zeros(2 * N + 1)  # of sum_k (-z^2 / 2)^k / k!, highest power first
@@ -97,7 +103,9 @@ def _(kernel: Periodic, tolerance=TOLERANCE):
 
 
 class PeriodicForm(AbstractWeights):
-    """The Fourier series with coefficients exp(-a) I_j(a), a = 1 / l^2, of the first harmonics; the variance is kept."""
+    """The Fourier series with coefficients exp(-a) I_j(a), a = 1 / l^2, of the first harmonics;
+    the variance is kept.
+    """
 
     harmonics: int = eqx.field(static=True)
 

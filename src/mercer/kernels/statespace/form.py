@@ -23,8 +23,9 @@ class NoStateSpace(ValueError):
 def state_space(kernel: AbstractKernel, tolerance: float = TOLERANCE) -> AbstractForm:
     """The state-space form of a kernel on one column (a time).
 
-    tolerance: the largest error of an approximated correlation (SE, Periodic). The leaves of the form are those of the kernel, in
-    the same order; what is static in it (numbers of harmonics and states) was chosen for the kernel's values of now.
+    tolerance: the largest error of an approximated correlation (SE, Periodic). The leaves of the form are
+    those of the kernel, in the same order; what is static in it (numbers of harmonics and states) was chosen
+    for the kernel's values of now.
     """
     raise NoStateSpace(f"{type(kernel).__name__} has no state-space form")
 
@@ -36,7 +37,9 @@ def chain(form: AbstractForm, t) -> Chain:
 
 
 class AbstractForm(eqx.Module):
-    """x(t1) = Phi x(t0) + N(0, Q) for t0 <= t1, cov x(t) = Pi(t), f(t) = h(t) . x(t), for all times of a vector at once."""
+    """x(t1) = Phi x(t0) + N(0, Q) for t0 <= t1, cov x(t) = Pi(t), f(t) = h(t) . x(t),
+    for all times of a vector at once.
+    """
 
     @property
     @abc.abstractmethod
@@ -56,7 +59,9 @@ class AbstractForm(eqx.Module):
         """h(t) (n, s)."""
 
     def error(self) -> float:
-        """The largest error of the covariance, relative to the largest variance involved; zero where the form is exact."""
+        """The largest error of the covariance, relative to the largest variance involved;
+        zero where the form is exact.
+        """
         return 0.0
 
 

@@ -1,4 +1,6 @@
-"""Exact forms: Matern of half-integer order, Wiener processes and their integrals, bridges, and kernels of finite rank."""
+"""Exact forms: Matern of half-integer order, Wiener processes and their integrals, bridges,
+and kernels of finite rank.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 
-from mercer.kernels.band_limited import BesselJ
-from mercer.kernels.dot import Constant, Linear, LinearCovariance, Polynomial
-from mercer.kernels.paths import BrownianBridge, IntegratedWiener, Wiener
-from mercer.kernels.statespace.form import TOLERANCE, AbstractKernelForm, AbstractWeights, NoStateSpace, state_space
-from mercer.kernels.stationary import Matern
+from mercer.kernels.families.brownian import BrownianBridge, IntegratedWiener, Wiener
+from mercer.kernels.families.dot import Constant, Linear, LinearCovariance, Polynomial
+from mercer.kernels.families.stationary import Matern
+from mercer.kernels.spectral.band_limited import BesselJ
+from mercer.kernels.statespace.form import (
+    TOLERANCE,
+    AbstractKernelForm,
+    AbstractWeights,
+    NoStateSpace,
+    state_space,
+)
 from mercer.params import Static
 
 
@@ -25,11 +33,16 @@ def _(kernel: Matern, tolerance=TOLERANCE):
         p = float(kernel.nu) - 0.5
         if p == int(p) and p <= 6:
             return MaternForm(kernel, int(p))
-    raise NoStateSpace(f"Matern of order {float(kernel.nu):g} has no state-space form (1/2, 3/2, ... 13/2, not learned, have one)")
+    raise NoStateSpace(
+        f"Matern of order {float(kernel.nu):g} has no state-space form (1/2, 3/2, ... 13/2, not learned, "
+        "have one)"
+    )
 
 
 class MaternForm(AbstractKernelForm):
-    """(d/dt + a)^(p + 1) f = white noise, a = sqrt(2 nu) / l (B.30): x_j is the j-th derivative of f over a^j."""
+    """(d/dt + a)^(p + 1) f = white noise, a = sqrt(2 nu) / l (B.30):
+    x_j is the j-th derivative of f over a^j.
+    """
 
     p: int = eqx.field(static=True)
 
@@ -53,7 +66,9 @@ class MaternForm(AbstractKernelForm):
 
 
 class _Matern:
-    """Constants of the Matern process with a = 1 and unit variance, M = F + I nilpotent: exp(F x) = exp(-x) sum_k M^k x^k / k!."""
+    """Constants of the Matern process with a = 1 and unit variance, M = F + I nilpotent:
+    exp(F x) = exp(-x) sum_k M^k x^k / k!.
+    """
 
     def __init__(self, p: int):
         s = p + 1
@@ -78,7 +93,9 @@ def _matern(p: int) -> _Matern:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _moments(top: int, x):
-    """The integrals of u^m exp(-2u) over (0, x) for m = 0 ... top (n, top + 1), to rounding for small x too."""
+    """The integrals of u^m exp(-2u) over (0, x) for m = 0 ... top (n, top + 1),
+    to rounding for small x too.
+    """
     decay, middle = jnp.exp(-2.0 * x), 1.0 + top / 4
     near, far = jnp.minimum(x, middle), jnp.maximum(x, middle)
     series = jnp.ones_like(x)

@@ -1,0 +1,458 @@
+"""Gaussian-process classification as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, ndtr
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.decide import decide
+from mercer.estimators import defaults
+from mercer.estimators.base import (
+    INTEGRATED,
+    AbstractEstimator,
+    Relevance,
+    evidence_of,
+    read_kernel,
+    relevance,
+    relevance_lines,
+)
+from mercer.estimators.classification.labels import (
+    TINY,
+    combine,
+    contest_data,
+    contest_rows,
+    contests,
+    encode,
+    loss_matrix,
+)
+from mercer.gp import GP, Model
+from mercer.inference import by_name
+from mercer.inputs import InputError, Inputs
+from mercer.kernels import AbstractKernel
+from mercer.learning import Fit
+from mercer.likelihoods import Bernoulli, Gaussian, Softmax
+from mercer.means import AbstractMean, Constant, as_mean
+from mercer.params import Param, param, parameters
+from mercer.posteriors.gaussian import Posterior
+from mercer.relatives import platt
+
+LABEL_REGRESSION = "label-regression"
+SCHEMES = ("softmax", "one_vs_rest", "one_vs_one")
+
+
+class GPClassifier(ClassifierMixin, AbstractEstimator):
+    """Gaussian-process classification of two or more classes, with learned hyperparameters.
+
+    Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under weak priors
+    scaled to the columns; the variance of the latent function, which the evidence alone lets grow without
+    bound where the classes can be separated, has a log-normal prior whose most probable value is 4, one and a
+    half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
+    evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
+
+    Parameters
+    ----------
+    kernel : kernel, str, sequence of these, or None
+        A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default. Several classes
+        share one kernel under "softmax", and start from it under the other schemes; a sequence gives each
+        latent function its own.
+    mean : number, "learned", `mercer.param`, mean, callable or None
+        Prior mean of the latent function. "learned" is `param(0.0)`, a constant bias, so that far from the
+        data predictions need not tend to 1/2.
+    inference : str, instance or None
+        "ep", "laplace", "variational", "local-bound" (logit link), or an instance from `mercer.inference`;
+        None is EP for two classes and Laplace for softmax. "mcmc" samples the hyperparameters too, "ccd" and
+        "grid" integrate over a few settings around the best. "label-regression" is exact regression on labels
+        +-1 with Gaussian noise: the class is the sign, and its probability that of y > 0, which is quick but
+        rough.
+    link : "probit" or "logit"
+        How a latent function becomes a probability of two classes.
+    multi_class : "softmax", "one_vs_rest" or "one_vs_one"
+        More than two classes: one model with a latent function for each class (by Laplace's method), or
+        problems of two classes whose probabilities are combined.
+    calibrate : bool
+        With "label-regression": probabilities by Platt scaling of the leave-one-out means.
+    objective : str
+        "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
+    solver : str, instance or None
+        How the algebra is done (default "dense").
+    restarts, random_state, max_evaluations, verbose, memory : as in `GPRegressor`
+
+    Attributes
+    ----------
+    classes_ : the sorted labels (C,)
+    model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history;
+    lists of them for
+        "one_vs_rest" (a class each) and "one_vs_one" (pairs, see `contests_`)
+    contests_ : for those, the pairs of labels (first, second or None for all the rest); the latent function
+    speaks for the first kernel_ : the learned kernel; a list for several latent functions with kernels of
+    their own log_marginal_likelihood_ : log evidence without priors; summed over problems of two classes
+    where there are several, and then
+        not comparable with that of softmax. For label regression it is that of the numbers +-1
+    relevance_ : share of each input in the learned distance, as in `GPRegressor`; averaged where there are
+    several kernels n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> model = GPClassifier().fit(df[["a", "b"]], df["species"])
+    >>> model.predict(new[["a", "b"]]), model.predict_proba(new[["a", "b"]])
+    >>> model.predict(new[["a", "b"]], loss={"ill": 20}, reject=0.3)  # to miss "ill" costs 20, refusing 0.3
+    >>> GPClassifier(kernels.Spectrum(3)).fit(["acgt", "ttga", "acga"], ["+", "-", "+"])
+    """
+
+    numeric_targets: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        kernel=None,
+        mean=0,
+        inference=None,
+        link="probit",
+        multi_class="softmax",
+        calibrate=False,
+        objective="evidence",
+        solver=None,
+        restarts=0,
+        random_state=0,
+        max_evaluations=500,
+        verbose=False,
+        memory=None,
+    ):
+        self.kernel = kernel
+        self.mean = mean
+        self.inference = inference
+        self.link = link
+        self.multi_class = multi_class
+        self.calibrate = calibrate
+        self.objective = objective
+        self.solver = solver
+        self.restarts = restarts
+        self.random_state = random_state
+        self.max_evaluations = max_evaluations
+        self.verbose = verbose
+        self.memory = memory
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X, y) -> GPClassifier:
+        """Learn from labels y (n,) at X (n, d): an array, a data frame with names,
+        or objects that the kernel reads.
+        """
+        kernels = self._kernels()
+        self._check_settings()
+        inputs, codes = self._training_data(
+            X, y, objects=any(k is not None and k.reads_objects() for k in kernels)
+        )
+        self._data = (inputs, codes)
+        self._check_classes()
+        common: dict[str, Any] = dict(
+            inference=self._rule,
+            solver=self._solver(),
+            objective=self.objective,
+            restarts=self.restarts,
+            seed=self._seed(),
+            max_evaluations=self.max_evaluations,
+            progress=bool(self.verbose),
+        )
+        problems = self._problems(inputs, codes)
+        models = self._models(kernels, problems)
+        return self._take(
+            [self._learn(model, *problem, **common) for model, problem in zip(models, problems, strict=True)]
+        )
+
+    def _kernels(self) -> tuple[AbstractKernel | None, ...]:
+        several = isinstance(self.kernel, (list, tuple))
+        return tuple(map(read_kernel, self.kernel)) if several else (read_kernel(self.kernel),)
+
+    def _check_settings(self) -> None:
+        if self.multi_class not in SCHEMES:
+            raise ValueError(
+                f"multi_class must be one of {', '.join(map(repr, SCHEMES))}, got {self.multi_class!r}."
+            )
+        if self.link not in ("probit", "logit"):
+            raise ValueError(f"link must be 'probit' or 'logit', got {self.link!r}.")
+        if self.calibrate and self.inference != LABEL_REGRESSION:
+            raise ValueError(
+                f"calibrate=True goes with inference={LABEL_REGRESSION!r}; the other rules give "
+                "probabilities themselves."
+            )
+        if isinstance(self.inference, str) and self.inference in INTEGRATED:
+            return
+        try:
+            by_name(self._rule, Bernoulli())
+        except ValueError as error:
+            raise ValueError(
+                f"{error} GPClassifier also takes {LABEL_REGRESSION!r}, 'ccd' and 'grid'."
+            ) from None
+
+    def _check_classes(self) -> None:
+        C = len(self.classes_)
+        if (
+            self._softmax
+            and isinstance(self.inference, str)
+            and self.inference not in ("laplace", "mcmc", *INTEGRATED)
+        ):
+            raise ValueError(
+                f"inference={self.inference!r} is for two classes, and y has {C}: use "
+                "multi_class='one_vs_rest' or 'one_vs_one', "
+                "or inference='laplace' for softmax."
+            )
+
+    def _models(self, kernels: tuple, problems: list[tuple[Inputs, np.ndarray]]) -> list[Model]:
+        """The models before learning, one for each problem."""
+        latents = len(self.classes_) if self._softmax else len(problems)
+        if isinstance(self.kernel, (list, tuple)) and len(kernels) != latents:
+            raise ValueError(
+                f"{len(kernels)} kernels were given, but with {len(self.classes_)} classes and "
+                f"multi_class={self.multi_class!r} "
+                f"there {'are' if latents > 1 else 'is'} {latents} latent function{'s' * (latents > 1)}: "
+                "give as many, or one."
+            )
+        if not self._softmax:
+            kernels = kernels * len(problems) if len(kernels) == 1 else kernels
+            return [
+                self._binary_model(kernel, *problem)
+                for kernel, problem in zip(kernels, problems, strict=True)
+            ]
+        likelihood = Softmax(len(self.classes_))
+        inputs, codes = problems[0]
+        scale = float(np.sqrt(np.mean(np.var(likelihood.guess(codes), 0))))
+        gps = tuple(GP(kernel or self._default(inputs, scale), self._mean()) for kernel in kernels)
+        if len(gps) == 1 and any(p.free for p in parameters(gps[0].mean)):
+            raise ValueError(
+                "a mean that all classes share changes nothing under softmax, so it cannot be learned: "
+                "give one kernel for each "
+                "class (kernel=[...]), and each gets a mean of its own, or use multi_class='one_vs_rest'."
+            )
+        return [Model(gps[0] if len(gps) == 1 else gps, likelihood)]
+
+    def _binary_model(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
+        scale = defaults.target_scale(y)
+        if self.inference == LABEL_REGRESSION:
+            noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_START * scale**2
+            kernel = kernel or defaults.default_kernel(inputs.values, scale)
+            return Model(GP(kernel, self._mean()), Gaussian(noise))
+        return Model(GP(kernel or self._default(inputs, scale), self._mean()), Bernoulli(self.link))
+
+    def _default(self, inputs: Inputs, scale: float) -> AbstractKernel:
+        return defaults.default_kernel(inputs.values, scale, defaults.LATENT_PRIOR)
+
+    def _mean(self) -> AbstractMean:
+        if isinstance(self.mean, str):
+            if self.mean != "learned":
+                raise ValueError(
+                    f"mean must be a number, 'learned', a mean function or None, got {self.mean!r}."
+                )
+            return Constant(param(0.0))
+        if isinstance(self.mean, Param):
+            return Constant(self.mean)
+        return as_mean(None if isinstance(self.mean, int | float) and self.mean == 0 else self.mean)
+
+    def _take(self, fits: list[Fit]) -> GPClassifier:
+        one = len(fits) == 1
+        self.fit_ = fits[0] if one else fits
+        self.posterior_ = fits[0].posterior if one else [f.posterior for f in fits]
+        self.model_ = fits[0].model if one else [f.model for f in fits]
+        kernels = [kernel for f in fits for kernel in f.model.kernels]
+        self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
+        evidences = [e for f in fits if (e := evidence_of(f.posterior)) is not None]
+        self.log_marginal_likelihood_ = float(sum(evidences)) if len(evidences) == len(fits) else None
+        self.relevance_ = _average([relevance(kernel, self._data[0]) for kernel in kernels])
+        if not one:
+            names: list[Any] = self.classes_.tolist()
+            self.contests_ = [(names[a], None if b is None else names[b]) for a, b in self._contests]
+        elif hasattr(self, "contests_"):
+            del self.contests_
+        self._platt = (
+            [platt(f.posterior.loo().mean, f.posterior.y > 0) for f in fits] if self.calibrate else []
+        )
+        return self
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def predict(self, X, loss=None, reject=None, reject_label=None) -> np.ndarray:
+        """The label (m,) of least expected loss: the likeliest, where no loss is given (GPML 3.1.1).
+
+        loss: (C, C), the cost of predicting the class of the column when that of the row is true, in the
+        order of `classes_`; or a dict that says for some labels what it costs to miss them. reject: the cost
+        of refusing to decide, or ("threshold", t) to refuse where no class has at least the probability t, or
+        ("gap", t); see `mercer.decide.decide`. Rows that are refused hold `reject_label`; unless it is of the
+        labels' own type the array is of objects.
+        """
+        chosen = decide(self.predict_proba(X), loss_matrix(loss, self.classes_), reject)
+        if reject is None:
+            return self.classes_[chosen.choice]
+        labels = self.classes_[chosen.choice].astype(object)
+        labels[chosen.refused] = reject_label
+        same = np.asarray(reject_label).dtype.kind == self.classes_.dtype.kind != "O"
+        return np.array(labels.tolist()) if same else labels
+
+    def predict_proba(self, X, how="average") -> np.ndarray:
+        """Probabilities (m, C) of the `classes_`: averaged over the latent functions,
+        or with how="map" at their mean.
+        """
+        with self._telling():
+            return self._probabilities(self._inputs(X), how)
+
+    def _probabilities(self, X: np.ndarray, how: str) -> np.ndarray:
+        if self._softmax:
+            return self._posteriors[0].probability(X, how)
+        # averages over hyperparameters or draws
+        if not all(isinstance(p, Posterior) for p in self._posteriors):
+            chances = np.column_stack([p.probability(X, how) for p in self._posteriors])
+            if len(self.classes_) == 2:
+                return np.column_stack([1.0 - chances[:, 0], chances[:, 0]])
+            return combine(chances, len(self.classes_), self.multi_class)
+        moments = [self._moments(p, X) for p in self._posteriors]
+        if len(self.classes_) == 2:
+            return np.column_stack([self._wins(0, *moments[0], how, sign) for sign in (-1.0, 1.0)])
+        wins = np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)])
+        return combine(wins, len(self.classes_), self.multi_class)
+
+    def decision_function(self, X) -> np.ndarray:
+        """Two classes: log odds (m,) of the second. More: log probabilities (m, C)."""
+        log_p = np.log(np.maximum(self.predict_proba(X), TINY))
+        return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
+
+    def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the latent functions: (m,) each for two classes, speaking for the second; else
+        (m, latents).
+
+        Softmax and one-vs-rest have one for each class, one-vs-one one for each of `contests_`. Covariances
+        between the functions of softmax are in `posterior_.latent_moments(X)`.
+        """
+        X = self._inputs(X)
+        moments = [self._moments(p, X) for p in self._posteriors]
+        if self._softmax:
+            return moments[0][0], np.einsum("mcc->mc", moments[0][1])
+        if len(moments) == 1:
+            return moments[0]
+        return np.stack([m for m, _ in moments], 1), np.stack([v for _, v in moments], 1)
+
+    # -- the fit seen from the data --------------------------------------------------------------------------
+
+    def loo(self) -> np.ndarray:
+        """Leave-one-out class probabilities (n, C) of the training data, without fitting again.
+
+        They are very accurate for EP, a good guide for Laplace; hyperparameters are those learned from all
+        the data.
+        """
+        check_is_fitted(self)
+        inputs, codes = self._data
+        for posterior in self._posteriors:
+            self._single(posterior, "leave-one-out probabilities")
+        if self._softmax:
+            p = self._posteriors[0].loo().mean
+            return p / p.sum(1, keepdims=True)
+        columns = []
+        for i, (posterior, contest) in enumerate(zip(self._posteriors, self._contests, strict=True)):
+            left, rows = posterior.loo(), contest_rows(codes, contest)
+            p = np.empty(len(codes))
+            if self.inference == LABEL_REGRESSION:
+                noise = float(posterior.model.likelihood.noise_variance)
+                p[rows] = self._wins(i, left.mean, left.variance - noise)
+            else:
+                p[rows] = left.mean
+            if not rows.all():
+                p[~rows] = self._wins(i, *self._moments(posterior, inputs.values[~rows]))
+            columns.append(p)
+        if len(self.classes_) == 2:
+            return np.column_stack([1.0 - columns[0], columns[0]])
+        return combine(np.column_stack(columns), len(self.classes_), self.multi_class)
+
+    def summary(self) -> str:
+        """What was learned, and how far to trust the optimiser, as text."""
+        check_is_fitted(self)
+        counts = np.bincount(self._data[1].astype(int))
+        lines = [
+            "classes: " + ", ".join(f"{c} ({n})" for c, n in zip(self.classes_.tolist(), counts, strict=True))
+        ]
+        for i, found in enumerate(self._fits):
+            if len(self._fits) > 1:
+                first, second = self.contests_[i]
+                lines.append(f"\n{first} against {'the rest' if second is None else second}")
+            lines.append(found.summary())
+        return "\n".join([*lines, *relevance_lines(self.relevance_)])
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @property
+    def _softmax(self) -> bool:
+        return len(self.classes_) > 2 and self.multi_class == "softmax"
+
+    @property
+    def _contests(self) -> list[tuple[int, int | None]]:
+        C = len(self.classes_)
+        return [(1, 0)] if C == 2 else contests(C, self.multi_class)
+
+    @property
+    def _posteriors(self) -> list[Posterior]:
+        return [f.posterior for f in self._fits]
+
+    @staticmethod
+    def _moments(posterior: Posterior, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = posterior.latent_moments(X)
+        assert variance is not None
+        return mean, variance
+
+    def _wins(
+        self, i: int, mean: np.ndarray, variance: np.ndarray, how: str = "average", sign: float = 1.0
+    ) -> np.ndarray:
+        """The probability (m,) that the first class wins contest i (sign -1: loses);
+        its latent function is N(mean, variance).
+        """
+        likelihood: Any = self._fits[i].model.likelihood
+        if self.inference != LABEL_REGRESSION:
+            return likelihood.probability(sign * mean, variance, how=how)
+        if how not in ("average", "map"):
+            raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
+        if self._platt:
+            slope, intercept = self._platt[i]
+            return expit(sign * (slope * mean + intercept))
+        return ndtr(
+            sign * mean / np.sqrt(float(likelihood.noise_variance) + (variance if how == "average" else 0.0))
+        )
+
+    # -- what the shared parts ask ---------------------------------------------------------------------------
+
+    @property
+    def _training(self) -> tuple[Inputs, np.ndarray]:
+        return self._data
+
+    @property
+    def _rule(self) -> Any:
+        return "exact" if self.inference == LABEL_REGRESSION else self.inference
+
+    def _targets(self, y, n: int) -> np.ndarray:
+        self.classes_, codes = encode(y, n)
+        return codes
+
+    def _problems(self, inputs: Inputs, codes: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
+        if self._softmax:
+            return [(inputs, codes)]
+        return [contest_data(inputs, codes, contest) for contest in self._contests]
+
+    def _labels(self) -> dict[str, Any]:
+        dtype = self.classes_.dtype
+        return {"type": "str" if dtype.kind == "U" else dtype.name, "classes": self.classes_.tolist()}
+
+    def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
+        super()._restore(inputs, y, labels)
+        classes = np.array(labels["classes"], dtype=labels["type"])
+        sorted_ones, codes = encode(classes, len(classes))
+        if classes.tolist() != labels["classes"] or not np.array_equal(codes, np.arange(len(sorted_ones))):
+            raise InputError(f"the labels {labels} are not sorted classes of one type.")
+        if not np.array_equal(np.unique(y), np.arange(len(classes))):
+            raise InputError(f"the targets are not numbers of the {len(classes)} classes.")
+        self.classes_, self._data = classes, (inputs, y)
+
+
+def _average(shares: list[Any]) -> Relevance:
+    if any(s is None for s in shares):
+        return None
+    if isinstance(shares[0], dict):
+        return {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
+    return np.mean(shares, axis=0)

@@ -1,0 +1,1 @@
+"""Models with hidden variables, fitted by EM."""

@@ -1,0 +1,202 @@
+"""Regression by a mixture of Gaussian processes, as a scikit-learn estimator: for jumps,
+and for several regimes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.em import GPExperts, em
+from mercer.em.gates import GATES
+from mercer.estimators import defaults
+from mercer.estimators.base import read_kernel
+from mercer.estimators.hidden.mixture import names_of
+from mercer.gp import GP, Model
+from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.likelihoods import Gaussian
+from mercer.means import Constant
+from mercer.params import fixed
+
+
+class GPMixture(RegressorMixin, BaseEstimator):
+    """A mixture of Gaussian-process experts: y follows one of several functions, each with hyperparameters
+    and noise of its own, and a gate says which is likely where. For functions that jump or change their
+    character, and for several regimes at once.
+
+    n_experts:     how many; one is a `GPRegressor`
+    kernel:        that every expert starts from, or its formula; None: an ARD Matern 5/2 under weak priors
+    gating:        "softmax", regions with boundaries of second order in x; "constant", the same everywhere,
+    for curves that overlap
+    n_init:        starts, alternately from groups in (x, y) and in x; the best bound is kept
+    max_iter, tol: M-steps for each start, and the relative gain of the bound below which a start has
+    converged
+    random_state:  seed of the starts
+
+    Learned: responsibilities_ (n, K), of each expert for each row; posterior_
+    (`mercer.em.GPExpertsPosterior`), its `experts` and `gate`; model_, lower_bound_ (of the log evidence,
+    with priors), history_, converged_, n_iter_.
+
+    >>> model = GPMixture(n_experts=2).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> low, high = model.predict_interval(X)                # quantiles of the mixture
+    >>> model.predict_gate(X)                                # gate, (n, 2)
+    """
+
+    def __init__(
+        self,
+        n_experts=2,
+        kernel=None,
+        *,
+        gating="softmax",
+        n_init=4,
+        max_iter=50,
+        tol=1e-5,
+        random_state=0,
+        progress=None,
+    ):
+        self.n_experts = n_experts
+        self.kernel = kernel
+        self.gating = gating
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.progress = progress
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X, y) -> GPMixture:
+        """Learn from y (n,) at X (n, d)."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, np.float64)
+        if self.gating not in GATES:
+            raise ValueError(f"gating must be one of {sorted(GATES)}, got {self.gating!r}.")
+        if not 1 <= self.n_experts <= len(X) or int(self.n_experts) != self.n_experts or self.n_init < 1:
+            raise ValueError(
+                f"n_experts must be a whole number from 1 to n_samples = {len(X)} and n_init at least 1."
+            )
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        starts = [
+            lambda seed=seed, i=i: self._start(X, y, ("both", "x")[i % 2], np.random.default_rng(seed))
+            for i, seed in enumerate(rng.integers(2**31, size=1 if self.n_experts == 1 else self.n_init))
+        ]
+        outcome = em(
+            starts, [(X, y)], max_iter=self.max_iter, tol=self.tol, slack=1e-6, progress=self.progress
+        )
+        self._take(
+            outcome.model, X, y, outcome.objective, outcome.path(), outcome.converged, outcome.iterations
+        )
+        if not outcome.converged and self.tol > 0:
+            warnings.warn(
+                f"EM has not converged: {outcome.reason}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _start(self, X: np.ndarray, y: np.ndarray, by: str, rng: np.random.Generator) -> GPExperts:
+        scale = defaults.target_scale(y)
+        kernel = read_kernel(self.kernel)
+        noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_START * scale**2
+        gp = GP(kernel or defaults.default_kernel(X, scale), Constant(fixed(float(np.mean(y)))))
+        expert = Model(gp, Gaussian(noise))
+        gate = GATES[self.gating].start(X, int(self.n_experts))
+        if self.n_experts == 1:
+            return GPExperts((expert,), gate, np.ones((len(X), 1)), steps=50)
+        return GPExperts.around(X, y, (expert,) * int(self.n_experts), gate, rng, by)
+
+    def _take(self, model: GPExperts, X, y, bound: float, history, converged: bool, iterations: int) -> None:
+        self.model_ = model
+        self._data = (X, y)
+        self.posterior_ = model.condition(Inputs(X), y)
+        self.responsibilities_ = self.posterior_.responsibilities
+        self.lower_bound_, self.history_, self.converged_, self.n_iter_ = (
+            bound,
+            np.asarray(history),
+            converged,
+            max(1, iterations),
+        )
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def predict(self, X, return_std=False):
+        """Mean (m,) of y under the mixture, and with it the standard deviation (m,)."""
+        X = self._inputs(X)
+        mean, std = self.posterior_.mean_and_std(X)
+        return (mean, std) if return_std else mean
+
+    def predict_quantile(self, X, q) -> np.ndarray:
+        """Quantiles of y: (m,) for one q, (m, len(q)) for several."""
+        X = self._inputs(X)
+        return self.posterior_.quantile(X, q)
+
+    def predict_interval(self, X, level=0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return ends[:, 0], ends[:, 1]
+
+    def log_density(self, X, y) -> np.ndarray:
+        """Log predictive density (m,) of each target."""
+        X = self._inputs(X)
+        return self.posterior_.log_density(X, y)
+
+    def predict_density(self, X, grid) -> np.ndarray:
+        """Predictive density of y (m, len(grid)) at the values `grid`: it may have several peaks."""
+        X = self._inputs(X)
+        return self.posterior_.density(X, grid)
+
+    def predict_gate(self, X) -> np.ndarray:
+        """Probability (m, K) of each expert at X, before y is seen."""
+        X = self._inputs(X)
+        return self.posterior_.parts(X)[0]
+
+    def predict_experts(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of y, (m, K) each, of every expert by itself."""
+        X = self._inputs(X)
+        _, means, variances = self.posterior_.parts(X)
+        return means, np.sqrt(variances)
+
+    def _learned(self) -> dict[str, Any]:
+        """What `mercer.save` writes."""
+        X, y = self._data
+        return {
+            "model": self.model_, "X": X, "y": y, "bound": self.lower_bound_, "history": self.history_,
+            "converged": self.converged_, "iterations": self.n_iter_, "names": names_of(self),
+        }  # fmt: skip
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        """What `_learned` gave, taken back."""
+        X, y = as_inputs(found["X"]).values, found["y"]
+        if not isinstance(found["model"], GPExperts) or len(found["model"].responsibilities) != len(X):
+            raise TypeError("the model is not a GPExperts of these data")
+        self.n_features_in_ = X.shape[1]
+        if found["names"] is not None:
+            self.feature_names_in_ = np.array(found["names"], dtype=object)
+        self._take(
+            found["model"],
+            X,
+            as_targets(y, len(X)),
+            float(found["bound"]),
+            found["history"],
+            bool(found["converged"]),
+            int(found["iterations"]),
+        )
+
+    def save(self, path, functions=None) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`."""
+        from mercer.estimators.persist import save
+
+        save(self, path, functions)
+
+    def _inputs(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)

@@ -1,0 +1,286 @@
+"""A hidden Markov model with scikit-learn's interface: sequences in, states out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.em import HMM as Model
+from mercer.em import Filter, em
+from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
+from mercer.em.emission import symbols, vectors
+from mercer.em.hmm_starts import EMISSIONS, Settings, start
+from mercer.em.starts import spread
+from mercer.estimators.hidden.mixture import covariance_kind, learned, prior_of, relearned
+
+
+class HMM(BaseEstimator):
+    """A hidden Markov model fitted by EM (Baum-Welch), to one sequence or to many of different lengths.
+
+    n_states:         how many hidden states, or several numbers of which `criterion` chooses one
+    emission:         "gaussian" vectors, a Gaussian "mixture" in each state, or "categorical" symbols 0, 1, …
+    n_components:     Gaussians in each state, for emission="mixture"
+    covariance_type:  "full", "diagonal", "spherical" or "tied"
+    n_symbols:        of emission="categorical"; None takes those of the data
+    topology:         "full"; "left-right", begins in state 0 and stays or goes on by one; or a table (N, N)
+    of what is allowed
+    init:             dict of any of initial (N,), transition (N, N), means, covariances, weights (of
+    mixtures), emission (N, L);
+                      the rest is taken from the data. Probabilities of zero stay zero
+    n_init:           starts; the best is kept
+    max_iter, tol:    M-steps for each start, and the relative gain of the likelihood below which a start has
+    converged; tol=0 takes
+                      max_iter steps
+    pseudo_count:     added to each possible count of first states, transitions, symbols and components, a
+    Dirichlet prior
+    covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
+    covariance_prior: an inverse Wishart, or how many data it is worth
+    criterion:        "bic", "aic" or "held_out" (5-fold over sequences), where n_states are several
+
+    Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
+    sequence. NaN is a missing value.
+
+    Learned: initial_, transition_, means_, covariances_, weights_ (mixtures), emission_ (symbols),
+    log_likelihood_, history_ (objective before each M-step and at the end: log-likelihood plus log prior),
+    converged_, n_iter_, n_states_, selection_ ({N: criterion}) and model_, the model itself.
+
+    >>> hmm = HMM(n_states=3).fit([O1, O2])
+    >>> hmm.viterbi(O1), hmm.predict_proba(O1), hmm.score([O1, O2])
+    """
+
+    def __init__(
+        self,
+        n_states=2,
+        emission="gaussian",
+        *,
+        n_components=2,
+        covariance_type="full",
+        n_symbols=None,
+        topology="full",
+        init=None,
+        n_init=3,
+        max_iter=200,
+        tol=1e-6,
+        pseudo_count=0.0,
+        covariance_floor=1e-6,
+        covariance_prior=None,
+        criterion="bic",
+        random_state=None,
+        progress=None,
+    ):
+        self.n_states = n_states
+        self.emission = emission
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.n_symbols = n_symbols
+        self.topology = topology
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.pseudo_count = pseudo_count
+        self.covariance_floor = covariance_floor
+        self.covariance_prior = covariance_prior
+        self.criterion = criterion
+        self.random_state = random_state
+        self.progress = progress
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X, y=None) -> HMM:
+        """Learn from sequences. y is ignored."""
+        if self.emission not in EMISSIONS:
+            raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
+        check_criterion(self.criterion)
+        numbers = candidates(self.n_states, "n_states")
+        sequences = self._read(X)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        found = {n: self._climb(sequences, n, rng) for n in numbers}
+        self.selection_ = (
+            {n: self._rate(outcome, sequences, n, rng) for n, outcome in found.items()}
+            if len(numbers) > 1
+            else {}
+        )
+        best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
+        outcome = found[best]
+        self._take(
+            outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
+        )
+        if not self.converged_ and self.tol > 0:
+            warnings.warn(
+                f"EM has not converged: {found[best].reason}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _climb(self, sequences, n: int, rng):
+        rows = np.concatenate(sequences)
+        floor = prior = None
+        if self.emission != "categorical":
+            prior = prior_of(self.covariance_prior, rows, n)
+            floor = self.covariance_floor * spread(rows) if self.covariance_floor > 0 else None
+        settings = Settings(
+            n,
+            self.emission,
+            self.n_components,
+            covariance_kind(self.covariance_type),
+            self.n_symbols,
+            self.topology,
+            self.init or {},
+            self.pseudo_count,
+            floor,
+            prior,
+        )
+        seeds = rng.integers(2**31, size=self.n_init)
+        starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]
+        prepared = starts[0]().prepare(sequences)
+        return em(starts, [prepared], max_iter=self.max_iter, tol=self.tol, progress=self.progress)
+
+    def _rate(self, outcome, sequences, n: int, rng) -> float:
+        if self.criterion == "held_out":
+            several = np.empty(len(sequences), object)
+            several[:] = sequences
+
+            def score(model, part):
+                return float(model.log_likelihood(list(part)).sum())
+
+            return held_out(several, lambda part: self._climb(list(part), n, rng).model, score, rng)
+        parameters, rows = outcome.model.parameters(), sum(map(len, sequences))
+        return (
+            bic(outcome.log_likelihood, parameters, rows)
+            if self.criterion == "bic"
+            else aic(outcome.log_likelihood, parameters)
+        )
+
+    def _take(
+        self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int
+    ) -> None:
+        self.model_, n = model, model.states
+        self.n_states_, self.initial_, self.transition_ = n, model.initial, model.transition
+        if self.emission == "categorical":
+            self.emission_ = model.emission.probabilities
+        else:
+            gaussians = model.emission.gaussians
+            self.means_, self.covariances_ = gaussians.means, gaussians.covariances
+        if self.emission == "mixture":
+            self.weights_ = model.emission.weights
+            self.means_ = gaussians.means.reshape(n, self.n_components, -1)
+            if gaussians.covariance_type != "tied":
+                self.covariances_ = gaussians.covariances.reshape(
+                    n, self.n_components, *gaussians.covariances.shape[1:]
+                )
+        self.log_likelihood_, self.history_ = log_likelihood, history
+        self.converged_, self.n_iter_ = converged, iterations
+
+    def _learned(self) -> dict[str, Any]:
+        """What `mercer.save` writes."""
+        return learned(self)
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        """What `_learned` gave, taken back."""
+        relearned(self, found, Model)
+
+    def save(self, path) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`."""
+        from mercer.estimators.persist import save
+
+        save(self, path)
+
+    # -- use -------------------------------------------------------------------------------------------------
+
+    def predict(self, X) -> Any:
+        """The most probable path of states (T,) of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.viterbi(s)[0])
+
+    def viterbi(self, X) -> Any:
+        """As `predict`: argmax_q p(q | O)."""
+        return self.predict(X)
+
+    def predict_proba(self, X) -> Any:
+        """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.posterior(s))
+
+    def filter(self, X) -> Any:
+        """p(q_t = i | o_1 … o_t), (T, N), of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.filter(s))
+
+    def online(self) -> Filter:
+        """A filter that takes one observation at a time: `online().update(o)`."""
+        check_is_fitted(self)
+        return Filter(self.model_)
+
+    def score(self, X, y=None) -> float:
+        """log p(O) of all sequences together; −inf if one of them is impossible."""
+        check_is_fitted(self)
+        return float(self.model_.log_likelihood(self._read(X)).sum())
+
+    def score_samples(self, X) -> np.ndarray:
+        """log p(O) of each sequence."""
+        check_is_fitted(self)
+        return self.model_.log_likelihood(self._read(X))
+
+    def scores(self, X, parameters=None) -> np.ndarray:
+        """Fisher scores (E, p) of sequences, what `kernels.Fisher` compares; see `mercer.em.HMM.scores`."""
+        check_is_fitted(self)
+        return self.model_.scores(self._read(X), parameters)
+
+    def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+        """One sequence of n_samples observations, and its states."""
+        check_is_fitted(self)
+        return self.model_.sample(n_samples, self._generator(random_state))
+
+    def sample_states(self, X, n_samples=1, random_state=None) -> np.ndarray:
+        """Paths (n_samples, T) drawn from their posterior given one sequence."""
+        check_is_fitted(self)
+        return self.model_.sample_paths(X, n_samples, self._generator(random_state))
+
+    def bic(self, X) -> float:
+        """Bayesian information criterion on sequences; smaller is better."""
+        check_is_fitted(self)
+        sequences = self._read(X)
+        return bic(self.score(sequences), self.model_.parameters(), sum(map(len, sequences)))
+
+    def aic(self, X) -> float:
+        """Akaike's information criterion on sequences; smaller is better."""
+        return aic(self.score(X), self.model_.parameters())
+
+    # -- what comes in ---------------------------------------------------------------------------------------
+
+    def _each(self, X, use) -> Any:
+        check_is_fitted(self)
+        found = [use(self.model_, s) for s in self._read(X)]
+        return found if _several(X) else found[0]
+
+    def _read(self, X) -> list[np.ndarray]:
+        """A list of checked sequences."""
+        given = list(X) if _several(X) else [X]
+        if not given:
+            raise ValueError("there is no sequence.")
+        if self.emission == "categorical":
+            known = (
+                self.emission_.shape[1]
+                if hasattr(self, "model_") and hasattr(self, "emission_")
+                else self.n_symbols
+            )
+            return [symbols(s, known, f"sequence {i}") for i, s in enumerate(given)]
+        first = vectors(given[0], None, "sequence 0")
+        return [vectors(s, first.shape[1], f"sequence {i}") for i, s in enumerate(given)]
+
+    def _generator(self, random_state) -> np.random.Generator:
+        seed = self.random_state if random_state is None else random_state
+        return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+
+
+def _several(X: Any) -> bool:
+    """Whether X is a list of sequences, and not one sequence."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 3 or X.dtype == object
+    return isinstance(X, Sequence) and (len(X) == 0 or np.ndim(X[0]) > 0)

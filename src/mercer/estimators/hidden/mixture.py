@@ -1,0 +1,291 @@
+"""A Gaussian mixture with scikit-learn's interface: density, clusters, how many of them, missing values."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.em import GaussianMixture as Model
+from mercer.em import Gaussians, InverseWishart, em
+from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
+from mercer.em.starts import spread
+
+
+class GaussianMixture(DensityMixin, BaseEstimator):
+    """A mixture of Gaussians fitted by EM. NaN in the data is a missing value: it is integrated over,
+    exactly.
+
+    n_components:     how many Gaussians, or several numbers of which `criterion` chooses one
+    covariance_type:  "full", "diagonal", "spherical", or "tied": the same for all
+    init:             "k-means++", or dict(weights=(k,), means=(k, d), covariances=...), of which any may be
+    left out
+    n_init:           starts; the best is kept
+    max_iter, tol:    M-steps for each start, and the relative gain of the likelihood below which a start has
+    converged
+    covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
+    covariance_prior: an inverse Wishart (`mercer.em.InverseWishart`), or how many data a prior around the
+    columns' variances is
+                      worth; the fit is then the posterior mode
+    pseudo_count:     added to each component's expected count
+    criterion:        "bic", "aic" or "held_out" (5-fold), where n_components are several
+    random_state:     seed of the starts
+    progress:         None shows a line in terminals after a second, True always, False never
+
+    Learned: weights_ (k,), means_ (k, d), covariances_ ((k, d, d), (k, d), (k,) or (d, d)), log_likelihood_,
+    history_ (objective before each M-step and at the end: log-likelihood plus log prior), converged_,
+    n_iter_, n_components_, selection_ ({k: criterion}) and model_, the mixture itself.
+
+    >>> GaussianMixture(n_components=3).fit(X).predict_proba(X)          # (n, 3)
+    >>> GaussianMixture(n_components=range(1, 8)).fit(X).n_components_   # chosen by BIC
+    """
+
+    def __init__(
+        self,
+        n_components=1,
+        covariance_type="full",
+        *,
+        init="k-means++",
+        n_init=3,
+        max_iter=200,
+        tol=1e-6,
+        covariance_floor=1e-6,
+        covariance_prior=None,
+        pseudo_count=0.0,
+        criterion="bic",
+        random_state=None,
+        progress=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.covariance_floor = covariance_floor
+        self.covariance_prior = covariance_prior
+        self.pseudo_count = pseudo_count
+        self.criterion = criterion
+        self.random_state = random_state
+        self.progress = progress
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X, y=None) -> GaussianMixture:
+        """Learn from rows X (n, d). y is ignored."""
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        empty = np.isnan(X).all(axis=0)
+        if empty.any():
+            raise ValueError(f"column {int(np.argmax(empty))} of X has no values.")
+        numbers = candidates(self.n_components, "n_components")
+        check_criterion(self.criterion)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        found = {k: self._climb(X, k, rng) for k in numbers}
+        self.selection_ = (
+            {k: self._rate(outcome, X, k, rng) for k, outcome in found.items()} if len(numbers) > 1 else {}
+        )
+        best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
+        outcome = found[best]
+        self._take(
+            outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
+        )
+        if not outcome.converged and self.tol > 0:
+            warnings.warn(
+                f"EM has not converged: {outcome.reason}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _take(
+        self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int
+    ) -> None:
+        self.n_components_, self.model_ = len(model.weights), model
+        self.weights_, self.means_, self.covariances_ = model.weights, model.means, model.covariances
+        self.log_likelihood_, self.history_ = log_likelihood, history
+        self.converged_, self.n_iter_ = converged, max(1, iterations)
+
+    def _learned(self) -> dict[str, Any]:
+        """What `mercer.save` writes."""
+        return learned(self) | {"columns": self.n_features_in_, "names": names_of(self)}
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        """What `_learned` gave, taken back."""
+        self.n_features_in_ = int(found["columns"])
+        if found["names"] is not None:
+            self.feature_names_in_ = np.array(found["names"], dtype=object)
+        relearned(self, found, Model)
+
+    def save(self, path) -> None:
+        """Write the fitted model to one file, to be read by `mercer.load`."""
+        from mercer.estimators.persist import save
+
+        save(self, path)
+
+    def _climb(self, X, k: int, rng):
+        if k > len(X):
+            raise ValueError(
+                f"n_components={k} components need at least as many rows, got n_samples = {len(X)}."
+            )
+        starts = [
+            lambda seed=seed: self._start(X, k, np.random.default_rng(seed))
+            for seed in rng.integers(2**31, size=self.n_init)
+        ]
+        return em(starts, [X], max_iter=self.max_iter, tol=self.tol, progress=self.progress)
+
+    def _start(self, X, k: int, rng) -> Model:
+        given = dict(self.init) if isinstance(self.init, dict) else {}
+        if not isinstance(self.init, dict) and self.init != "k-means++":
+            raise ValueError(
+                f'init must be "k-means++" or a dict of weights, means and covariances, got {self.init!r}.'
+            )
+        if unknown := sorted(set(given) - {"weights", "means", "covariances"}):
+            raise ValueError(f"init has weights, means and covariances, not {unknown}.")
+        kind, prior = covariance_kind(self.covariance_type), prior_of(self.covariance_prior, X, k)
+        if set(given) >= {"means", "covariances"}:
+            floor = self.covariance_floor * spread(X) if self.covariance_floor > 0 else None
+            gaussians = Gaussians(given["means"], given["covariances"], kind, floor, prior)
+            weights = np.full(gaussians.count, 1 / gaussians.count)
+        else:
+            near = Model.around(X, k, rng, kind, self.covariance_floor, prior, self.pseudo_count)
+            parts = {name: given.get(name, getattr(near, name)) for name in ("means", "covariances")}
+            gaussians, weights = (
+                Gaussians(**parts, covariance_type=kind, floor=near.gaussians.floor, prior=prior),
+                near.weights,
+            )
+        if gaussians.means.shape != (k, X.shape[1]):
+            raise ValueError(
+                f"init['means'] must have the shape {(k, X.shape[1])}, got {gaussians.means.shape}."
+            )
+        return Model(given.get("weights", weights), gaussians.lifted(), self.pseudo_count)
+
+    def _rate(self, outcome, X, k: int, rng) -> float:
+        if self.criterion == "held_out":
+            return held_out(
+                X,
+                lambda part: self._climb(part, k, rng).model,
+                lambda m, part: float(m.log_prob(part).sum()),
+                rng,
+            )
+        return self._information(outcome.log_likelihood, outcome.model.parameters(), len(X))
+
+    def _information(self, log_likelihood: float, parameters: int, rows: int) -> float:
+        return (
+            bic(log_likelihood, parameters, rows)
+            if self.criterion == "bic"
+            else aic(log_likelihood, parameters)
+        )
+
+    # -- use -------------------------------------------------------------------------------------------------
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Probability (n, k) of each component, given what is observed of a row."""
+        rows = self._rows(X)
+        return self.model_.responsibilities(rows)
+
+    def predict(self, X) -> np.ndarray:
+        """The most probable component (n,) of each row."""
+        rows = self._rows(X)
+        return self.model_.log_joint(rows).argmax(0)
+
+    def fit_predict(self, X, y=None) -> np.ndarray:
+        """Fit, and the most probable component (n,) of each row."""
+        return self.fit(X).predict(X)
+
+    def score_samples(self, X) -> np.ndarray:
+        """Log densities (n,)."""
+        rows = self._rows(X)
+        return self.model_.log_prob(rows)
+
+    def score(self, X, y=None) -> float:
+        """The mean log density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def scores(self, X, parameters=None) -> np.ndarray:
+        """Fisher scores (n, p) of rows, what `kernels.Fisher` compares;
+        see `mercer.em.GaussianMixture.scores`.
+        """
+        rows = self._rows(X)
+        return self.model_.scores(rows, parameters)
+
+    def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+        """Draws (n, d) and their components (n,)."""
+        check_is_fitted(self)
+        seed = self.random_state if random_state is None else random_state
+        return self.model_.sample(
+            n_samples, np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+        )
+
+    def bic(self, X) -> float:
+        """Bayesian information criterion on X; smaller is better."""
+        log_prob = self.score_samples(X)
+        return bic(float(log_prob.sum()), self.model_.parameters(), len(log_prob))
+
+    def aic(self, X) -> float:
+        """Akaike's information criterion on X; smaller is better."""
+        return aic(float(self.score_samples(X).sum()), self.model_.parameters())
+
+    def _rows(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def learned(estimator: Any) -> dict[str, Any]:
+    """What a file must say of a model fitted by EM."""
+    return {
+        "model": estimator.model_, "log_likelihood": estimator.log_likelihood_, "history": estimator.history_,
+        "converged": estimator.converged_, "iterations": estimator.n_iter_,
+        "selection": [[k, v] for k, v in estimator.selection_.items()],
+    }  # fmt: skip
+
+
+def relearned(estimator: Any, found: dict[str, Any], kind: type) -> None:
+    """What `learned` gave, taken back."""
+    if not isinstance(found["model"], kind):
+        raise TypeError(f"the model is not a {kind.__name__}")
+    estimator.selection_ = {int(k): float(v) for k, v in found["selection"]}
+    history = np.asarray(found["history"], np.float64)
+    estimator._take(
+        found["model"],
+        float(found["log_likelihood"]),
+        history,
+        bool(found["converged"]),
+        int(found["iterations"]),
+    )
+
+
+def names_of(estimator: Any) -> list[str] | None:
+    """Names of the columns, where it was fitted to a table with names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def covariance_kind(given: str) -> str:
+    """The name of a covariance type; scikit-learn's "diag" as well."""
+    return "diagonal" if given == "diag" else given
+
+
+def prior_of(given: Any, X: np.ndarray, k: int) -> InverseWishart | None:
+    """The prior itself, or one worth that many data whose mode is diagonal: the columns' variances,
+    shared out among k groups.
+    """
+    if given is None or isinstance(given, InverseWishart):
+        return given
+    d = X.shape[1]
+    strength = float(given)
+    if not strength > 2 * d:
+        raise ValueError(
+            f"covariance_prior must be worth more than 2 d = {2 * d} data to be a proper prior, got "
+            f"{given!r}."
+        )
+    return InverseWishart(strength - d - 1, strength * np.diag(spread(X)) / k ** (2 / d))

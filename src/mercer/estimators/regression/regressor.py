@@ -1,0 +1,447 @@
+"""Gaussian-process regression as a scikit-learn estimator,
+with Gaussian noise or noise that outliers cannot spoil.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators import defaults
+from mercer.estimators.base import (
+    AbstractEstimator,
+    evidence_of,
+    frame_index,
+    read_kernel,
+    relevance,
+    relevance_lines,
+)
+from mercer.estimators.regression.robust import (
+    AUTO,
+    Candidate,
+    Outliers,
+    RobustComparison,
+    candidate,
+    noise_in_words,
+    outliers,
+    without_itself,
+)
+from mercer.gp import GP, Model
+from mercer.inputs import InputError, Inputs, as_targets
+from mercer.kernels import AbstractKernel
+from mercer.learning import Fit, fit
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
+from mercer.means import AbstractMean, Constant, as_mean
+from mercer.params import Param, ParameterError, fixed
+from mercer.posteriors.gaussian import Component, Posterior
+from mercer.solvers.protocol import SolverError
+
+
+class GPRegressor(RegressorMixin, AbstractEstimator):
+    """Gaussian-process regression with learned hyperparameters.
+
+    Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
+    matter. With a kernel, its numbers are in your units and it is learned by the evidence alone unless it
+    carries priors; X is never transformed.
+
+    Parameters
+    ----------
+    kernel : kernel, str or None
+        A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default.
+    mean : "empirical", number, mean, callable or None
+        Prior mean. "empirical" fixes it at the mean of y (the median where noise is robust); None is zero;
+        `mercer.param(0.0)` is a learned constant.
+    basis : basis or None
+        Explicit basis functions such as `means.Polynomial(1)`, with their weights integrated out.
+    noise_variance : number, `mercer.param`, `mercer.fixed`, array (n,) or None
+        Where the noise variance starts, in squared units of y; None starts at a tenth of the variance of y.
+        An array gives a known variance to each training row, which is not learned. Zero is noise-free, and is
+        not learned either. For Gaussian noise only.
+    likelihood : str, instance or None
+        The noise. None or "gaussian"; robust against outliers are "student-t", "laplace", "mixture" (of two
+        Gaussians), "uniform" (Gaussian, contaminated uniformly) and "epsilon-insensitive", all learned from
+        robust scales of y with weak priors; "auto" fits Gaussian, Student-t, Laplace and mixture noise and
+        keeps what predicts left-out data best. "poisson" is for counts. An instance such as
+        `likelihoods.StudentT(dof=4.0)` is learned as it stands.
+    objective : str
+        "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
+    solver : str, instance or None
+        How the algebra is done (default "dense"). For many data an instance such as `solvers.VFE(m=512)`, or
+        "auto", which says what it chose and why.
+    inference : str, instance or None
+        How the posterior is found: "exact" for Gaussian noise, else "variational", "ep" or "laplace"; None is
+        the best suited one (variational for Student-t). "mcmc" (or `inference.MCMC(...)`) samples the
+        hyperparameters, "ccd" and "grid" integrate over a few settings around the best: predictions then
+        include their uncertainty.
+    restarts : int
+        Random starts besides the given and the data-driven one.
+    random_state : int, RandomState or None
+        Seed of the random starts.
+    max_evaluations : int
+        Limit on evaluations of the objective per start.
+    verbose : bool
+        Show progress.
+
+    memory : str, number or None
+        What solver="auto" may use, such as "8GiB" (default: what is free).
+
+    Attributes
+    ----------
+    kernel_ : kernel with the learned values, in your units
+    model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history
+    log_marginal_likelihood_ : log density of your y given X, without priors; None where hyperparameters were
+    averaged over noise_variance_ : learned noise variance, or the array given; infinite for Student-t noise
+    of at most 2 degrees of freedom,
+        None for counts
+    outliers_ : which training rows are outliers (`Outliers`): a score for each, and a report when printed
+    robust_comparison_ : for likelihood="auto", the noise models side by side and why one was kept
+    (`RobustComparison`), else None relevance_ : share of each input in the learned distance, inverse
+    length-scale times standard deviation, summing to 1: a dict
+        by column name, an array, or None for kernels without a length-scale per column (and where no column
+        varies)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in
+    `fit`, in that order, whenever the model is used: this is
+    scikit-learn's rule, and the error names the columns. Columns that do not vary have scale 1. Targets that
+    do not vary (a single row, or all equal) teach nothing: hyperparameters keep their starting values, which
+    for the default kernel are those of targets with standard deviation |y| (a single row) or 1e-6 |y| (all
+    equal), so that the constant is predicted almost surely. With `noise_variance=0` repeated rows must have
+    equal targets. Kernels on text or other objects take a list of them, or a frame.
+
+    Examples
+    --------
+    >>> model = GPRegressor().fit(df[["a", "b"]], df["y"])
+    >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
+    >>> print(model.summary())
+
+    >>> model = GPRegressor(likelihood="student-t").fit(X, y)
+    >>> print(model.outliers_)
+    >>> lower, upper = model.predict_interval(Xs, level=0.95)
+    """
+
+    numeric_targets: ClassVar[bool] = True
+    robust_comparison_: RobustComparison | None
+    _index: tuple[str, ...] | None
+    _outliers: Outliers | None
+
+    def __init__(
+        self,
+        kernel=None,
+        mean="empirical",
+        basis=None,
+        noise_variance=None,
+        objective="evidence",
+        solver=None,
+        inference=None,
+        restarts=0,
+        random_state=0,
+        max_evaluations=500,
+        verbose=False,
+        likelihood=None,
+        memory=None,
+    ):
+        self.kernel = kernel
+        self.mean = mean
+        self.basis = basis
+        self.noise_variance = noise_variance
+        self.objective = objective
+        self.solver = solver
+        self.inference = inference
+        self.restarts = restarts
+        self.random_state = random_state
+        self.max_evaluations = max_evaluations
+        self.verbose = verbose
+        self.likelihood = likelihood
+        self.memory = memory
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X, y) -> GPRegressor:
+        """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
+        kernel = read_kernel(self.kernel)
+        index = frame_index(X)
+        inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
+        self._index, self.robust_comparison_ = index, None
+        if isinstance(self.likelihood, str) and self.likelihood == "auto" and not defaults.constant(y):
+            return self._take([self._choose(kernel, inputs, y)])
+        return self._take([self._fit_noise(self.likelihood, kernel, inputs, y)])
+
+    def _fit_noise(
+        self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray
+    ) -> Fit:
+        """The model with this noise, learned."""
+        model = self._model(likelihood, kernel, inputs, y)
+        common: dict[str, Any] = dict(solver=self._solver(), progress=bool(self.verbose), seed=self._seed())
+        if defaults.constant(y):
+            return fit(defaults.hold(model), inputs, y, **common)
+        common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
+        return self._learn(model, inputs, y, self.inference, **common)
+
+    def _choose(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:
+        """The noise model that predicts left-out data best; sets `robust_comparison_`."""
+        for given in ("noise_variance", "inference"):
+            if getattr(self, given) is not None:
+                raise ValueError(
+                    "with likelihood='auto' every noise model starts and is fitted in its own way: leave "
+                    f"out {given}."
+                )
+        found, entries, caught = {}, [], {}
+        for name in AUTO:
+            with warnings.catch_warnings(record=True) as caught[name]:
+                warnings.simplefilter("always")
+                try:
+                    found[name] = self._fit_noise(name, kernel, inputs, y)
+                    notes = "; ".join(str(w.message) for w in caught[name])
+                    entries.append(candidate(name, found[name].posterior, self.solver, notes))
+                except (ArithmeticError, np.linalg.LinAlgError, SolverError) as error:
+                    entries.append(Candidate(name, "", -np.inf, -np.inf, 0, f"failed: {error}"))
+        if not any(np.isfinite(e.held_out) for e in entries):
+            raise FloatingPointError(
+                "no noise model could be fitted: " + " ".join(f"{e.name} {e.note}." for e in entries)
+            )
+        self.robust_comparison_ = RobustComparison(tuple(entries))
+        for w in caught[self.robust_comparison_.best]:
+            warnings.warn(w.message, w.category, stacklevel=3)
+        return found[self.robust_comparison_.best]
+
+    def _take(self, fits: list[Fit]) -> GPRegressor:
+        (found,) = fits
+        posterior: Posterior = found.posterior
+        if defaults.constant(posterior.y):
+            note = (
+                "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
+            )
+            posterior = dataclasses.replace(posterior, notes=(*posterior.notes, note))
+            found = dataclasses.replace(found, posterior=posterior)
+        self.fit_, self.posterior_, self.model_ = found, posterior, found.model
+        self.kernel_ = found.model.gp.kernel
+        likelihood: Any = found.model.likelihood
+        noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
+        self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
+        self._outliers = None
+        self.log_marginal_likelihood_ = evidence_of(posterior)
+        self.relevance_ = relevance(self.kernel_, posterior.inputs)
+        return self
+
+    def _model(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
+        """The model before learning."""
+        likelihood = self._likelihood(likelihood, y)
+        latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
+        if kernel is None:
+            kernel = defaults.default_kernel(inputs.values, defaults.target_scale(latent, robust))
+        if isinstance(likelihood, Gaussian):
+            _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
+        return Model(GP(kernel, self._mean(latent, robust), self.basis), likelihood)
+
+    def _likelihood(self, given: Any, y: np.ndarray) -> AbstractLikelihood:
+        if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
+            return Gaussian(self._noise(defaults.target_scale(y), len(y)))
+        if self.noise_variance is not None:
+            raise ValueError(
+                "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
+                "likelihood=likelihoods.StudentT(scale=0.1)."
+            )
+        if isinstance(given, AbstractLikelihood):
+            likelihood = given
+        elif isinstance(given, str) and given in NOISES:
+            likelihood = defaults.default_likelihood(given, y)
+        else:
+            raise ValueError(
+                f"likelihood must be one of {[*NOISES, 'auto']}, an instance or None, got {given!r}."
+            )
+        if likelihood.latents > 1 or hasattr(likelihood, "probability"):
+            raise ValueError(
+                f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
+                "mercer.Model."
+            )
+        likelihood.targets(y)
+        return likelihood
+
+    def _mean(self, y: np.ndarray, robust: bool) -> AbstractMean:
+        if isinstance(self.mean, str):
+            if self.mean != "empirical":
+                raise ValueError(
+                    f"mean must be 'empirical', a number, a mean function or None, got {self.mean!r}."
+                )
+            return Constant(fixed(np.median(y) if robust else np.mean(y)))
+        return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
+
+    def _noise(self, scale: float, n: int):
+        given = self.noise_variance
+        if isinstance(given, Param):
+            return given
+        if given is None or np.ndim(given) == 0:
+            if self.kernel is None:
+                return defaults.default_noise(scale, given)
+            return defaults.NOISE_START * scale**2 if given is None else given
+        if np.shape(given) != (n,):
+            raise ParameterError(
+                f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or "
+                "one for each row."
+            )
+        return np.asarray(given, float)
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def predict(self, X, return_std=False, return_cov=False, latent=False, noise_variance=None):
+        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
+
+        They are those of a new observation y, or of the noise-free function if `latent`. Student-t noise of
+        at most 2 degrees of freedom has an infinite standard deviation: `predict_interval` is always finite.
+        `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
+        """
+        if return_std and return_cov:
+            raise ValueError("ask for return_std or return_cov, not both.")
+        X = self._inputs(X)
+        with self._telling():
+            if return_cov:
+                return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
+            if return_std:
+                return self.posterior_.mean_and_std(X, latent, noise_variance)
+            return self.posterior_.mean(X)
+
+    def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
+        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
+        of heavy-tailed noise those of its own tails.
+        """
+        with self._telling():
+            return self.posterior_.quantile(self._inputs(X), q, noise_variance)
+
+    def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
+        return ends[:, 0], ends[:, 1]
+
+    def sample_y(self, X, n_samples=1, random_state=0, latent=False, noise_variance=None) -> np.ndarray:
+        """Joint draws from the predictive distribution: (m, n_samples)."""
+        if isinstance(random_state, np.random.RandomState):
+            random_state = random_state.randint(2**31 - 1)
+        return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
+
+    def log_density(self, X, y, noise_variance=None) -> np.ndarray:
+        """Log predictive density (m,) of each target."""
+        X = self._inputs(X)
+        return self.posterior_.log_density(X, as_targets(y, X.shape[0]), noise_variance)
+
+    def components(self, X) -> list[Component]:
+        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
+
+        The means sum to the predictive mean less the prior mean.
+        """
+        return self._single(self.posterior_, "components").components(self._inputs(X))
+
+    # -- the fit seen from the data --------------------------------------------------------------------------
+
+    def loo(self):
+        """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,)."""
+        check_is_fitted(self)
+        return self._single(self.posterior_, "leave-one-out predictions").loo()
+
+    def loo_interval(self, level=0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (n,), of the interval that the other data predict for each training
+        target.
+        """
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        posterior = self._single(self.posterior_, "leave-one-out predictions")
+        tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+        if isinstance(posterior.model.likelihood, Gaussian):
+            loo = posterior.loo()
+            return tuple(Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
+        return tuple(posterior.model.likelihood.quantile(q, *without_itself(posterior)) for q in tails)
+
+    def name_rows(self, names) -> GPRegressor:
+        """Call the training rows by these names in `outliers_`,
+        instead of by their positions or the labels of a frame.
+        """
+        check_is_fitted(self)
+        names = tuple(map(str, names))
+        if len(names) != len(self.posterior_.y):
+            raise ValueError(f"{len(names)} names were given for {len(self.posterior_.y)} rows.")
+        self._index, self._outliers = names, None
+        return self
+
+    def summary(self) -> str:
+        """What was learned, and how far to trust the optimiser, as text."""
+        check_is_fitted(self)
+        lines = [
+            self.fit_.summary(),
+            *relevance_lines(self.relevance_),
+            f"noise: {noise_in_words(self.model_.likelihood)}",
+        ]
+        if isinstance(self.model_.likelihood, AbstractNoise):
+            lines.append(f"outliers: {self.outliers_.paragraph()}")
+        return "\n".join(lines)
+
+    @property
+    def outliers_(self) -> Outliers:
+        """How far each training row is taken for an outlier."""
+        check_is_fitted(self)
+        if self._outliers is None:
+            self._outliers = outliers(self.posterior_, self._index)
+        return self._outliers
+
+    # -- what the shared parts ask ---------------------------------------------------------------------------
+
+    @property
+    def _training(self) -> tuple[Inputs, np.ndarray]:
+        return self.posterior_.inputs, self.posterior_.y
+
+    @property
+    def _rule(self) -> Any:
+        return self.inference
+
+    def _labels(self) -> Any:
+        compared = self.robust_comparison_
+        if self._index is None and compared is None:
+            return None
+        rows = None if compared is None else [list(dataclasses.astuple(c)) for c in compared.candidates]
+        return {"index": None if self._index is None else list(self._index), "noise_models": rows}
+
+    def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
+        super()._restore(inputs, y, labels)
+        said = labels or {"index": None, "noise_models": None}
+        index, rows = said["index"], said["noise_models"]
+        if index is not None and len(index) != len(y):
+            raise ValueError(f"there are {len(y)} rows but {len(index)} labels of them")
+        self._index = None if index is None else tuple(map(str, index))
+        self.robust_comparison_ = (
+            None if rows is None else RobustComparison(tuple(Candidate(*row) for row in rows))
+        )
+
+    def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
+        return [(inputs, y)]
+
+    def _targets(self, y, n: int) -> np.ndarray:
+        return as_targets(y, n)
+
+
+NOISES = ("gaussian", "student-t", "laplace", "mixture", "uniform", "epsilon-insensitive", "poisson")
+
+
+def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
+    """Noise-free observations of one input must agree."""
+    rows = np.flatnonzero(noise == 0)
+    if rows.size == 0 or X.dtype == object:
+        return
+    _, first, inverse = np.unique(X[rows], axis=0, return_index=True, return_inverse=True)
+    other = rows[first][inverse.ravel()]
+    wrong = np.flatnonzero(y[rows] != y[other])
+    if wrong.size:
+        i, j = other[wrong[0]], rows[wrong[0]]
+        raise InputError(
+            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which "
+            "noise_variance=0 cannot "
+            "explain: give a noise variance, or drop the duplicates."
+        )

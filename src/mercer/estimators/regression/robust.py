@@ -1,0 +1,321 @@
+"""Which observations are outliers, which noise model fits best, and both said in plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from mercer.inference import default_for
+from mercer.inference.cavity import cavity
+from mercer.inference.loo import folds
+from mercer.likelihoods import AbstractNoise, Gaussian, GaussianMixtureNoise, Laplace, StudentT
+from mercer.likelihoods.base import continuous_quantile
+from mercer.posteriors.gaussian import Posterior
+
+AUTO = ("gaussian", "student-t", "laplace", "mixture")  # what likelihood="auto" compares, the simplest first
+TIE = 2.0  # nats of held-out log density within which the simpler noise model is kept
+FOLDS = 10
+METHODS = {"scale-mixture": "variational", "ep": "EP"}  # names people know
+UNITS = 3.0  # an outlier lies further than this from its prediction, in noise units
+PROBABILITY_LIMIT, WEIGHT_LIMIT = 0.5, 0.75  # and its score is above this
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outliers:
+    """How far a model takes each training row for an outlier; `len()` and `rows` are about those that are.
+
+    score (n,) lies between 0 and 1. kind "probability" (mixture and uniform noise): the posterior probability
+    that the row is an outlier. kind "weight" (Student-t, Laplace and other noise): one minus its weight,
+    relative to a row that is predicted exactly. kind "equal" (Gaussian noise): all rows have the same weight,
+    and none is an outlier. A row is an outlier if its score is above 0.5, or its weight below a quarter, and
+    it lies more than 3 noise units from `predicted` (n,), what the model says of the function there. A noise
+    unit is half the interval that holds 68 % of the noise: for Gaussian noise, its standard deviation.
+    `residual` (n,) is in noise units.
+
+    >>> print(model.outliers_)
+    >>> X_clean = np.delete(X, model.outliers_.rows, 0)
+    """
+
+    score: np.ndarray
+    kind: str
+    y: np.ndarray
+    predicted: np.ndarray
+    residual: np.ndarray
+    noise: str
+    index: tuple[str, ...] | None = None
+
+    @property
+    def limit(self) -> float:
+        """The score above which a row may be an outlier."""
+        return PROBABILITY_LIMIT if self.kind == "probability" else WEIGHT_LIMIT
+
+    @property
+    def weight(self) -> np.ndarray:
+        """1 - score (n,)."""
+        return 1.0 - self.score
+
+    @property
+    def flagged(self) -> np.ndarray:
+        """True for each row that is an outlier (n,)."""
+        return (self.score > self.limit) & (np.abs(self.residual) > UNITS)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Positions of the outliers in the training data, the furthest first."""
+        found = np.flatnonzero(self.flagged)
+        return found[np.argsort(-np.abs(self.residual[found]), kind="stable")]
+
+    def __len__(self) -> int:
+        return int(self.flagged.sum())
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.array(self.score, dtype=dtype, copy=copy)
+
+    def name(self, row: int) -> str:
+        """What a row is called: its label in the frame, or its position."""
+        return str(row) if self.index is None else self.index[row]
+
+    def paragraph(self) -> str:
+        """The finding in words."""
+        if self.kind == "equal":
+            return "Gaussian noise gives every row the same weight: the model takes none for an outlier."
+        n, k = len(self.y), len(self)
+        if k == 0:
+            return f"None of the {n} rows is an outlier."
+        verb = "row is an outlier" if k == 1 else "rows are outliers"
+        return (
+            f"{k} of {n} {verb}: further than {UNITS:g} noise units from the prediction, and hardly "
+            "used by the model."
+        )
+
+    def table(self, most: int = 20) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of the `most` furthest outliers, as text."""
+        header = [
+            "row",
+            "y",
+            "predicted",
+            "residual / noise",
+            "probability" if self.kind == "probability" else "weight",
+        ]
+        shown = self.score if self.kind == "probability" else self.weight
+        return header, [
+            [
+                self.name(i),
+                f"{self.y[i]:.6g}",
+                f"{self.predicted[i]:.6g}",
+                f"{self.residual[i]:+.1f}",
+                f"{shown[i]:.3f}",
+            ]
+            for i in self.rows[:most]
+        ]
+
+    def report_section(self) -> dict[str, Any]:
+        """For a report: title, paragraphs, and a table."""
+        header, rows = self.table()
+        return dict(
+            title="Outliers", paragraphs=[self.paragraph(), f"Noise: {self.noise}."], header=header, rows=rows
+        )
+
+    def __str__(self) -> str:
+        header, rows = self.table()
+        lines = [self.paragraph()]
+        if rows:
+            lines += ["", *lined_up(header, rows)]
+        if len(self) > len(rows):
+            lines.append(f"... and {len(self) - len(rows)} more")
+        return "\n".join(lines)
+
+
+def outliers(posterior: Any, index: tuple[str, ...] | None = None) -> Outliers:
+    """Scores of the training rows of a posterior, from the prediction of each by the others."""
+    likelihood, y = posterior.model.likelihood, np.asarray(posterior.y, float)
+    mean, _ = posterior.latent_moments(posterior.inputs.values, variance=False)
+    words = noise_in_words(likelihood)
+    if isinstance(likelihood, Gaussian):
+        unit = np.sqrt(np.maximum(np.asarray(likelihood.noise_variance), np.finfo(float).tiny))
+        return Outliers(np.zeros_like(y), "equal", y, mean, (y - mean) / unit, words, index)
+    if not isinstance(likelihood, AbstractNoise):
+        raise ValueError(
+            f"outliers are rows that additive noise cannot explain; {type(likelihood).__name__} has none."
+        )
+    drawn = getattr(posterior, "outlier_probability", None)
+    score = np.clip(
+        likelihood.outlier_score(y, *without_itself(posterior)) if drawn is None else drawn, 0.0, 1.0
+    )
+    kind = "probability" if hasattr(likelihood, "outlier_probability") else "weight"
+    return Outliers(score, kind, y, mean, (y - mean) / noise_unit(likelihood), words, index)
+
+
+def without_itself(posterior: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f at each datum given the others; given all where only draws are at hand."""
+    mean, variance = posterior.latent_moments(posterior.inputs.values)
+    if not isinstance(posterior, Posterior):
+        return mean, variance
+    c = cavity(posterior.state)
+    proper = np.isfinite(c.mean[:, 0]) & (c.variance[:, 0] > 0) & np.isfinite(c.variance[:, 0])
+    return np.where(proper, c.mean[:, 0], mean), np.where(proper, c.variance[:, 0], variance)
+
+
+def noise_unit(likelihood: AbstractNoise) -> float:
+    """Half the width of the interval that holds 68.27 % of the noise:
+    the standard deviation of Gaussian noise.
+    """
+    grain = np.array([float(likelihood.grain)])
+    with np.errstate(over="ignore"):
+        return float(
+            continuous_quantile(likelihood.noise_cdf, 0.8413447460685429, 0.0 * grain, 3.0 * grain)[0]
+        )
+
+
+# ------------------------------------------------------------------------------------------------- plain
+# words
+
+
+def noise_in_words(likelihood: Any) -> str:
+    """The noise model as a person would say it, with its learned values."""
+    if isinstance(likelihood, Gaussian):
+        variance = np.asarray(likelihood.noise_variance)
+        return (
+            "Gaussian, known for each row"
+            if variance.ndim
+            else f"Gaussian with standard deviation {np.sqrt(variance):.4g}"
+        )
+    if isinstance(likelihood, StudentT):
+        nu = float(likelihood.dof)
+        tails = "tails almost Gaussian" if nu > 30 else "heavy tails" if nu > 4 else "very heavy tails"
+        infinite = ", so its variance is infinite" if nu <= 2 else ""
+        return (
+            f"Student-t with scale {float(likelihood.scale):.4g} and {nu:.3g} degrees of freedom "
+            f"({tails}{infinite})"
+        )
+    if isinstance(likelihood, Laplace):
+        return f"Laplace (double exponential) with scale {float(likelihood.scale):.4g}"
+    if isinstance(likelihood, GaussianMixtureNoise):
+        sd, share = float(np.sqrt(likelihood.variance)), 100 * float(likelihood.weight)
+        wide = sd * float(np.sqrt(likelihood.ratio))
+        return (
+            f"Gaussian mixture: standard deviation {sd:.4g}, but {wide:.4g} for the {share:.3g} % that "
+            "are outliers"
+        )
+    settings = ", ".join(f"{name.rsplit('.', 1)[-1]} {np.asarray(v):.4g}" for name, v in _scalars(likelihood))
+    return f"{type(likelihood).__name__}" + (f" with {settings}" if settings else "")
+
+
+def _scalars(likelihood: Any) -> list[tuple[str, Any]]:
+    from mercer.params import parameters
+
+    return [(p.name, p.value) for p in parameters(likelihood) if np.ndim(p.value) == 0]
+
+
+def lined_up(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a text table."""
+    widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+    ]
+    return [lines[0], "-" * len(lines[0]), *lines[1:]]
+
+
+# ------------------------------------------------------------------------------------------------- which
+# noise model
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """One noise model that was fitted: `held_out` is the summed log density of the data, each predicted by a
+    model that has not seen it (-inf if the model failed).
+    """
+
+    name: str
+    method: str
+    held_out: float
+    log_evidence: float
+    outliers: int
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class RobustComparison:
+    """The noise models that likelihood="auto" tried; `best` is the one it kept.
+
+    They are compared by the log density each gives to held-out data: ten folds, each predicted from the nine
+    others at the learned hyperparameters. This treats all methods alike; log evidences do not (those of some
+    are lower bounds), and are only shown.
+    """
+
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> str:
+        """The highest `held_out`; a simpler one (earlier in the list) where that costs less than 2 nats."""
+        highest = max(c.held_out for c in self.candidates)
+        return next(c.name for c in self.candidates if c.held_out >= highest - TIE)
+
+    def __getitem__(self, name: str) -> Candidate:
+        for one in self.candidates:
+            if one.name == name:
+                return one
+        raise KeyError(
+            f"no noise model named {name!r} was tried; there are {[c.name for c in self.candidates]}."
+        )
+
+    def paragraph(self) -> str:
+        """Why the best was kept, in words."""
+        best = self[self.best]
+        rest = [c for c in self.candidates if c is not best and np.isfinite(c.held_out)]
+        if not rest:
+            return f"Kept {best.name} noise: no other could be fitted."
+        other = max(rest, key=lambda c: c.held_out)
+        gain = best.held_out - other.held_out
+        if gain < 0:
+            return (
+                f"Kept {best.name} noise: {other.name} noise predicts held-out data better by only "
+                f"{-gain:.1f} nats."
+            )
+        return (
+            f"Kept {best.name} noise: it predicts held-out data better than {other.name} noise, the "
+            f"next, by {gain:.1f} nats."
+        )
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows, the one that was kept first, as text."""
+        header = ["noise", "method", "held out, nats", "difference", "evidence", "outliers", ""]
+        highest = max(c.held_out for c in self.candidates)
+        rows = []
+        for c in sorted(self.candidates, key=lambda c: (c.name != self.best, -c.held_out)):
+            numbers = [
+                f"{c.held_out:.2f}",
+                f"{c.held_out - highest:.2f}",
+                f"{c.log_evidence:.2f}",
+                str(c.outliers),
+            ]
+            said = "; ".join(filter(None, ["kept" if c.name == self.best else "", c.note]))
+            rows.append([c.name, c.method, *(numbers if np.isfinite(c.held_out) else ["-"] * 4), said])
+        return header, rows
+
+    def report_section(self) -> dict[str, Any]:
+        """For a report: title, paragraphs, and a table."""
+        header, rows = self.table()
+        return dict(
+            title="Which noise model", paragraphs=[self.paragraph(), EVIDENCES], header=header, rows=rows
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*lined_up(*self.table()), "", self.paragraph(), EVIDENCES])
+
+
+EVIDENCES = "Log evidences are not compared: those of some methods are lower bounds."
+
+
+def candidate(name: str, posterior: Any, solver: Any, note: str = "") -> Candidate:
+    """The entry of a fitted noise model in the comparison."""
+    model, X, y = posterior.model, posterior.inputs.values, posterior.y
+    n, total = len(y), 0.0
+    for fold in folds(n, min(FOLDS, n)):
+        rest = np.setdiff1d(np.arange(n), fold)
+        total += float(np.sum(model.condition(X[rest], y[rest], None, solver).log_density(X[fold], y[fold])))
+    method = METHODS.get(default_for(model.likelihood), default_for(model.likelihood))
+    held_out = total if np.isfinite(total) else -np.inf
+    return Candidate(name, method, held_out, float(posterior.log_evidence), len(outliers(posterior)), note)

@@ -1,0 +1,479 @@
+"""Time series with dates: trend, seasons and irregularities learned, forecast, filled in and updated,
+all in O(n).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators import defaults
+from mercer.estimators.base import AbstractEstimator
+from mercer.estimators.regression.robust import without_itself
+from mercer.estimators.series import structure
+from mercer.estimators.series.clock import Clock
+from mercer.estimators.series.observed import Kind, Observed, observe, table, times
+from mercer.estimators.series.predictive import Predictive
+from mercer.estimators.series.words import summary
+from mercer.inputs import InputError, Inputs
+from mercer.learning import Fit, fit
+from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.solvers import Markov
+from mercer.solvers.markov_online import OnlineMarkov
+from mercer.solvers.markov_parts import parts
+
+FEWEST = 8  # values from which a slope is learned
+
+
+class GPTimeSeries(AbstractEstimator):
+    """A time series as trend + seasons + irregular + noise, each a Gaussian process, learned together in
+    O(n).
+
+    Takes a pandas series or frame with dates, a polars frame, a dict of columns, or arrays (t, y), at any
+    distances, with gaps, repeated stamps and missing values (NaN). Tables come back in the library of the
+    series.
+
+    Parameters
+    ----------
+    seasonal : "auto", None, list or dict
+        Periods, in the unit of time the series is counted in (`unit_`): [12], {"cycle": 11.0}, or names,
+        ["week", "year"]. "auto" takes day, week and year where the series has 3 values in a period and lasts
+        2 of them; plain numbers have no season then.
+    trend : "auto", "linear" or "level"
+        A straight line whose slope wanders (it goes on in forecasts), or a level that returns to the mean;
+        "auto" keeps the line unless the evidence speaks against it (by more than 2 nats).
+    irregular : bool
+        Whether there are irregularities that last a few steps, besides the noise.
+    likelihood : str or instance
+        "gaussian"; "student-t", "laplace", "mixture" against outliers; "poisson" for counts, whose log rate
+        is then modelled.
+    transform : "auto", "log" or None
+        Model the logarithm of a positive series, so that parts multiply. "auto" does where the swings grow
+        with the level. Forecasts, intervals and evidence are those of the series itself all the same.
+    harmonics : int or None
+        Sines and cosines of a season at most (default 6, or 4 where there are several seasons).
+    anomaly_level : float
+        `anomalies_` are rows whose value is this improbable (two-sided) given all the others.
+    max_evaluations, random_state, verbose : as in `GPRegressor`
+
+    Attributes
+    ----------
+    unit_, step_ : unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
+    seasons_ : periods by name, in that unit
+    trend_, trends_ : the trend that was kept, and the log evidence of each that was tried
+    transform_ : "log" or None
+    component_names_ : of the terms of the kernel, in order
+    fit_, model_, posterior_, kernel_ : as in `GPRegressor`, in the unit of time from the first stamp on, of
+    the transformed values log_marginal_likelihood_ : log density of the values, without priors
+    anomalies_ : table of the rows that do not fit
+    notes_ : what was done to the input
+
+    Examples
+    --------
+    >>> ts = GPTimeSeries().fit(series)              # pandas, with a DatetimeIndex
+    >>> ts.forecast(24)                              # mean, std, lower, upper of the next 24 stamps
+    >>> ts.components(), ts.impute(), ts.anomalies_
+    >>> ts.update(new_series)                        # O(1) for each new value, hyperparameters stay
+    """
+
+    numeric_targets: ClassVar[bool] = True
+    notes_: tuple[str, ...]
+    _t: np.ndarray  # times of all stamps, in order
+    _y: np.ndarray  # NaN where a value is missing
+    _posterior: Any  # None where values were added since
+    _online: OnlineMarkov | None
+
+    def __init__(
+        self,
+        seasonal="auto",
+        trend="auto",
+        irregular=True,
+        likelihood="gaussian",
+        transform="auto",
+        harmonics=None,
+        anomaly_level=0.001,
+        max_evaluations=200,
+        random_state=0,
+        verbose=False,
+    ):
+        self.seasonal = seasonal
+        self.trend = trend
+        self.irregular = irregular
+        self.likelihood = likelihood
+        self.transform = transform
+        self.harmonics = harmonics
+        self.anomaly_level = anomaly_level
+        self.max_evaluations = max_evaluations
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, series, y=None, time: str | None = None, value: str | None = None) -> GPTimeSeries:
+        """Learn from a series; or from times and values, `fit(t, y)`; or from columns of a frame, `fit(frame,
+        time=, value=)`.
+        """
+        self._check_settings()
+        seen = observe(series, y, time, value)
+        told = ~np.isnan(seen.values)
+        if not told.any():
+            raise InputError("every value of the series is missing: there is nothing to learn from.")
+        self._begin(seen, Clock.of(seen.stamps, seen.zone))
+        t, y, span = self._t[told], self._y[told], float(np.ptp(self._t))
+        self.seasons_ = structure.seasons(self.seasonal, self.clock_, span)
+        self.transform_ = structure.transform(self.transform, self.likelihood, y, self.seasons_, self.clock_)
+        z = np.log(y) if self.transform_ == "log" else y
+        still = defaults.constant(z) or np.unique(t).size < 3
+        tried = structure.TRENDS if self.trend == "auto" else (self.trend,)
+        if self.trend == "auto" and (still or z.size < FEWEST):
+            tried = ("level",)
+        found: dict[str, Fit] = {}
+        names: tuple[str, ...] = ()
+        for trend in tried:
+            model, names = structure.default_model(
+                trend,
+                self.seasons_,
+                bool(self.irregular),
+                self.harmonics,
+                self.likelihood,
+                self.clock_,
+                span,
+                z,
+            )
+            learnt: Any = dict(solver=Markov(), progress=bool(self.verbose), seed=self._seed())
+            if not still:
+                learnt |= dict(jacobian=True, max_evaluations=self.max_evaluations)
+            found[trend] = fit(defaults.hold(model) if still else model, t[:, None], z, **learnt)
+        change = float(np.sum(z)) if self.transform_ == "log" else 0.0  # log |dz / dy| is -z
+        self.trends_ = {trend: float(one.posterior.log_evidence) - change for trend, one in found.items()}
+        self.trend_ = structure.preferred(self.trends_)
+        self.component_names_ = names
+        if still:
+            why = (
+                "the values do not vary"
+                if t.size > 2 and defaults.constant(z)
+                else "there are too few values"
+            )
+            self.notes_ = (
+                *self.notes_,
+                f"{why}: nothing was learned, hyperparameters have their starting values",
+            )
+        return self._take([found[self.trend_]])
+
+    def _check_settings(self) -> None:
+        if self.trend != "auto" and self.trend not in structure.TRENDS:
+            raise ValueError(f"trend must be 'auto', 'linear' or 'level', got {self.trend!r}.")
+        if self.transform not in ("auto", "log", None):
+            raise ValueError(f"transform must be 'auto', 'log' or None, got {self.transform!r}.")
+        if not 0 < self.anomaly_level < 1:
+            raise ValueError(f"anomaly_level must lie strictly between 0 and 1, got {self.anomaly_level!r}.")
+        if self.harmonics is not None and not (
+            isinstance(self.harmonics, numbers.Integral) and int(self.harmonics) >= 1
+        ):
+            raise ValueError(
+                f"harmonics must be a whole number of at least 1, or None, got {self.harmonics!r}."
+            )
+
+    def _begin(self, seen: Observed, clock: Clock) -> None:
+        self.clock_, self.unit_, self.step_ = clock, clock.unit, clock.step
+        self._kind, self.notes_ = seen.kind, seen.notes
+        self._t, self._y = clock.read(seen.stamps), seen.values
+        self._online = None
+
+    def _take(self, fits: list[Fit]) -> GPTimeSeries:
+        (self.fit_,) = fits
+        self._posterior = self.fit_.posterior
+        self.model_, self.kernel_ = self.fit_.model, self.fit_.model.gp.kernel
+        return self
+
+    def update(self, series, y=None) -> GPTimeSeries:
+        """Add new values, given as in `fit`; hyperparameters stay as they are.
+
+        With Gaussian noise each value from the last stamp on takes O(1), however long the series; the rest
+        (components, anomalies) is brought up to date when it is next asked for. Earlier values and other
+        noise take one more pass over the series.
+        """
+        check_is_fitted(self)
+        seen = self._observe(series, y)
+        t = self._read(seen.stamps, seen.zone)
+        told = ~np.isnan(seen.values)
+        z = self._likelihood.targets(self._forward(seen.values[told]))
+        late = isinstance(self._likelihood, Gaussian) and t[0] >= self._t[-1]
+        if late and self._online is None:
+            X, known = self._training
+            self._online = OnlineMarkov(self.model_.gp, float(self._likelihood.noise_variance)).update(
+                X.values[:, 0], known
+            )
+        self._t, self._y = np.append(self._t, t), np.append(self._y, seen.values)
+        if late and self._online is not None:
+            self._online.update(t[told], z)
+        else:
+            self._online, order = None, np.argsort(self._t, kind="stable")
+            self._t, self._y = self._t[order], self._y[order]
+        self._posterior = None
+        return self
+
+    @property
+    def posterior_(self) -> Any:
+        """The posterior given all values so far."""
+        check_is_fitted(self)
+        if self._posterior is None:
+            told = ~np.isnan(self._y)
+            self._posterior = self.model_.condition(
+                self._t[told][:, None], self._forward(self._y[told]), None, Markov()
+            )
+        return self._posterior
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def forecast(self, horizon: Any = 1, level: float = 0.9) -> Any:
+        """Table of mean, std and the central interval lower, upper of the values at the next `horizon`
+        stamps, or at given ones.
+
+        >>> ts.forecast(24, level=0.95)
+        >>> ts.forecast(pd.date_range("2030-01-01", periods=12, freq="MS"))
+        """
+        return self._table(*self.forecast_columns(horizon, level))
+
+    def forecast_columns(
+        self, horizon: Any = 1, level: float = 0.9
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The same as arrays: stamps (numbers, or datetime64 in UTC where there is a zone),
+        and the columns by name.
+        """
+        t = self._ahead(horizon)
+        return self.clock_.stamps(t), self._predictive(t).columns(level)
+
+    def impute(self, level: float = 0.9) -> Any:
+        """The same table for the stamps without a value: those that were NaN,
+        and those that a regular series skips.
+        """
+        check_is_fitted(self)
+        t = np.unique(np.concatenate([self._t[np.isnan(self._y)], self.clock_.gaps(np.unique(self._t))]))
+        return self._table(self.clock_.stamps(t), self._predictive(t).columns(level))
+
+    def components(self, horizon: Any = None) -> Any:
+        """Table with the mean of every part, under its name, and its standard deviation, `name_std`.
+
+        At the stamps of the series; `horizon` adds that many after the last, or names stamps instead. With
+        transform_ = "log" and for counts parts are of the logarithm. Their sum is the mean of the series
+        without noise.
+        """
+        return self._table(*self.components_columns(horizon))
+
+    def components_columns(self, horizon: Any = None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The same as arrays: stamps, and the columns by name."""
+        check_is_fitted(self)
+        if horizon is None or isinstance(horizon, numbers.Integral):
+            t = np.append(self._t, self._ahead(horizon) if horizon else [])
+        else:
+            t = self._ahead(horizon)
+        self._check_start(t)
+        mean, variance = parts(self.posterior_.state, t)
+        mean[:, 0] += self._prior_mean
+        columns: dict[str, np.ndarray] = {}
+        for j, name in enumerate(self.component_names_):
+            columns |= {name: mean[:, j], f"{name}_std": np.sqrt(variance[:, j])}
+        return self.clock_.stamps(t), columns
+
+    @property
+    def anomalies_(self) -> Any:
+        """Table of the rows whose value is less probable than `anomaly_level` given all others: value,
+        expected (median), tail.
+        """
+        return self._table(*self.anomalies_columns())
+
+    def anomalies_columns(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The same as arrays: stamps, and the columns by name."""
+        posterior, told = self.posterior_, ~np.isnan(self._y)
+        others = Predictive(self._likelihood, self.transform_, *without_itself(posterior))
+        tail = others.tail(self._y[told])
+        odd = tail < self.anomaly_level
+        columns = {"value": self._y[told], "expected": others.quantile(0.5), "tail": tail}
+        return self.clock_.stamps(self._t[told][odd]), {name: c[odd] for name, c in columns.items()}
+
+    def log_density(self, series, y=None) -> np.ndarray:
+        """Log predictive density (n,) of each value of another series, given as in `fit`;
+        NaN where there is none.
+        """
+        check_is_fitted(self)
+        seen = self._observe(series, y)
+        out, told = np.full(seen.values.shape, np.nan), ~np.isnan(seen.values)
+        out[told] = self._predictive(self._read(seen.stamps[told], seen.zone)).log_density(seen.values[told])
+        return out
+
+    def score(self, series, y=None) -> float:
+        """The mean of `log_density`, in nats: higher is better."""
+        return float(np.nanmean(self.log_density(series, y)))
+
+    def observed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stamps and values so far, in the order of time; NaN where a value is missing."""
+        check_is_fitted(self)
+        return self.clock_.stamps(self._t), self._y
+
+    # -- words and pictures ----------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """What was learned, as text."""
+        check_is_fitted(self)
+        return summary(self)
+
+    def plot(self, horizon: Any = None, level: float = 0.9) -> Any:
+        """The series with its forecast (default: two seasons, or a tenth of the series), by `viz.forecast`;
+        returns the Axes.
+        """
+        from mercer import viz
+
+        return viz.forecast(self, self._some() if horizon is None else horizon, level=level)
+
+    @property
+    def value_name_(self) -> str:
+        """What the values are called in the table they came from."""
+        return self._kind.value
+
+    @property
+    def logarithmic_(self) -> bool:
+        """Whether the parts are those of a logarithm."""
+        return self.transform_ == "log" or not isinstance(self._likelihood, Gaussian | AbstractNoise)
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """Log density of the values, without priors."""
+        evidence = (
+            self._online.log_evidence if self._online is not None else float(self.posterior_.log_evidence)
+        )
+        told = self._y[~np.isnan(self._y)]
+        return evidence - float(np.sum(np.log(told))) if self.transform_ == "log" else evidence
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @property
+    def _likelihood(self) -> Any:
+        return self.model_.likelihood
+
+    @property
+    def _prior_mean(self) -> float:
+        return float(self.model_.gp.mean.value(np.zeros((1, 1)))[0])
+
+    def _observe(self, series: Any, y: Any) -> Observed:
+        """Another series, in columns of the same names where it is a frame."""
+        columns = (
+            dict(time=self._kind.time, value=self._kind.value)
+            if isinstance(series, dict) or _named(series)
+            else {}
+        )
+        return observe(series, y, **columns)
+
+    def _forward(self, y: np.ndarray) -> np.ndarray:
+        if self.transform_ != "log":
+            return y
+        if not (y > 0).all():
+            raise InputError(
+                "the series is modelled by its logarithm, so new values must be positive; the least is "
+                f"{y.min():g}."
+            )
+        return np.log(y)
+
+    def _predictive(self, t: np.ndarray) -> Predictive:
+        """Of values at times t."""
+        self._check_start(t)
+        if (
+            self._posterior is None
+            and self._online is not None
+            and t.size
+            and (np.diff(t, prepend=self._t[-1]) >= 0).all()
+        ):
+            moments = self._online.forecast(t)
+        else:
+            mean, variance = parts(self.posterior_.state, t)
+            moments = mean[:, -1] + self._prior_mean, variance[:, -1]
+        return Predictive(self._likelihood, self.transform_, *moments)
+
+    def _check_start(self, t: np.ndarray) -> None:
+        if self.trend_ == "linear" and t.size and t.min() < 0:
+            raise InputError(
+                "a linear trend starts at the first stamp: for earlier ones fit with trend='level'."
+            )
+
+    def _ahead(self, horizon: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if not isinstance(horizon, numbers.Integral):
+            return self._read(*times(horizon))
+        if horizon < 1:
+            raise ValueError(f"horizon must be a number of steps of at least 1, or stamps, got {horizon!r}.")
+        return self.clock_.next(float(self._t[-1]), int(horizon))
+
+    def _some(self) -> int:
+        longest = max(self.seasons_.values(), default=0.0)
+        return max(1, round(2 * longest / self.step_) or len(self._t) // 10)
+
+    def _read(self, stamps: np.ndarray, zone: str | None) -> np.ndarray:
+        if (zone is None) != (self.clock_.zone is None):
+            raise InputError(
+                f"the series has {'no' if self.clock_.zone is None else 'a'} time zone: give stamps alike."
+            )
+        return self.clock_.read(stamps)
+
+    def _table(self, stamps: np.ndarray, columns: dict[str, np.ndarray]) -> Any:
+        return table(self._kind, stamps, self.clock_.zone, columns)
+
+    # -- what saving asks ------------------------------------------------------------------------------------
+
+    solver: ClassVar[str] = "markov"
+    inference: ClassVar[None] = None
+
+    @property
+    def _training(self) -> tuple[Inputs, np.ndarray]:
+        return self.posterior_.inputs, self.posterior_.y
+
+    @property
+    def _rule(self) -> Any:
+        return None
+
+    def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
+        return [(inputs, y)]
+
+    def _targets(self, y, n: int) -> np.ndarray:
+        return np.asarray(y, float)
+
+    def _labels(self) -> Any:
+        said: dict[str, Any] = dict(
+            clock=dataclasses.asdict(self.clock_), kind=dataclasses.asdict(self._kind), trends=self.trends_
+        )
+        said |= dict(
+            seasons=self.seasons_,
+            transform=self.transform_,
+            names=list(self.component_names_),
+            notes=list(self.notes_),
+        )
+        return said | dict(missing=self._t[np.isnan(self._y)].tolist())
+
+    def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
+        self.clock_, self._kind = Clock(**labels["clock"]), Kind(**labels["kind"])
+        self.unit_, self.step_, self._online = self.clock_.unit, self.clock_.step, None
+        self.seasons_, self.transform_, self.trends_ = (
+            labels["seasons"],
+            labels["transform"],
+            labels["trends"],
+        )
+        self.component_names_, self.notes_ = tuple(labels["names"]), tuple(labels["notes"])
+        self.trend_ = structure.preferred(self.trends_)
+        t, missing = inputs.values[:, 0], np.asarray(labels["missing"], float)
+        values = np.exp(y) if self.transform_ == "log" else y
+        order = np.argsort(np.append(t, missing), kind="stable")
+        self._t, self._y = (
+            np.append(t, missing)[order],
+            np.append(values, np.full(missing.size, np.nan))[order],
+        )
+
+
+def _named(series: Any) -> bool:
+    """Whether a frame holds its times in a column."""
+    return hasattr(series, "columns") and type(getattr(series, "index", None)).__name__ not in (
+        "DatetimeIndex",
+        "PeriodIndex",
+    )

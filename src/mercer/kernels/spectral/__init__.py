@@ -1,0 +1,1 @@
+"""The spectral side of kernels."""

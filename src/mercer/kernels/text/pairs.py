@@ -1,0 +1,92 @@
+"""Sums over the table of all pairs of positions of two strings, and their derivative.
+
+The pairs of strings are the vector: one step of the loop treats the same cell of the tables of many pairs.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mercer.linalg.tiles import rows
+
+# pairs of strings that go through their tables together: enough to hide the cost of a step, few enough for
+# the cache
+PAIRS = 768
+_STEP = 1e-30
+
+
+def forward(function, analytic: bool = False):
+    """function(theta, *data) of one number theta, its derivative carried along with the value: nothing is
+    stored for the way back.
+
+    So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its
+    value, and to any order. The
+    data are constants.
+    analytic: sums and products only; then the derivative travels as an imaginary part (a complex step theta +
+    i e, exact to rounding), which takes half as many arrays and half the time.
+    """
+
+    def by_tangent(theta, *data):
+        return jnp.stack(jax.jvp(lambda t: function(t, *data), (theta,), (jnp.ones_like(theta),)))
+
+    def by_complex_step(theta, *data):
+        both = function(lax.complex(theta, jnp.full_like(theta, _STEP)), *data)
+        return jnp.stack([both.real, both.imag / _STEP])
+
+    @jax.custom_jvp
+    def value(theta, *data):
+        return function(theta, *data)
+
+    @value.defjvp
+    def tangent(primals, tangents):
+        result, slope = forward(by_complex_step if analytic else by_tangent)(*primals)
+        return result, slope * tangents[0]
+
+    return value
+
+
+class Cell:
+    """Two symbols: whether both are real (not padding), whether they are real and equal."""
+
+    def __init__(self, symbol, other):
+        self.real = (symbol >= 0) & (other >= 0)
+        self.match = (symbol == other) & (symbol >= 0)
+
+
+def walk(a, b, step, start, zero):
+    """Sum over all cells of the tables of pairs of strings: codes a (width, ...) and b (width, ...), whose
+    other axes broadcast.
+
+    `step(cell, before, above)` says for cell (i, j), from the states `before`, which cell (i, j - 1) handed
+    on, and `above`, which row i - 1 left in column j: what to leave in column j, what to hand to cell (i, j +
+    1), and the term to add. `start`: the states outside the table. `zero`: of the type of the sum.
+    """
+    shape = jnp.broadcast_shapes(a.shape[1:], b.shape[1:])
+    outside = tuple(jnp.broadcast_to(s, shape) for s in start)
+
+    def row(i, carry):
+        symbol = lax.dynamic_index_in_dim(a, i, keepdims=False)
+
+        def column(carry, of_column):
+            before, total = carry
+            other, above = of_column
+            left, after, term = step(Cell(symbol, other), before, above)
+            return (after, total + term), left
+
+        columns, total = carry
+        (_, total), columns = lax.scan(column, (outside, total), (b, columns))
+        return columns, total
+
+    columns = tuple(jnp.broadcast_to(s, (b.shape[0], *shape)) for s in start)
+    longest = jnp.max(jnp.sum(a >= 0, 0))
+    return lax.fori_loop(0, longest, row, (columns, jnp.broadcast_to(zero, shape)))[1]
+
+
+def walk_all(A, B, *recursion):
+    """`walk` for all pairs of rows of A (a, width) and B (b, width), a few rows of A at a time: (a, b)."""
+    n, m = rows(A), rows(B)
+    few = max(r for r in range(1, n + 1) if n % r == 0 and r <= max(1, PAIRS // m))
+    b = B.T[:, None, :]
+    return lax.map(lambda a: walk(a.T[:, :, None], b, *recursion), A.reshape(n // few, few, -1)).reshape(n, m)

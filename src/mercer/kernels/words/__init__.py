@@ -1,0 +1,1 @@
+"""Kernels as text: written, read, and described."""

@@ -1,0 +1,1 @@
+"""Posteriors: what conditioning returns."""

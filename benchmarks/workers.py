@@ -43,7 +43,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by __exit__)
         python = sys.executable if name == "mercer" else str(interpreter(name))
         command = [python, "-m", f"benchmarks.peers.{name}"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.log}

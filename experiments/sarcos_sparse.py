@@ -76,7 +76,7 @@ class Arm:
     def subset(self, m: int, seed: int) -> np.ndarray:
         return np.random.default_rng([m, seed]).choice(len(self.y), m, replace=False)
 
-    @functools.lru_cache(maxsize=2)
+    @functools.lru_cache(maxsize=2)  # noqa: B019
     def learned(self, m: int, seed: int):
         """The model, and the processor time it took."""
         rows, spread = self.subset(m, seed), float(self.y.var())

@@ -11,12 +11,12 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
 
-import random
-from pathlib import Path
+import random  # noqa: E402
+from pathlib import Path  # noqa: E402
 
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, settings
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
     "mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow]
@@ -30,7 +30,7 @@ def seeded():
     tests of ours take explicit seeds all the same.
     """
     random.seed(0)
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
 
 
 # memory maps of a process; the kernel's limit is 65,530, and every compiled function takes some

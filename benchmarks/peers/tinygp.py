@@ -6,12 +6,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-import jax.numpy as jnp
-import numpy as np
-from scipy.optimize import minimize
-from tinygp import GaussianProcess, kernels, transforms
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from scipy.optimize import minimize  # noqa: E402
+from tinygp import GaussianProcess, kernels, transforms  # noqa: E402
 
-from benchmarks.peers import Timer, serve, versions
+from benchmarks.peers import Timer, serve, versions  # noqa: E402
 
 
 @jax.jit

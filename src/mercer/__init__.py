@@ -44,9 +44,9 @@ _whole_loops()
 
 __version__ = "0.1.0"
 
-from mercer import kernels as kernels
-from mercer.params import fixed as fixed
-from mercer.params import param as param
+from mercer import kernels as kernels  # noqa: E402
+from mercer.params import fixed as fixed  # noqa: E402
+from mercer.params import param as param  # noqa: E402
 
 _LAZY = {
     "GP": "mercer.gp",

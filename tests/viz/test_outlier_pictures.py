@@ -11,7 +11,7 @@ from mercer.estimators.regression.robust import outliers
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+import matplotlib.pyplot as plt  # noqa: E402
 
 X = np.linspace(0, 6, 30)[:, None]
 Y = np.sin(X[:, 0]) + 0.05 * np.random.default_rng(0).standard_normal(30)

@@ -280,7 +280,7 @@ class _Problem(Problem):
         factored afresh after every sweep.
         """
         point, change, sweep = self.point(sites), np.inf, 0
-        for sweep in range(1, max_sweeps + 1):
+        for sweep in range(1, max_sweeps + 1):  # noqa: B007
             mean, A = point.state.predict(self.X, full=True)
             assert A is not None
             mean, W = mean[:, 0].copy(), point.W[:, 0].copy()

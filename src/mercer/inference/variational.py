@@ -56,7 +56,7 @@ class KL(AbstractInference):
         bound, g, W = _bound(model, y, state)
         memory = Anderson()
         change, iteration = np.inf, 0
-        for iteration in range(1, self.max_iter + 1):
+        for iteration in range(1, self.max_iter + 1):  # noqa: B007
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             dW, dg = W - old_W, g - old_g
@@ -139,7 +139,7 @@ class LocalBound(AbstractInference):
         zero = np.zeros((y.shape[0], 1))
         xi = workspace.memory.get("local-bound", np.ones_like(zero))
         bound, gain, iteration = -np.inf, np.inf, 0
-        for iteration in range(1, self.max_iter + 1):
+        for iteration in range(1, self.max_iter + 1):  # noqa: B007
             weight, constant = (np.asarray(x) for x in likelihood.local_bound(xi))
             state = solver.factor(model.priors, X, Sites(zero, 2.0 * weight, 0.5 * y[:, None]), workspace)
             new = state.log_normaliser + float(np.sum(constant))

@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.estimators import GPClassifier, ModelFileError, defaults, labels
+from mercer.estimators import GPClassifier, ModelFileError, defaults
+from mercer.estimators.classification import labels
 from mercer.inputs import Inputs
 
 N = 30

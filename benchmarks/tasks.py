@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import auto, classify, em, large, markov, robust, sampling
+from benchmarks import auto, classify, em, evaluations, large, markov, robust, sampling
 from benchmarks.environments import installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -263,6 +263,7 @@ def interleaved(run: Run, repeats: int, *codes: str) -> list[list[float]]:
 TASKS: dict[str, Callable[[Run], Outcome]] = {
     "evidence": evidence,
     "fit": fit,
+    "evaluations": together("Evaluations of a default fit", evaluations.evaluations),
     "small": small,
     "import": imports,
     "predict": predict,

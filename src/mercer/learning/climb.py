@@ -2,9 +2,7 @@
 cheap.
 
 Large problems are first solved on a random subset. The Hessian there, by differences of the gradient, gives
-coordinates in which the
-full problem is nearly round, so that few of its expensive evaluations are needed. Ctrl-C returns the best
-point so far.
+coordinates in which the full problem is nearly round, so that few of its expensive evaluations are needed.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from mercer.linalg.lapack import threads_for
 
 @dataclasses.dataclass
 class Evaluation:
-    """One entry of the history: which start, how many data,
-    the objective (with log prior) and seconds since the fit began.
+    """One entry of the history: which start, how many data, the objective (with log prior) and seconds since
+    the fit began.
     """
 
     start: str
@@ -32,24 +30,9 @@ class Evaluation:
     seconds: float
 
 
-class Recorder:
-    """Counts evaluations, remembers the best point of the current problem, shows progress."""
-
-    def __init__(self, progress):
-        self.history: list[Evaluation] = []
-        self.began = time.perf_counter()
-        self.progress = progress
-        self.interrupted = False
-        self.checkpoint: Checkpoint | None = None
-
-    def note(self, start: str, size: int, value: float) -> None:
-        self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
-        self.progress.update(len(self.history), start, size, value)
-
-
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best point an optimisation saw."""
+    """The best point that a climb saw: `value` is the objective with the log prior, `objective` without."""
 
     vector: np.ndarray
     value: float = -np.inf
@@ -57,10 +40,39 @@ class Optimum:
     objective: float = -np.inf
     expected_gain: float = np.inf  # what one more Newton step promises, by the optimiser's curvature
     message: str = ""
+    size: int = 0  # of the data it was judged on
+
+
+class Recorder:
+    """Counts evaluations and shows progress; remembers the best point of the climb that is under way, which
+    is what Ctrl-C leaves.
+    """
+
+    def __init__(self, progress: Any):
+        self.history: list[Evaluation] = []
+        self.began = time.perf_counter()
+        self.progress = progress
+        self.interrupted = False
+        self.checkpoint: Checkpoint | None = None
+        self.best: Optimum | None = None
+
+    def note(self, start: str, size: int, value: float) -> None:
+        self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
+        self.progress.update(len(self.history), start, size, value)
+
+    def keep(self, best: Optimum) -> None:
+        """A new best point, also for the checkpoint."""
+        self.best = best
+        if self.checkpoint is not None and best.size:
+            self.checkpoint.keep(best.vector, best.size, best.value)
 
 
 COARSE_FROM = 800  # data; below, the full problem is solved from every start
 COARSE_SIZE = 400
+PATIENCE = 8  # evaluations in a row whose gain, together, is below `GAIN`
+GAIN = 0.01  # nats that do not matter
+# in units of log parameter: a length-scale on its way to infinity stops ten million times from where it began
+REACH = 16.0
 
 
 def maximise(
@@ -69,89 +81,124 @@ def maximise(
     label: str,
     recorder: Recorder,
     scaling: np.ndarray | None = None,
-    gtol=1e-2,
-    ftol=1e-7,
+    gtol: float = 1e-2,
+    ftol: float = 1e-7,
     max_evaluations: int = 500,
-    best: Optimum | None = None,
 ) -> Optimum:
-    """L-BFGS-B from `start`. `scaling` (p, p): coordinates z with vector = start + scaling z."""
+    """The best point that L-BFGS-B finds from `start` (p,).
+
+    `scaling` (p, p): the optimiser's coordinates z, in which vector = start + scaling z. `gtol` is the
+    largest slope in these at the end, `ftol` the last gain in nats per datum. `recorder.best` follows the
+    climb.
+    """
     from scipy.optimize import minimize
 
-    best = Optimum(start) if best is None else best
-    first: list[float] = []
-    heights: list[float] = []
-
-    def negative(z):
-        vector = start + (z if scaling is None else scaling @ z)
-        value, gradient, objective = problem.value_and_gradient(vector)
-        recorder.note(label, problem.size, value)
-        heights.append(max(value, best.value))
-        if not problem.smooth and len(heights) > PATIENCE and heights[-1] - heights[-1 - PATIENCE] < 0.01:
-            raise _Stalled
-        if value > best.value:
-            best.vector, best.value, best.gradient, best.objective = vector.copy(), value, gradient, objective
-            if recorder.checkpoint is not None:
-                recorder.checkpoint.keep(best.vector, problem.size, value)
-        if not np.isfinite(value):
-            return (abs(first[0]) if first else 1.0) * 1e3 + 1e6, np.zeros_like(z)
-        # counted from the first: stopping depends on nats per datum, not on the units of y
-        first.append(value)
-        return problem.size + first[0] - value, -gradient if scaling is None else -(scaling.T @ gradient)
-
-    bounds: list[tuple[Any, Any]] = problem.flat.bounds()
-    box: list[tuple[Any, Any]] | None = None
-    if any(b != (None, None) for b in bounds) and scaling is not None:
-        closed = np.array([b != (None, None) for b in bounds])
-        scaling = _apart(scaling, closed)  # a box stays a box
-        box = [
-            _box(b, s, c) if shut else (None, None)
-            for b, s, c, shut in zip(bounds, start, np.diag(scaling), closed, strict=True)
-        ]
-    elif scaling is None:
-        box = [_box(b, s, 1.0) for b, s in zip(bounds, start, strict=True)]
-    # SciPy takes a whole gradient for its first step where every side is closed
-    if box is not None and (None, None) in bounds:
-        free = bounds.index((None, None))
-        box[free] = box[free][0], None
+    scaling, box = _box(problem.flat.bounds(), start, scaling)
+    climb = _Climb(problem, start, scaling, label, recorder)
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
         try:
             result = minimize(
-                negative, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options
+                climb.loss, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options
             )
-        except _Stalled:
-            best.message, best.expected_gain = (
-                f"no gain in {PATIENCE} evaluations: the top may be a ridge with a kink",
-                0.0,
-            )
-            return best
-    best.message = str(result.message)
-    if best.gradient is not None:  # of the best point: the last may have failed
-        slope = best.gradient if scaling is None else scaling.T @ best.gradient
-        best.expected_gain = 0.5 * float(slope @ (result.hess_inv @ slope))
-    return best
+        except _Stalled as stop:
+            return dataclasses.replace(climb.best, expected_gain=0.0, message=str(stop))
+    gain = climb.promise(result.hess_inv)
+    return dataclasses.replace(climb.best, expected_gain=gain, message=str(result.message))
 
 
 class _Stalled(Exception):
     """The best value has not changed for so long that it will not."""
 
 
-PATIENCE = 8  # evaluations in a row whose gain, together, is below a hundredth of a nat
-# in units of log parameter: a length-scale on its way to infinity stops ten million times from where it began
-REACH = 16.0
+class _Climb:
+    """The objective as a minimiser wants it, in coordinates z that count from the start, and the best point
+    that it has shown so far.
+    """
+
+    def __init__(
+        self, problem: Any, start: np.ndarray, scaling: np.ndarray | None, label: str, recorder: Recorder
+    ):
+        self.problem, self.start, self.scaling = problem, start, scaling
+        self.label, self.recorder = label, recorder
+        self.best = Optimum(start)
+        self.first: float | None = None  # finite value
+        self.heights: list[float] = []  # the best value after each evaluation
+        recorder.keep(self.best)
+
+    def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the objective, counted from its first value: stopping then depends on nats per datum, not on
+        the units of y; where there is none, something larger than any. Its gradient in z.
+        """
+        vector = self.start + (
+            z if self.scaling is None else self.scaling @ z
+        )  # a copy: z is the optimiser's
+        value, gradient, objective = self.problem.value_and_gradient(vector)
+        self.recorder.note(self.label, self.problem.size, value)
+        if value > self.best.value:
+            self.best = Optimum(vector, value, gradient, objective, size=self.problem.size)
+            self.recorder.keep(self.best)
+        self.heights.append(self.best.value)
+        self._check_patience()
+        if not np.isfinite(value):
+            return (1.0 if self.first is None else abs(self.first)) * 1e3 + 1e6, np.zeros_like(z)
+        self.first = value if self.first is None else self.first
+        return self.problem.size + self.first - value, -self._slope(gradient)
+
+    def promise(self, inverse_hessian: Any) -> float:
+        """What one more Newton step from the best point would gain (the last one may have failed)."""
+        if self.best.gradient is None:
+            return np.inf
+        slope = self._slope(self.best.gradient)
+        return 0.5 * float(slope @ (inverse_hessian @ slope))
+
+    def _slope(self, gradient: np.ndarray) -> np.ndarray:
+        return gradient if self.scaling is None else self.scaling.T @ gradient
+
+    def _check_patience(self) -> None:
+        """A top with a kink has no small gradient to stop at."""
+        if self.problem.smooth or len(self.heights) <= PATIENCE:
+            return
+        if self.heights[-1] - self.heights[-1 - PATIENCE] < GAIN:
+            raise _Stalled(f"no gain in {PATIENCE} evaluations: the top may be a ridge with a kink")
 
 
-def _box(bound, start: float, unit: float) -> tuple[float, float]:
+Bound = tuple[float | None, float | None]  # lower and upper; None: open
+
+
+def _box(
+    bounds: list[Bound], start: np.ndarray, scaling: np.ndarray | None
+) -> tuple[np.ndarray | None, list[Bound] | None]:
+    """The coordinates in which the user's bounds are a box, and its sides, counted from the start."""
+    closed = np.array([bound != (None, None) for bound in bounds])
+    if scaling is None:
+        box = [_sides(bound, s, 1.0) for bound, s in zip(bounds, start, strict=True)]
+    elif closed.any():
+        scaling = _apart(scaling, closed)
+        units = np.diag(scaling)
+        box = [
+            _sides(bound, s, unit) if shut else (None, None)
+            for bound, s, unit, shut in zip(bounds, start, units, closed, strict=True)
+        ]
+    else:
+        return scaling, None
+    if not closed.all():  # where every side is closed, SciPy takes a whole gradient for its first step
+        free = int(np.argmin(closed))
+        box[free] = box[free][0], None
+    return scaling, box
+
+
+def _sides(bound: Bound, start: float, unit: float) -> Bound:
     """Bounds of one coordinate, counted from the start: the user's, or out of reach."""
-    lo, hi = bound
-    return max(-REACH, -np.inf if lo is None else lo - start) / unit, min(
-        REACH, np.inf if hi is None else hi - start
-    ) / unit
+    lower, upper = bound
+    below = -REACH if lower is None else max(-REACH, lower - start)
+    above = REACH if upper is None else min(REACH, upper - start)
+    return below / unit, above / unit
 
 
 def _apart(scaling: np.ndarray, closed: np.ndarray) -> np.ndarray:
-    """The same curvature with the `closed` coordinates kept as axes, each in its own unit;
-    the others turned among themselves.
+    """The same curvature with the `closed` coordinates kept as axes, each in its own unit; the others turned
+    among themselves: a box stays a box.
     """
     root = np.linalg.inv(scaling)
     hessian = root.T @ root
@@ -165,8 +212,8 @@ def _apart(scaling: np.ndarray, closed: np.ndarray) -> np.ndarray:
 def curvature(
     problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float
 ) -> np.ndarray:
-    """Coordinates in which the problem is nearly round:
-    V |lambda|^-1/2 of the Hessian by forward differences of the gradient.
+    """Coordinates in which the problem is nearly round: V |lambda|^-1/2 of the Hessian by forward differences
+    of the gradient.
     """
     p, step = optimum.vector.shape[0], 1e-3
     hessian = np.empty((p, p))
@@ -182,8 +229,8 @@ def curvature(
 
 
 def levels(n: int, iterated: bool = False) -> list[int]:
-    """Sizes of the coarse problems: 400, 1600 ... well below n;
-    half of that where an evaluation is many factorisations.
+    """Sizes of the coarse problems: 400, 1600 ... well below n; half of that where an evaluation is many
+    factorisations.
     """
     sizes, size = [], COARSE_SIZE // 2 if iterated else COARSE_SIZE
     while size * 2 <= n and n >= COARSE_FROM:

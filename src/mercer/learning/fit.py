@@ -311,16 +311,10 @@ def _mode(model: Model, inputs, y) -> Model:
     problem = Problem(
         model, [(inputs, y)], rule, choose_solver(model, None), objective_by_name("evidence"), jacobian=True
     )
-    best = Optimum(problem.flat.vector)
-    if best.vector.size:
-        maximise(
-            problem,
-            best.vector,
-            "mode",
-            Recorder(Progress(False, problem.size)),
-            max_evaluations=60,
-            best=best,
-        )
+    if not problem.flat.vector.size:
+        return model
+    recorder = Recorder(Progress(False, problem.size))
+    best = maximise(problem, problem.flat.vector, "mode", recorder, max_evaluations=60)
     return problem.flat.unflatten(best.vector) if np.isfinite(best.value) else model
 
 
@@ -345,7 +339,6 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         vectors, sizes = {label: _clip(problem, vector)}, [s for s in sizes if s >= 0.9 * size]
     best = Optimum(next(iter(vectors.values())))  # of the full problem
     ends: dict[str, float] = {}
-    running = best  # what is being improved right now
     if problem.flat.vector.size == 0:
         value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
         recorder.note("given", problem.size, value)
@@ -358,18 +351,14 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
         climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
             for label, vector in _distinct(vectors).items():
-                running = Optimum(vector)
-                ends[label] = climb(problem, vector, label, gtol=1e-3, ftol=1e-9, best=running).value
-                best = max(best, running, key=lambda o: o.value)
+                found = climb(problem, vector, label, gtol=1e-3, ftol=1e-9)
+                ends[label] = found.value
+                best = max(best, found, key=lambda o: o.value)
             return best, ends, False
         coarse = problem.subset(sizes[0], seed)
-        found = {}
-        for label, vector in _distinct(vectors).items():
-            found[label] = running = Optimum(vector)
-            climb(coarse, vector, label, ftol=1e-5, best=running)
-            ends[label] = found[label].value
-        label = max(found, key=lambda k: found[k].value)
-        start = found[label]
+        tops = {label: climb(coarse, v, label, ftol=1e-5) for label, v in _distinct(vectors).items()}
+        ends |= {label: top.value for label, top in tops.items()}
+        label, start = max(tops.items(), key=lambda item: item[1].value)
         for i, size in enumerate([*sizes[1:], problem.size]):
             factor = size / coarse.size
             scaling = curvature(coarse, start, label, recorder, factor)
@@ -378,16 +367,14 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
                 finer.foresee(coarse, start.vector)
             coarse.release()
             coarse = finer
-            running = best if size == problem.size else Optimum(start.vector)
-            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, best=running)
+            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2)
         ends["full"] = start.value
         return start, ends, False
     except KeyboardInterrupt:
         problem.release()  # a factorisation may still be running in its buffer
-        if running is not best:  # perhaps found on a part of the data: judge it on all of them
+        running = best if recorder.best is None else recorder.best
+        if running.size != problem.size:  # judge it on all data
             running = Optimum(running.vector, *problem.value_and_gradient(running.vector))
-        elif not np.isfinite(best.value):
-            best = Optimum(best.vector, *problem.value_and_gradient(best.vector))
         return max(best, running, key=lambda o: o.value), ends, True
 
 

@@ -22,9 +22,9 @@ GROUPS = ("initial", "transition")
 class MarkovChain:
     """p(x) = π(x_1 … x_m) Π_{t > m} θ(x_t | x_{t−m} … x_{t−1}) over L symbols 0 … L − 1, of order m.
 
-    initial:    (L^m,) π of the first m symbols, counted with the last symbol fastest; [1] for order 0
+    initial: (L^m,) π of the first m symbols, counted with the last symbol fastest; [1] for order 0
     transition: (L^m, L) θ, a row for each m symbols that came before
-    alphabet:   the symbols as characters; sequences may then be strings
+    alphabet: the symbols as characters; sequences may then be strings
 
     >>> chain = MarkovChain.of(["acgta", "ccgt"], order=1, alphabet="acgt")
     >>> chain.scores(["acg"]).shape              # initial 4, transitions 16

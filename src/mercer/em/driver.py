@@ -92,14 +92,13 @@ def em(
 ) -> Outcome:
     """Climb from each start and keep the best.
 
-    starts:   a model, a list of models, or of functions without arguments that make one.
-    parts:    the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
-    tol:      stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
-    max_iter iterations.
-    slack:    a fall of the objective by more than slack times its size is an error of the model's steps, and
-    raised as EMError.
-    map:      how the parts are gone through; the `map` of an executor spreads them over processes or
-    machines.
+    starts: a model, a list of models, or of functions without arguments that make one.
+    parts: the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
+    tol: stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
+        max_iter iterations.
+    slack: a fall of the objective by more than slack times its size is an error of the model's steps, and
+        raised as EMError.
+    map: how the parts are gone through; the `map` of an executor spreads them over processes or machines.
     progress: None shows a line in terminals after a second, True always, False never.
 
     Ctrl-C ends the climb and keeps the best so far. EM never decreases the objective; its limit is a

@@ -44,11 +44,11 @@ class Found:
 class GPExperts:
     """A mixture of Gaussian-process experts, to be fitted by `em`.
 
-    experts:          K models with Gaussian noise, `Model(GP(kernel), Gaussian(0.1))`; each learns
-    hyperparameters of its own
-    gate:             of `mercer.em.gates`, or an object like those
+    experts: K models with Gaussian noise, `Model(GP(kernel), Gaussian(0.1))`; each learns hyperparameters of
+        its own
+    gate: of `mercer.em.gates`, or an object like those
     responsibilities: (n, K) of the data that it will be fitted to
-    steps:            of the optimiser in an M-step
+    steps: of the optimiser in an M-step
 
     >>> experts = [Model(GP(kernels.SE()), Gaussian(0.1))] * 2
     >>> start = GPExperts.around(X, y, experts, SoftmaxGate.start(X, 2), rng)

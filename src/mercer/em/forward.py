@@ -28,11 +28,11 @@ class Chunks:
     changes nothing.
 
     lengths: (E,) of the sequences
-    index:   (length·chunks,) the datum in each slot, counted through all sequences; their total number where
-    the slot is empty
-    back:    (T,) the slot of each datum
-    first:   (E,) the first chunk of each sequence, which is also the slot of its first step
-    links:   chunks that are continued by the next one
+    index: (length·chunks,) the datum in each slot, counted through all sequences; their total number where
+        the slot is empty
+    back: (T,) the slot of each datum
+    first: (E,) the first chunk of each sequence, which is also the slot of its first step
+    links: chunks that are continued by the next one
     """
 
     def __init__(self, lengths, states: int, length: int | None = None):
@@ -75,9 +75,9 @@ def chunk_length(lengths: np.ndarray, states: int) -> int:
 class Smoothed:
     """Posterior of the states given the observations, in the slots of `Chunks`.
 
-    alpha:          (N, slots) p(q_t | o_1 … o_t): the scaled α
-    gamma:          (N, slots) p(q_t | all of the sequence)
-    transitions:    (N, N) expected numbers of transitions, Σ_t ξ_ij(t), within sequences
+    alpha: (N, slots) p(q_t | o_1 … o_t): the scaled α
+    gamma: (N, slots) p(q_t | all of the sequence)
+    transitions: (N, N) expected numbers of transitions, Σ_t ξ_ij(t), within sequences
     log_likelihood: (E,) of each sequence; −inf where it is impossible, and then nothing else has a meaning
     """
 

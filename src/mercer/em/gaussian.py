@@ -52,13 +52,12 @@ class InverseWishart:
 class Gaussians:
     """k Gaussians in d dimensions.
 
-    means:       (k, d)
+    means: (k, d)
     covariances: (k, d, d) full, (k, d) diagonal, (k,) spherical, (d, d) tied, the same for all
-    floor:       (d,) smallest variances. No eigenvalue of D⁻½ΣD⁻½, with D = diag(floor), falls below one: the
-    exact constrained
-                 maximum, so that the likelihood still never falls. Spherical covariances keep the mean of the
-                 floors.
-    prior:       of the covariances, for the posterior mode instead of the maximum likelihood
+    floor: (d,) smallest variances. No eigenvalue of D⁻½ΣD⁻½, with D = diag(floor), falls below one: the exact
+        constrained maximum, so that the likelihood still never falls. Spherical covariances keep the mean of
+        the floors.
+    prior: of the covariances, for the posterior mode instead of the maximum likelihood
 
     >>> g = Gaussians(np.zeros((1, 2)), np.eye(2)[None])
     >>> g.log_prob(np.zeros((3, 2))).shape

@@ -21,12 +21,12 @@ ENUMERATED = 2**16  # sequences that the exact information goes through
 class HMM:
     """A time-homogeneous hidden Markov model.
 
-    initial:      (N,) π_i, probability of the first state
-    transition:   (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under
-    EM
-    emission:     Categorical, Gaussian or GaussianMixtures
+    initial: (N,) π_i, probability of the first state
+    transition: (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under
+        EM
+    emission: Categorical, Gaussian or GaussianMixtures
     pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a
-    Dirichlet prior
+        Dirichlet prior
 
     >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
     >>> model.log_likelihood([[0, 1, 2]])

@@ -49,9 +49,8 @@ class Kept:
 class Mixture:
     """A mixture of any densities, of one family or of several.
 
-    weights:      (k,) α, not negative, of sum one
-    components:   k objects with `log_prob(X)` and `fit(X, weights)`, for example those of
-    `mercer.em.families`
+    weights: (k,) α, not negative, of sum one
+    components: k objects with `log_prob(X)` and `fit(X, weights)`, for example those of `mercer.em.families`
     pseudo_count: added to each component's expected count, a Dirichlet prior of the weights
 
     >>> start = Mixture([0.5, 0.5], (Poisson(1.0), Poisson(9.0)))

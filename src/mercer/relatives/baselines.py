@@ -19,18 +19,11 @@ class LinearRegression(RegressorMixin, BaseEstimator):
     The predictive distribution is Gaussian with constant variance `noise_variance_`: the sum of squared
     residuals over n minus the number of coefficients. Uncertainty about the coefficients is not included.
 
-    Parameters
-    ----------
-    fit_intercept : bool, default True
-        Whether to fit a constant term.
+    fit_intercept: bool, default True. Whether to fit a constant term.
 
-    Attributes
-    ----------
-    coef_ : (d,), intercept_ : float, noise_variance_ : float (NaN when no degree of freedom is left to
-    estimate it)
+    coef_, intercept_: (d,) and float
+    noise_variance_: float, NaN when no degree of freedom is left to estimate it
 
-    Examples
-    --------
     >>> mean, std = LinearRegression().fit(X, y).predict(Xs, return_std=True)
     >>> mercer.metrics.msll(ys, mean, std, y)
     """
@@ -69,16 +62,12 @@ class NadarayaWatson(RegressorMixin, BaseEstimator):
     """Kernel smoother: the average of the targets with weights κ(|x - xᵢ| / bandwidth), made to sum to one
     (GPML §2.6).
 
-    Parameters
-    ----------
-    bandwidth : float or (d,), default 1.0
-        Length over which targets are averaged, in units of X; one for each column if several are given.
-    kernel : "gaussian", "epanechnikov", "tricube" or function, default "gaussian"
-        The weight κ(r) ≥ 0 at scaled distance r ≥ 0. It need not be a covariance function. The second and
-        third are zero for r ≥ 1; a function takes and returns arrays.
+    bandwidth: float or (d,), default 1.0. Length over which targets are averaged, in units of X; one for each
+        column if several are given.
+    kernel: "gaussian", "epanechnikov", "tricube" or function, default "gaussian". The weight κ(r) ≥ 0 at
+        scaled distance r ≥ 0. It need not be a covariance function. The second and third are zero for r ≥ 1;
+        a function takes and returns arrays.
 
-    Examples
-    --------
     >>> NadarayaWatson(bandwidth=0.5).fit(X, y).predict(Xs)
     """
 

@@ -20,19 +20,13 @@ class PlattScaling(ClassifierMixin, BaseEstimator):
     -slope_ and β = -intercept_) or the cumulative Gaussian (GPML §3.7, 6.5), fitted by maximum likelihood.
     Fit it to scores of cases that the classifier was not trained on: by cross-validation or leave-one-out.
 
-    Parameters
-    ----------
-    link : "logit" or "probit", default "logit"
-    regularise : bool, default True
-        Replace the targets 1 and 0 by (n₁+1)/(n₁+2) and 1/(n₀+2), as Platt does. Without it, scores that
-        separate the classes perfectly give probabilities of 0 and 1.
+    link: "logit" or "probit", default "logit"
+    regularise: bool, default True. Replace the targets 1 and 0 by (n₁+1)/(n₁+2) and 1/(n₀+2), as Platt does.
+        Without it, scores that separate the classes perfectly give probabilities of 0 and 1.
 
-    Attributes
-    ----------
-    classes_ : (2,), slope_ : float, intercept_ : float
+    classes_: (2,)
+    slope_, intercept_: float
 
-    Examples
-    --------
     >>> scores = cross_val_predict(SVC(), X, labels, method="decision_function")
     >>> scaling = PlattScaling().fit(scores, labels)
     >>> scaling.predict_proba(SVC().fit(X, labels).decision_function(Xs))

@@ -26,24 +26,18 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
     With one covariance for all classes the probabilities are softmax(X @ coef_.T + intercept_), linear in the
     inputs as in (3.4) and (3.8); with separate ones the boundaries are quadratic.
 
-    Parameters
-    ----------
-    covariance : "shared" or "separate", default "shared"
-        One covariance matrix for all classes, or one for each.
-    priors : (C,) or None
-        Probabilities of the classes, in sorted order of their labels; by default their training frequencies.
-    ridge : float, default 1e-9
-        Added to the variance of each column, as a fraction of its variance over all cases: keeps the
-        covariances invertible when there are few cases or dependent columns.
+    covariance: "shared" or "separate", default "shared". One covariance matrix for all classes, or one for
+        each.
+    priors: (C,) or None. Probabilities of the classes, in sorted order of their labels; by default their
+        training frequencies.
+    ridge: float, default 1e-9. Added to the variance of each column, as a fraction of its variance over all
+        cases: keeps the covariances invertible when there are few cases or dependent columns.
 
-    Attributes
-    ----------
-    classes_ : (C,), priors_ : (C,), means_ : (C, d), covariances_ : (C, d, d), or (1, d, d) when shared, and
-    then also coef_ : (C, d) and intercept_ : (C,). Means and covariances are the maximum-likelihood ones
-    (divisor n).
+    classes_, priors_: (C,)
+    means_, covariances_: (C, d) and (C, d, d), or (1, d, d) when shared; the maximum-likelihood ones (divisor
+        n)
+    coef_, intercept_: (C, d) and (C,), when the covariance is shared
 
-    Examples
-    --------
     >>> GaussianClassConditional().fit(X, labels).predict_proba(Xs)
     """
 
@@ -126,24 +120,19 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
     probability `pi_`, the fraction of training cases that are classified correctly when left out; the other
     classes share the rest.
 
-    Parameters
-    ----------
-    k : int or sequence of int, default 1
-        Number of neighbours; of several the one with the fewest errors in cross-validation, the least of
-        equals.
-    folds : int or None, default None
-        Parts for this cross-validation, assigned at random by `seed`; None leaves out one case at a time.
-    smoothing : float, default 0
-        Adds this many right and as many wrong answers to the count behind `pi_`, which else may be exactly 1.
-    seed : int, default 0
+    k: int or sequence of int, default 1. Number of neighbours; of several the one with the fewest errors in
+        cross-validation, the least of equals.
+    folds: int or None, default None. Parts for this cross-validation, assigned at random by `seed`; None
+        leaves out one case at a time.
+    smoothing: float, default 0. Adds this many right and as many wrong answers to the count behind `pi_`,
+        which else may be exactly 1.
+    seed: int, default 0
 
-    Attributes
-    ----------
-    classes_ : (C,), k_ : int, pi_ : float, errors_ : dict of the cross-validated error rate for each
-    candidate k
+    classes_: (C,)
+    k_: int, the number of neighbours chosen
+    pi_: float, how often they are right
+    errors_: dict of the cross-validated error rate for each candidate k
 
-    Examples
-    --------
     >>> model = ProbabilisticNearestNeighbour(k=range(1, 20, 2)).fit(X, labels)
     >>> curve = mercer.metrics.error_reject_curve(ys, model.predict_proba(Xs), by=-model.distance(Xs))
     """

@@ -21,22 +21,14 @@ class KernelPCA(TransformerMixin, BaseEstimator):
 
     Without centring, a component is the eigenfunction of (4.44) times the square root of its eigenvalue.
 
-    Parameters
-    ----------
-    kernel : covariance function, default SE()
-        On numbers, strings or other objects; X is whatever it reads.
-    n_components : int, default 2
-        Number of projections; there are fewer if the kernel matrix has a smaller rank.
-    centre : bool, default True
-        Whether to take the features relative to their mean over the training cases.
+    kernel: covariance function, default SE(). On numbers, strings or other objects; X is whatever it reads.
+    n_components: int, default 2. Number of projections; there are fewer if the kernel matrix has a smaller
+        rank.
+    centre: bool, default True. Whether to take the features relative to their mean over the training cases.
 
-    Attributes
-    ----------
-    eigenvalues_ : (components,), of the (centred) kernel matrix, largest first. eigenvectors_ : (n,
-    components).
+    eigenvalues_, eigenvectors_: (components,) and (n, components), of the (centred) kernel matrix, largest
+        first
 
-    Examples
-    --------
     >>> KernelPCA(kernels.Spectrum(3, normalise=True)).fit_transform(strings)
     """
 

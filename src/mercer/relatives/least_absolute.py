@@ -17,18 +17,11 @@ class LeastAbsoluteDeviations(RegressorMixin, BaseEstimator):
     A target that is far off does no harm, however far. A row whose inputs are far off does: one is enough to
     carry the fit away.
 
-    Parameters
-    ----------
-    fit_intercept : bool, default True
-        Whether to fit a constant term.
+    fit_intercept: bool, default True. Whether to fit a constant term.
 
-    Attributes
-    ----------
-    coef_ : (d,), intercept_ : float, scale_ : float, the mean absolute residual, which is the likeliest scale
-    of Laplace noise
+    coef_, intercept_: (d,) and float
+    scale_: float, the mean absolute residual, which is the likeliest scale of Laplace noise
 
-    Examples
-    --------
     >>> LeastAbsoluteDeviations().fit(X, y).predict(Xs)
     """
 

@@ -25,23 +25,14 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
     standardised, y by median and median absolute deviation. Chains of NUTS on all of them together;
     predictions are medians of the draws, which minimise the absolute error.
 
-    Parameters
-    ----------
-    units : int, default 6
-        Units in each hidden layer.
-    draws, tune, chains : int
-        As in `mercer.sampling.sample`.
-    sampler : str or step, default "nuts"
-        As there; "hmc" takes shorter trajectories.
-    random_state : int, default 0
+    units: int, default 6. Units in each hidden layer.
+    draws, tune, chains: int. As in `mercer.sampling.sample`.
+    sampler: str or step, default "nuts". As there; "hmc" takes shorter trajectories.
+    random_state: int, default 0
 
-    Attributes
-    ----------
-    chains_ : the draws, with `chains_.diagnostics()`. Weights have many equivalent orders, so look at R-hat
-    of predictions instead.
+    chains_: the draws, with `chains_.diagnostics()`. Weights have many equivalent orders, so look at R-hat of
+        predictions instead.
 
-    Examples
-    --------
     >>> BayesianNeuralNetwork().fit(X, y).predict(Xs)
     """
 

@@ -183,17 +183,11 @@ class SmoothingSpline(AbstractSpline):
     large variance), by the Kalman filter. So the spline knows how sure it is, and the smoothing that the data
     ask for has the largest evidence (2.45).
 
-    Parameters
-    ----------
-    smoothing : float, None or "gcv", default None
-        In units of X^(2m-1), as `lam` of `scipy.interpolate.make_smoothing_spline`. None: that of the largest
-        evidence. "gcv": that of the smallest generalised cross-validation score. The noise variance is
-        learned in every case.
-    order : int, default 2
-        m. 1: piecewise linear, 2: the cubic spline, 3: quintic.
+    smoothing: float, None or "gcv", default None. In units of X^(2m-1), as `lam` of
+        `scipy.interpolate.make_smoothing_spline`. None: that of the largest evidence. "gcv": that of the
+        smallest generalised cross-validation score. The noise variance is learned in every case.
+    order: int, default 2. The m above; 1: piecewise linear, 2: the cubic spline, 3: quintic.
 
-    Attributes
-    ----------
     smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_,
     degrees_of_freedom_
 

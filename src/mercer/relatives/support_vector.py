@@ -20,26 +20,16 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
     the optimum is inside and is then refined (`search_grid`). X and y are standardised; predictions are in
     the units of y, without uncertainty.
 
-    Parameters
-    ----------
-    folds : int, default 5
-        Stratified folds of the cross-validation.
-    loss : "mae" or "mse", default "mae"
-        What the cross-validation minimises.
-    refinements : int, default 1
-        How often the spacing of the grid, at first a factor of 10, is replaced by its square root.
-    random_state : int, default 0
-        Seed of the folds.
+    folds: int, default 5. Stratified folds of the cross-validation.
+    loss: "mae" or "mse", default "mae". What the cross-validation minimises.
+    refinements: int, default 1. How often the spacing of the grid, at first a factor of 10, is replaced by
+        its square root.
+    random_state: int, default 0. Seed of the folds.
 
-    Attributes
-    ----------
-    C_, epsilon_, lengthscale_ : float
-        The settings chosen, in units of the standardised data.
-    loss_ : float, cross-validated, in units of y (squared for "mse"); interior_ : bool, False where the grid
-    met its limits.
+    C_, epsilon_, lengthscale_: float. The settings chosen, in units of the standardised data.
+    loss_: float, cross-validated, in units of y (squared for "mse")
+    interior_: bool, False where the grid met its limits
 
-    Examples
-    --------
     >>> SupportVectorRegression().fit(X, y).predict(Xs)
     """
 

@@ -30,17 +30,11 @@ class ThinPlate(AbstractSpline):
     functions of vague weight. Turning the inputs changes nothing; columns should be in like units. O(n^3); on
     one column `SmoothingSpline` is the same in O(n).
 
-    Parameters
-    ----------
-    smoothing : float, None or "gcv", default None
-        In units of X^(2m-d). None: that of the largest evidence. "gcv": of generalised cross-validation. The
-        noise variance is learned in every case. In the plane 8 pi times this is the `smoothing` of
-        `scipy.interpolate.RBFInterpolator` with kernel="thin_plate_spline".
-    order : int or None, default None
-        m. None: 2, or more where d asks for it.
+    smoothing: float, None or "gcv", default None. In units of X^(2m-d). None: that of the largest evidence.
+        "gcv": of generalised cross-validation. The noise variance is learned in every case. In the plane 8 pi
+        times this is the `smoothing` of `scipy.interpolate.RBFInterpolator` with kernel="thin_plate_spline".
+    order: int or None, default None. The m above. None: 2, or more where d asks for it.
 
-    Attributes
-    ----------
     smoothing_, noise_variance_, variance_ (of the process: noise_variance_ / smoothing_), log_evidence_,
     degrees_of_freedom_
 

@@ -53,50 +53,39 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
     evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
 
-    Parameters
-    ----------
-    kernel : kernel, str, sequence of these, or None
-        A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default. Several classes
-        share one kernel under "softmax", and start from it under the other schemes; a sequence gives each
-        latent function its own.
-    mean : number, "learned", `mercer.param`, mean, callable or None
-        Prior mean of the latent function. "learned" is `param(0.0)`, a constant bias, so that far from the
-        data predictions need not tend to 1/2.
-    inference : str, instance or None
-        "ep", "laplace", "variational", "local-bound" (logit link), or an instance from `mercer.inference`;
-        None is EP for two classes and Laplace for softmax. "mcmc" samples the hyperparameters too, "ccd" and
-        "grid" integrate over a few settings around the best. "label-regression" is exact regression on labels
-        +-1 with Gaussian noise: the class is the sign, and its probability that of y > 0, which is quick but
-        rough.
-    link : "probit" or "logit"
-        How a latent function becomes a probability of two classes.
-    multi_class : "softmax", "one_vs_rest" or "one_vs_one"
-        More than two classes: one model with a latent function for each class (by Laplace's method), or
-        problems of two classes whose probabilities are combined.
-    calibrate : bool
-        With "label-regression": probabilities by Platt scaling of the leave-one-out means.
-    objective : str
-        "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
-    solver : str, instance or None
-        How the algebra is done (default "dense").
-    restarts, random_state, max_evaluations, verbose, memory : as in `GPRegressor`
+    kernel: kernel, str, sequence of these, or None. A kernel such as `kernels.SE(1.0)`, its formula as text,
+        or None for the default. Several classes share one kernel under "softmax", and start from it under the
+        other schemes; a sequence gives each latent function its own.
+    mean: number, "learned", `mercer.param`, mean, callable or None. Prior mean of the latent function.
+        "learned" is `param(0.0)`, a constant bias, so that far from the data predictions need not tend to
+        1/2.
+    inference: str, instance or None. "ep", "laplace", "variational", "local-bound" (logit link), or an
+        instance from `mercer.inference`; None is EP for two classes and Laplace for softmax. "mcmc" samples
+        the hyperparameters too, "ccd" and "grid" integrate over a few settings around the best.
+        "label-regression" is exact regression on labels +-1 with Gaussian noise: the class is the sign, and
+        its probability that of y > 0, which is quick but rough.
+    link: "probit" or "logit". How a latent function becomes a probability of two classes.
+    multi_class: "softmax", "one_vs_rest" or "one_vs_one". More than two classes: one model with a latent
+        function for each class (by Laplace's method), or problems of two classes whose probabilities are
+        combined.
+    calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
+    objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
+    solver: str, instance or None. How the algebra is done (default "dense").
+    restarts, random_state, max_evaluations, verbose, memory: as in `GPRegressor`
 
-    Attributes
-    ----------
-    classes_ : the sorted labels (C,)
-    model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history;
-    lists of them for
-        "one_vs_rest" (a class each) and "one_vs_one" (pairs, see `contests_`)
-    contests_ : for those, the pairs of labels (first, second or None for all the rest); the latent function
-    speaks for the first kernel_ : the learned kernel; a list for several latent functions with kernels of
-    their own log_marginal_likelihood_ : log evidence without priors; summed over problems of two classes
-    where there are several, and then
-        not comparable with that of softmax. For label regression it is that of the numbers +-1
-    relevance_ : share of each input in the learned distance, as in `GPRegressor`; averaged where there are
-    several kernels n_features_in_, feature_names_in_ : as in scikit-learn
+    classes_: the sorted labels (C,)
+    model_, posterior_, fit_: the learned `Model`, its `Posterior`, and the `Fit` with status and history;
+        lists of them for "one_vs_rest" (a class each) and "one_vs_one" (pairs, see `contests_`)
+    contests_: for those, the pairs of labels (first, second or None for all the rest); the latent function
+        speaks for the first
+    kernel_: the learned kernel; a list for several latent functions with kernels of their own
+    log_marginal_likelihood_: log evidence without priors; summed over problems of two classes where there are
+        several, and then not comparable with that of softmax. For label regression it is that of the numbers
+        +-1
+    relevance_: share of each input in the learned distance, as in `GPRegressor`; averaged where there are
+        several kernels
+    n_features_in_, feature_names_in_: as in scikit-learn
 
-    Examples
-    --------
     >>> model = GPClassifier().fit(df[["a", "b"]], df["species"])
     >>> model.predict(new[["a", "b"]]), model.predict_proba(new[["a", "b"]])
     >>> model.predict(new[["a", "b"]], loss={"ill": 20}, reject=0.3)  # to miss "ill" costs 20, refusing 0.3

@@ -30,14 +30,14 @@ class GPMixture(RegressorMixin, BaseEstimator):
     and noise of its own, and a gate says which is likely where. For functions that jump or change their
     character, and for several regimes at once.
 
-    n_experts:     how many; one is a `GPRegressor`
-    kernel:        that every expert starts from, or its formula; None: an ARD Matern 5/2 under weak priors
-    gating:        "softmax", regions with boundaries of second order in x; "constant", the same everywhere,
-    for curves that overlap
-    n_init:        starts, alternately from groups in (x, y) and in x; the best bound is kept
+    n_experts: how many; one is a `GPRegressor`
+    kernel: that every expert starts from, or its formula; None: an ARD Matern 5/2 under weak priors
+    gating: "softmax", regions with boundaries of second order in x; "constant", the same everywhere, for
+        curves that overlap
+    n_init: starts, alternately from groups in (x, y) and in x; the best bound is kept
     max_iter, tol: M-steps for each start, and the relative gain of the bound below which a start has
-    converged
-    random_state:  seed of the starts
+        converged
+    random_state: seed of the starts
 
     Learned: responsibilities_ (n, K), of each expert for each row; posterior_
     (`mercer.em.GPExpertsPosterior`), its `experts` and `gate`; model_, lower_bound_ (of the log evidence,

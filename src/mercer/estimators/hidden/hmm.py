@@ -24,25 +24,23 @@ from mercer.estimators.hidden.mixture import covariance_kind, learned, prior_of,
 class HMM(BaseEstimator):
     """A hidden Markov model fitted by EM (Baum-Welch), to one sequence or to many of different lengths.
 
-    n_states:         how many hidden states, or several numbers of which `criterion` chooses one
-    emission:         "gaussian" vectors, a Gaussian "mixture" in each state, or "categorical" symbols 0, 1, …
-    n_components:     Gaussians in each state, for emission="mixture"
-    covariance_type:  "full", "diagonal", "spherical" or "tied"
-    n_symbols:        of emission="categorical"; None takes those of the data
-    topology:         "full"; "left-right", begins in state 0 and stays or goes on by one; or a table (N, N)
-    of what is allowed
-    init:             dict of any of initial (N,), transition (N, N), means, covariances, weights (of
-    mixtures), emission (N, L);
-                      the rest is taken from the data. Probabilities of zero stay zero
-    n_init:           starts; the best is kept
-    max_iter, tol:    M-steps for each start, and the relative gain of the likelihood below which a start has
-    converged; tol=0 takes
-                      max_iter steps
-    pseudo_count:     added to each possible count of first states, transitions, symbols and components, a
-    Dirichlet prior
+    n_states: how many hidden states, or several numbers of which `criterion` chooses one
+    emission: "gaussian" vectors, a Gaussian "mixture" in each state, or "categorical" symbols 0, 1, …
+    n_components: Gaussians in each state, for emission="mixture"
+    covariance_type: "full", "diagonal", "spherical" or "tied"
+    n_symbols: of emission="categorical"; None takes those of the data
+    topology: "full"; "left-right", begins in state 0 and stays or goes on by one; or a table (N, N) of what
+        is allowed
+    init: dict of any of initial (N,), transition (N, N), means, covariances, weights (of mixtures), emission
+        (N, L); the rest is taken from the data. Probabilities of zero stay zero
+    n_init: starts; the best is kept
+    max_iter, tol: M-steps for each start, and the relative gain of the likelihood below which a start has
+        converged; tol=0 takes max_iter steps
+    pseudo_count: added to each possible count of first states, transitions, symbols and components, a
+        Dirichlet prior
     covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
     covariance_prior: an inverse Wishart, or how many data it is worth
-    criterion:        "bic", "aic" or "held_out" (5-fold over sequences), where n_states are several
+    criterion: "bic", "aic" or "held_out" (5-fold over sequences), where n_states are several
 
     Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
     sequence. NaN is a missing value.

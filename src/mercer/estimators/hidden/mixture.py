@@ -21,21 +21,19 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     """A mixture of Gaussians fitted by EM. NaN in the data is a missing value: it is integrated over,
     exactly.
 
-    n_components:     how many Gaussians, or several numbers of which `criterion` chooses one
-    covariance_type:  "full", "diagonal", "spherical", or "tied": the same for all
-    init:             "k-means++", or dict(weights=(k,), means=(k, d), covariances=...), of which any may be
-    left out
-    n_init:           starts; the best is kept
-    max_iter, tol:    M-steps for each start, and the relative gain of the likelihood below which a start has
-    converged
+    n_components: how many Gaussians, or several numbers of which `criterion` chooses one
+    covariance_type: "full", "diagonal", "spherical", or "tied": the same for all
+    init: "k-means++", or dict(weights=(k,), means=(k, d), covariances=...), of which any may be left out
+    n_init: starts; the best is kept
+    max_iter, tol: M-steps for each start, and the relative gain of the likelihood below which a start has
+        converged
     covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
     covariance_prior: an inverse Wishart (`mercer.em.InverseWishart`), or how many data a prior around the
-    columns' variances is
-                      worth; the fit is then the posterior mode
-    pseudo_count:     added to each component's expected count
-    criterion:        "bic", "aic" or "held_out" (5-fold), where n_components are several
-    random_state:     seed of the starts
-    progress:         None shows a line in terminals after a second, True always, False never
+        columns' variances is worth; the fit is then the posterior mode
+    pseudo_count: added to each component's expected count
+    criterion: "bic", "aic" or "held_out" (5-fold), where n_components are several
+    random_state: seed of the starts
+    progress: None shows a line in terminals after a second, True always, False never
 
     Learned: weights_ (k,), means_ (k, d), covariances_ ((k, d, d), (k, d), (k,) or (d, d)), log_likelihood_,
     history_ (objective before each M-step and at the end: log-likelihood plus log prior), converged_,

@@ -49,75 +49,56 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     matter. With a kernel, its numbers are in your units and it is learned by the evidence alone unless it
     carries priors; X is never transformed.
 
-    Parameters
-    ----------
-    kernel : kernel, str or None
-        A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the default.
-    mean : "empirical", number, mean, callable or None
-        Prior mean. "empirical" fixes it at the mean of y (the median where noise is robust); None is zero;
-        `mercer.param(0.0)` is a learned constant.
-    basis : basis or None
-        Explicit basis functions such as `means.Polynomial(1)`, with their weights integrated out.
-    noise_variance : number, `mercer.param`, `mercer.fixed`, array (n,) or None
-        Where the noise variance starts, in squared units of y; None starts at a tenth of the variance of y.
-        An array gives a known variance to each training row, which is not learned. Zero is noise-free, and is
-        not learned either. For Gaussian noise only.
-    likelihood : str, instance or None
-        The noise. None or "gaussian"; robust against outliers are "student-t", "laplace", "mixture" (of two
-        Gaussians), "uniform" (Gaussian, contaminated uniformly) and "epsilon-insensitive", all learned from
-        robust scales of y with weak priors; "auto" fits Gaussian, Student-t, Laplace and mixture noise and
-        keeps what predicts left-out data best. "poisson" is for counts. An instance such as
-        `likelihoods.StudentT(dof=4.0)` is learned as it stands.
-    objective : str
-        "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
-    solver : str, instance or None
-        How the algebra is done (default "dense"). For many data an instance such as `solvers.VFE(m=512)`, or
-        "auto", which says what it chose and why.
-    inference : str, instance or None
-        How the posterior is found: "exact" for Gaussian noise, else "variational", "ep" or "laplace"; None is
-        the best suited one (variational for Student-t). "mcmc" (or `inference.MCMC(...)`) samples the
-        hyperparameters, "ccd" and "grid" integrate over a few settings around the best: predictions then
-        include their uncertainty.
-    restarts : int
-        Random starts besides the given and the data-driven one.
-    random_state : int, RandomState or None
-        Seed of the random starts.
-    max_evaluations : int
-        Limit on evaluations of the objective per start.
-    verbose : bool
-        Show progress.
+    kernel: kernel, str or None. A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the
+        default.
+    mean: "empirical", number, mean, callable or None. Prior mean. "empirical" fixes it at the mean of y (the
+        median where noise is robust); None is zero; `mercer.param(0.0)` is a learned constant.
+    basis: basis or None. Explicit basis functions such as `means.Polynomial(1)`, with their weights
+        integrated out.
+    noise_variance: number, `mercer.param`, `mercer.fixed`, array (n,) or None. Where the noise variance
+        starts, in squared units of y; None starts at a tenth of the variance of y. An array gives a known
+        variance to each training row, which is not learned. Zero is noise-free, and is not learned either.
+        For Gaussian noise only.
+    likelihood: str, instance or None. The noise. None or "gaussian"; robust against outliers are "student-t",
+        "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
+        "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits Gaussian,
+        Student-t, Laplace and mixture noise and keeps what predicts left-out data best. "poisson" is for
+        counts. An instance such as `likelihoods.StudentT(dof=4.0)` is learned as it stands.
+    objective: str. "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
+    solver: str, instance or None. How the algebra is done (default "dense"). For many data an instance such
+        as `solvers.VFE(m=512)`, or "auto", which says what it chose and why.
+    inference: str, instance or None. How the posterior is found: "exact" for Gaussian noise, else
+        "variational", "ep" or "laplace"; None is the best suited one (variational for Student-t). "mcmc" (or
+        `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid" integrate over a few settings
+        around the best: predictions then include their uncertainty.
+    restarts: int. Random starts besides the given and the data-driven one.
+    random_state: int, RandomState or None. Seed of the random starts.
+    max_evaluations: int. Limit on evaluations of the objective per start.
+    verbose: bool. Show progress.
+    memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).
 
-    memory : str, number or None
-        What solver="auto" may use, such as "8GiB" (default: what is free).
+    kernel_: kernel with the learned values, in your units
+    model_, posterior_, fit_: the learned `Model`, its `Posterior`, and the `Fit` with status and history
+    log_marginal_likelihood_: log density of your y given X, without priors; None where hyperparameters were
+        averaged over
+    noise_variance_: learned noise variance, or the array given; infinite for Student-t noise of at most 2
+        degrees of freedom, None for counts
+    outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
+    robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
+        (`RobustComparison`), else None
+    relevance_: share of each input in the learned distance, inverse length-scale times standard deviation,
+        summing to 1: a dict by column name, an array, or None for kernels without a length-scale per column
+        (and where no column varies)
+    n_features_in_, feature_names_in_: as in scikit-learn
 
-    Attributes
-    ----------
-    kernel_ : kernel with the learned values, in your units
-    model_, posterior_, fit_ : the learned `Model`, its `Posterior`, and the `Fit` with status and history
-    log_marginal_likelihood_ : log density of your y given X, without priors; None where hyperparameters were
-    averaged over noise_variance_ : learned noise variance, or the array given; infinite for Student-t noise
-    of at most 2 degrees of freedom,
-        None for counts
-    outliers_ : which training rows are outliers (`Outliers`): a score for each, and a report when printed
-    robust_comparison_ : for likelihood="auto", the noise models side by side and why one was kept
-    (`RobustComparison`), else None relevance_ : share of each input in the learned distance, inverse
-    length-scale times standard deviation, summing to 1: a dict
-        by column name, an array, or None for kernels without a length-scale per column (and where no column
-        varies)
-    n_features_in_, feature_names_in_ : as in scikit-learn
-
-    Notes
-    -----
     A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in
-    `fit`, in that order, whenever the model is used: this is
-    scikit-learn's rule, and the error names the columns. Columns that do not vary have scale 1. Targets that
-    do not vary (a single row, or all equal) teach nothing: hyperparameters keep their starting values, which
-    for the default kernel are those of targets with standard deviation |y| (a single row) or 1e-6 |y| (all
-    equal), so that the constant is predicted almost surely. With `noise_variance=0` repeated rows must have
-    equal targets. Kernels on text or other objects take a list of them, or a frame.
+    `fit`, in that order, whenever the model is used: this is scikit-learn's rule, and the error names the
+    columns. Columns that do not vary have scale 1. Targets that do not vary (a single row, or all equal)
+    teach nothing: hyperparameters keep their starting values, which for the default kernel are those of
+    targets with standard deviation |y| (a single row) or 1e-6 |y| (all equal), so that the constant is
+    predicted almost surely. With `noise_variance=0` repeated rows must have equal targets. Kernels on text or
+    other objects take a list of them, or a frame.
 
-    Examples
-    --------
     >>> model = GPRegressor().fit(df[["a", "b"]], df["y"])
     >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
     >>> print(model.summary())

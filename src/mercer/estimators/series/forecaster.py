@@ -37,43 +37,35 @@ class GPTimeSeries(AbstractEstimator):
     distances, with gaps, repeated stamps and missing values (NaN). Tables come back in the library of the
     series.
 
-    Parameters
-    ----------
-    seasonal : "auto", None, list or dict
-        Periods, in the unit of time the series is counted in (`unit_`): [12], {"cycle": 11.0}, or names,
-        ["week", "year"]. "auto" takes day, week and year where the series has 3 values in a period and lasts
-        2 of them; plain numbers have no season then.
-    trend : "auto", "linear" or "level"
-        A straight line whose slope wanders (it goes on in forecasts), or a level that returns to the mean;
-        "auto" keeps the line unless the evidence speaks against it (by more than 2 nats).
-    irregular : bool
-        Whether there are irregularities that last a few steps, besides the noise.
-    likelihood : str or instance
-        "gaussian"; "student-t", "laplace", "mixture" against outliers; "poisson" for counts, whose log rate
-        is then modelled.
-    transform : "auto", "log" or None
-        Model the logarithm of a positive series, so that parts multiply. "auto" does where the swings grow
-        with the level. Forecasts, intervals and evidence are those of the series itself all the same.
-    harmonics : int or None
-        Sines and cosines of a season at most (default 6, or 4 where there are several seasons).
-    anomaly_level : float
-        `anomalies_` are rows whose value is this improbable (two-sided) given all the others.
-    max_evaluations, random_state, verbose : as in `GPRegressor`
+    seasonal: "auto", None, list or dict. Periods, in the unit of time the series is counted in (`unit_`):
+        [12], {"cycle": 11.0}, or names, ["week", "year"]. "auto" takes day, week and year where the series
+        has 3 values in a period and lasts 2 of them; plain numbers have no season then.
+    trend: "auto", "linear" or "level". A straight line whose slope wanders (it goes on in forecasts), or a
+        level that returns to the mean; "auto" keeps the line unless the evidence speaks against it (by more
+        than 2 nats).
+    irregular: bool. Whether there are irregularities that last a few steps, besides the noise.
+    likelihood: str or instance. "gaussian"; "student-t", "laplace", "mixture" against outliers; "poisson" for
+        counts, whose log rate is then modelled.
+    transform: "auto", "log" or None. Model the logarithm of a positive series, so that parts multiply. "auto"
+        does where the swings grow with the level. Forecasts, intervals and evidence are those of the series
+        itself all the same.
+    harmonics: int or None. Sines and cosines of a season at most (default 6, or 4 where there are several
+        seasons).
+    anomaly_level: float. `anomalies_` are rows whose value is this improbable (two-sided) given all the
+        others.
+    max_evaluations, random_state, verbose: as in `GPRegressor`
 
-    Attributes
-    ----------
-    unit_, step_ : unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
-    seasons_ : periods by name, in that unit
-    trend_, trends_ : the trend that was kept, and the log evidence of each that was tried
-    transform_ : "log" or None
-    component_names_ : of the terms of the kernel, in order
-    fit_, model_, posterior_, kernel_ : as in `GPRegressor`, in the unit of time from the first stamp on, of
-    the transformed values log_marginal_likelihood_ : log density of the values, without priors
-    anomalies_ : table of the rows that do not fit
-    notes_ : what was done to the input
+    unit_, step_: unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
+    seasons_: periods by name, in that unit
+    trend_, trends_: the trend that was kept, and the log evidence of each that was tried
+    transform_: "log" or None
+    component_names_: of the terms of the kernel, in order
+    fit_, model_, posterior_, kernel_: as in `GPRegressor`, in the unit of time from the first stamp on, of
+        the transformed values
+    log_marginal_likelihood_: log density of the values, without priors
+    anomalies_: table of the rows that do not fit
+    notes_: what was done to the input
 
-    Examples
-    --------
     >>> ts = GPTimeSeries().fit(series)              # pandas, with a DatetimeIndex
     >>> ts.forecast(24)                              # mean, std, lower, upper of the next 24 stamps
     >>> ts.components(), ts.impute(), ts.anomalies_

@@ -161,18 +161,16 @@ class Fisher(AbstractScores):
     """The Fisher kernel φ(x)' M⁻¹ φ(x') with φ(x) = ∇_θ log p(x | θ), from a fitted model (4.46-4.47), times
     a learned variance.
 
-    model:       with `scores(data) -> (n, p)`: a fitted `mercer.HMM` or `mercer.GaussianMixture`, a model of
-    `mercer.em` (HMM,
-                 Mixture, GaussianMixture, MarkovChain), or one of yours. It does not change when the kernel
-                 is learned
+    model: with `scores(data) -> (n, p)`: a fitted `mercer.HMM` or `mercer.GaussianMixture`, a model of
+        `mercer.em` (HMM, Mixture, GaussianMixture, MarkovChain), or one of yours. It does not change when the
+        kernel is learned
     information: M. "identity", the default; "empirical", the mean of φφ' over `data`, the default where they
-    are given; "diagonal",
-                 its diagonal; "exact", E[φφ'] under the model, for Markov chains, for mixtures in up to two
-                 dimensions, and for hidden Markov models with few symbols and short sequences
-    length:      of sequences, for "exact"
-    parameters:  scores by some of the parameters only, for example ("means",) or "emission"
-    alphabet:    the characters of symbols 0, 1, …, where inputs are strings
-    of:          how scaled scores are compared: `Linear()`, or SE(l) for exp(-|φ - φ'|²/(2 l²))
+        are given; "diagonal", its diagonal; "exact", E[φφ'] under the model, for Markov chains, for mixtures
+        in up to two dimensions, and for hidden Markov models with few symbols and short sequences
+    length: of sequences, for "exact"
+    parameters: scores by some of the parameters only, for example ("means",) or "emission"
+    alphabet: the characters of symbols 0, 1, …, where inputs are strings
+    of: how scaled scores are compared: `Linear()`, or SE(l) for exp(-|φ - φ'|²/(2 l²))
 
     The inputs are a list of sequences, (T, d) or (T,) of any lengths, or of strings; for a mixture the rows
     of a table. Scores are by unconstrained coordinates without units, see `mercer.em.scores`; only "identity"

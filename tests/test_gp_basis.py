@@ -91,8 +91,8 @@ def test_textbook_formula():
     Ks = KERNEL(X, XS)
     R = HS.T - H.T @ np.linalg.solve(KY, Ks)
     post = condition(gaussian())
-    np.testing.assert_allclose(post.state.weights, beta, **exact)
-    np.testing.assert_allclose(post.state.weights_covariance, np.linalg.inv(A), **exact)
+    np.testing.assert_allclose(post.state.basis_weights().mean, beta, **exact)
+    np.testing.assert_allclose(post.state.basis_weights().covariance, np.linalg.inv(A), **exact)
     np.testing.assert_allclose(post.mean(XS), Ks.T @ np.linalg.solve(KY, Y) + R.T @ beta, **exact)
     extra = R.T @ np.linalg.solve(A, R)
     covariance = KERNEL(XS) - Ks.T @ np.linalg.solve(KY, Ks) + extra
@@ -133,8 +133,10 @@ def test_vague_weights_are_generalised_least_squares():
     """
     post = condition(means.Polynomial(1))
     A = H.T @ np.linalg.solve(KY, H)
-    np.testing.assert_allclose(post.state.weights, np.linalg.solve(A, H.T @ np.linalg.solve(KY, Y)), **exact)
-    np.testing.assert_allclose(post.state.weights_covariance, np.linalg.inv(A), **exact)
+    np.testing.assert_allclose(
+        post.state.basis_weights().mean, np.linalg.solve(A, H.T @ np.linalg.solve(KY, Y)), **exact
+    )
+    np.testing.assert_allclose(post.state.basis_weights().covariance, np.linalg.inv(A), **exact)
     beta = np.array([3.0, -2.0, 100.0])
     np.testing.assert_allclose(condition(means.Polynomial(1), H @ beta).mean(XS), HS @ beta, rtol=1e-10)
     np.testing.assert_allclose(

@@ -144,7 +144,7 @@ def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
 def choose_solver(model: Model, solver):
     base = solver_by_name(solver)
     basis = None if isinstance(model.gp, tuple) else model.gp.basis
-    return WithBasis(base) if basis is not None and not isinstance(base, WithBasis) else base
+    return base if basis is None else base.with_basis()
 
 
 def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[Inputs, np.ndarray, Any, Any]:

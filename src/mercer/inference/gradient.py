@@ -32,7 +32,7 @@ def _one(gp: Any, bar: Any, prefix: str) -> dict[str, np.ndarray]:
     for room in ("kernel", "mean"):
         for name, value in named_leaves(getattr(bar, room)):
             out[f"{prefix}{room}.{name}"] = np.asarray(value)
-    if getattr(bar, "inducing", None) is not None:
+    if bar.inducing is not None:
         out["solver.inducing"] = bar.inducing
     if gp.basis is not None:
         for p in parameters(gp.basis):

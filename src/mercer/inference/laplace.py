@@ -27,7 +27,6 @@ from mercer.inference.protocol import (
 )
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.solvers.coupled import CoupledState
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
@@ -236,9 +235,10 @@ class _Newton(Problem):
 
     def flattened(self, state: AbstractState, true: bool) -> tuple[AbstractState, AbstractState | None]:
         """The State with negative curvature taken as none, and the one with it where both are at hand."""
-        if true and isinstance(state, CoupledState) and state.L == 1:
-            return state.parts[0], state
-        return (state, None) if true else (self._state_at(self.f)[1], None)
+        if not true:
+            return self._state_at(self.f)[1], None
+        without = state.flattened()
+        return (state, None) if without is None else (without, state)
 
     def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
         log_p = pointwise.log_prob(self.likelihood, f, self.y)

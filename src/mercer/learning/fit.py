@@ -145,9 +145,10 @@ def fit(
             best = maximise(problem, best.vector, "refined", recorder, max_evaluations=max_evaluations)
         if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
             recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
-        if getattr(chosen, "learn", False) and not pooled and not interrupted and np.isfinite(best.value):
+        moves = chosen.inducing_to_learn() is not None
+        if moves and not pooled and not interrupted and np.isfinite(best.value):
             best, Z = move_inducing(problem, best, recorder, max_evaluations)
-            chosen = dataclasses.replace(chosen, inducing=Z, learn=False)
+            chosen = chosen.with_inducing(Z, learn=False)
     if not np.isfinite(best.value):
         value = problem.rule.run(
             problem.flat.unflatten(best.vector), data[0][0].values, data[0][1], chosen

@@ -15,7 +15,7 @@ def move_inducing(
 ) -> tuple[Optimum, np.ndarray]:
     """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
     joint = InducingProblem(problem)
-    start = np.concatenate([best.vector, (problem.solver.inducing / joint.scale).ravel()])
+    start = np.concatenate([best.vector, (joint.Z / joint.scale).ravel()])
     checkpoint, recorder.checkpoint = recorder.checkpoint, None  # which keeps hyperparameters only
     found = maximise(joint, start, "inducing inputs", recorder, ftol=1e-8, max_evaluations=max_evaluations)
     recorder.checkpoint = checkpoint
@@ -36,12 +36,14 @@ class InducingProblem:
         X = self.problem.data[0][0].values
         spread = np.std(X, 0)
         self.scale = np.where(spread > 0, spread, 1.0)
-        self.flat = self
+        Z = self.problem.solver.inducing_to_learn()
+        assert Z is not None
+        self.Z, self.flat = Z, self
         self.size, self.smooth = self.problem.size, self.problem.smooth
 
     def bounds(self):
         hyperparameters = self.problem.flat.bounds()
-        return hyperparameters + [(None, None)] * np.size(self.problem.solver.inducing)
+        return hyperparameters + [(None, None)] * self.Z.size
 
     def split(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.problem.flat.vector.shape[0]
@@ -50,9 +52,9 @@ class InducingProblem:
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         theta, Z = self.split(vector)
         problem = self.problem
-        problem.solver = dataclasses.replace(problem.solver, inducing=Z)
+        problem.solver = problem.solver.with_inducing(Z, learn=True)
         if problem.workspaces[0] is not None:
-            problem.workspaces[0].Z = Z
+            problem.workspaces[0].move_inducing(Z)
         value, gradient, objective = problem.value_and_gradient(theta)
         moved = (
             np.zeros_like(Z) if not np.isfinite(value) else problem.by_name["solver.inducing"] * self.scale

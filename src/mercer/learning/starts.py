@@ -50,11 +50,7 @@ def with_rest(model: Model, X: np.ndarray, solver) -> Model:
     millions of nats too low and so steep that a search runs away to a model that is nothing but noise.
     """
     likelihood = model.likelihood
-    if (
-        not isinstance(likelihood, Gaussian)
-        or not hasattr(solver, "rest")
-        or np.ndim(likelihood.noise_variance) != 0
-    ):
+    if not isinstance(likelihood, Gaussian) or np.ndim(likelihood.noise_variance) != 0:
         return model
     if not any(p.free for p in parameters(likelihood) if p.name == "noise_variance"):
         return model

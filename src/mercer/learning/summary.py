@@ -43,26 +43,11 @@ def summary(fit: Any) -> str:
         f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
         + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
-    condition = condition_number(posterior.state)
-    known = "" if condition is None else f"condition number at least {condition:.1e}, "
-    lines.append(f"linear algebra: {known}jitter {posterior.state.jitter:.1g}")
+    algebra = posterior.state.diagnostics()
+    known = "" if algebra.condition is None else f"condition number at least {algebra.condition:.1e}, "
+    lines.append(f"linear algebra: {known}jitter {algebra.jitter:.1g}")
     lines += [f"note: {note}" for note in posterior.notes]
     return "\n".join(lines)
-
-
-def condition_number(state: Any) -> float | None:
-    """A lower bound of the condition number of the factored matrix, from the diagonal of its factor;
-    None where there is none.
-    """
-    state = getattr(state, "base", state)
-    diagonal = getattr(state, "pivots", None)
-    if diagonal is None:
-        factor = getattr(state, "U", getattr(state, "L", None))
-        if factor is None:
-            return None
-        diagonal = np.diag(np.asarray(factor))
-    diagonal = np.abs(diagonal)
-    return float((diagonal.max() / diagonal.min()) ** 2)
 
 
 def _note(p, name: str, value: float, posterior) -> str:

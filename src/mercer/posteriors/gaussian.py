@@ -162,13 +162,13 @@ class Posterior:
         their gap says how good m is.
         """
         self._gaussian("bounds of the exact evidence")
-        state: Any = self.state
-        if not hasattr(state, "upper_bound"):
+        bounds = self.state.evidence_bounds()
+        if bounds is None:
             raise ValueError(
                 "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
             )
-        log_noise = self.log_evidence - state.log_normaliser
-        return state.lower_bound() + log_noise, state.upper_bound() + log_noise
+        log_noise = self.log_evidence - self.state.log_normaliser
+        return bounds.lower + log_noise, bounds.upper + log_noise
 
     def evidence_terms(self) -> dict[str, float]:
         """The log evidence as data fit + complexity + constant (5.8), for Gaussian noise."""
@@ -198,16 +198,7 @@ class Posterior:
         """Weights (m, n): the mean at Xs is mean(Xs) + weights (y - mean(X)) (2.25, 2.36)."""
         self._gaussian("a linear smoother")
         self._exact("the weights of a linear smoother")
-        values = self._values(Xs)
-        gp = self.state.prior
-        weights = self.state.apply(gp.kernel(self.inputs.values, values)).T
-        if gp.basis is not None:
-            # the part of the basis: h(x) A^-1 H'R, from the definition of beta in (2.42)
-            state: Any = self.state
-            rest = np.asarray(gp.basis.features(values), float) - state.base.cross(values, state.RH)
-            base = state.base.apply(gp.kernel(self.inputs.values, values)).T
-            weights = base + rest @ state.weights_covariance @ state.RH.T
-        return weights
+        return self.state.smoother(self._values(Xs))
 
     def degrees_of_freedom(self) -> float:
         """Effective number of parameters, the trace of the smoother matrix at the data (2.36)."""
@@ -241,8 +232,7 @@ class Posterior:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _exact(self, what: str) -> None:
-        state = getattr(self.state, "base", self.state)
-        if not state.exact:
+        if not self.state.exact:
             raise ValueError(
                 f"{what} need predictions by the exact covariance, which this solver approximates: use "
                 "solver='dense'."

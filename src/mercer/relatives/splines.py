@@ -21,12 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.gp import GP
 from mercer.inputs import as_inputs, as_targets
 from mercer.kernels.families.brownian import IntegratedWiener
-from mercer.kernels.statespace import chain
+from mercer.kernels.statespace import TOLERANCE, chain, state_space
 from mercer.linalg import kalman
 from mercer.means import Polynomial
-from mercer.params import fixed
+from mercer.params import fixed, strip
 from mercer.posteriors.gaussian import Posterior
 from mercer.solvers.markov import Line
+from mercer.solvers.protocol import AbstractState
 
 SEARCHED = np.linspace(-11.0, 4.0, 16)  # decades of the smoothing, for each datum and unit of length
 _SMOOTHING = 'smoothing must be a positive number, None (by the evidence) or "gcv", got {!r}.'
@@ -232,7 +233,9 @@ class SmoothingSpline(AbstractSpline):
         """Before the data f is what its value and derivatives at the first of them say,
         and Brownian motion going backwards.
         """
-        state: Any = self.posterior_.state
+        state = self.posterior_.state
+        beta = state.basis_weights()
+        assert beta is not None
         u, m = U[:, 0], self.order_
         H = _powers(u, m, derivative)
         mean, extra, rest = np.zeros(u.size), np.zeros(u.size), H.copy()
@@ -242,10 +245,10 @@ class SmoothingSpline(AbstractSpline):
             self._unit_variance() * (-u[before]) ** (2 * p + 1) / ((2 * p + 1) * math.factorial(p) ** 2)
         )
         if not before.all():
-            mean[~before], extra[~before], known = _conditional(state.base, u[~before], state.RH, derivative)
+            mean[~before], extra[~before], known = _conditional(state, u[~before], beta.RH, derivative)
             rest[~before] -= known
-        return mean + rest @ state.shift, np.maximum(extra, 0.0) + np.einsum(
-            "ij,jk,ik->i", rest, state.weights_covariance, rest
+        return mean + H @ beta.mean, np.maximum(extra, 0.0) + np.einsum(
+            "ij,jk,ik->i", rest, beta.covariance, rest
         )
 
     def _draws(self, U, size, rng):
@@ -272,19 +275,22 @@ def ramps(N: int) -> Callable:
     return lambda X: jnp.maximum(X - jnp.arange(N) / N, 0.0) / math.sqrt(N)
 
 
-def _conditional(state: Any, u: np.ndarray, RH: np.ndarray, derivative: int):
-    """Mean and variance of a derivative of the process without its polynomial, and its covariance with the
-    data times RH.
+def _conditional(
+    state: AbstractState, u: np.ndarray, RH: np.ndarray, derivative: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At u (m,): K_* alpha (m,) of a derivative of the process without its polynomial, its variance (m,)
+    given the polynomial, and K_* RH (m, p).
 
     Data and test inputs form one chain in which test inputs observe a derivative.
     """
-    t, n, s = np.concatenate([state.X[:, 0], u]), state.X.shape[0], state.form.size
+    form = state_space(strip(state.prior.kernel), TOLERANCE)
+    t, n, s = np.concatenate([state.X[:, 0], u]), state.X.shape[0], form.size
     line = Line(t)
     W, h = np.zeros(t.size), np.zeros((t.size, s))
-    W[:n], h[:n, 0], h[n:, derivative] = state.precision, 1.0, 1.0
+    W[:n], h[:n, 0], h[n:, derivative] = state.sites.precision[:, 0], 1.0, 1.0
     V = np.zeros((t.size, 1 + RH.shape[1]))
     V[:n] = np.column_stack([state.alpha, RH])
-    products, variances = _sweep(state.form, line.t, line.onto(h), line.onto(W), line.onto(V))
+    products, variances = _sweep(form, line.t, line.onto(h), line.onto(W), line.onto(V))
     products = line.back(products)[n:]
     return products[:, 0], line.back(variances)[n:], products[:, 1:]
 

@@ -17,7 +17,15 @@ import numpy as np
 import scipy.linalg as sla
 
 from mercer.means import AbstractMean, Sum
-from mercer.solvers.protocol import AbstractSolver, AbstractState, Cotangents, SiteBars, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    BasisWeights,
+    Cotangents,
+    Diagnostics,
+    SiteBars,
+    SolverError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +44,9 @@ class WithBasis(AbstractSolver):
     def pilot(self):  # type: ignore[override]
         return self.base.pilot
 
+    def with_basis(self):
+        return self
+
     def prepare(self, prior, X, y, noise_variance=None):
         return WithBasis(self.base.prepare(prior, X, y, noise_variance))
 
@@ -50,7 +61,7 @@ class WithBasis(AbstractSolver):
 
 
 class BasisState(AbstractState):
-    """`weights` and `weights_covariance` are the posterior of beta."""
+    """`basis_weights()` is the posterior of beta."""
 
     def __init__(self, solver, prior, X, sites, workspace):
         self.prior, self.X, self.sites = prior, X, sites
@@ -59,9 +70,9 @@ class BasisState(AbstractState):
         b, B = prior.basis.prior(p)
         mean = Sum((prior.mean, _Vector(b, prior.basis))) if np.any(b) else prior.mean
         self.base = solver.factor(type(prior)(prior.kernel, mean), X, sites, workspace)
-        self.jitter, self.notes = self.base.jitter, self.base.notes
+        self.jitter, self.notes, self.exact = self.base.jitter, self.base.notes, self.base.exact
         self.RH = self.base.apply(self.H)
-        self.vague = B is None
+        self.B = B  # None: vague
         precision = np.zeros((p, p)) if B is None else np.linalg.inv(B)
         A = precision + self.H.T @ self.RH
         try:
@@ -78,7 +89,7 @@ class BasisState(AbstractState):
             )
         base_alpha = self.base.alpha
         self.shift = sla.cho_solve(self.A, self.H.T @ base_alpha)
-        self.weights, self.weights_covariance = b + self.shift, sla.cho_solve(self.A, np.eye(p))
+        self.weights = BasisWeights(b + self.shift, sla.cho_solve(self.A, np.eye(p)), self.RH)
         self.alpha = base_alpha - self.RH @ self.shift
         logdet_A = 2.0 * np.sum(np.log(np.diag(self.A[0])))
         constant = 0.5 * p * np.log(2 * np.pi) if B is None else -0.5 * np.linalg.slogdet(B)[1]
@@ -110,16 +121,40 @@ class BasisState(AbstractState):
         RV = self.base.apply(V)
         return RV - self.RH @ sla.cho_solve(self.A, self.H.T @ RV)
 
+    def times_K(self, V):
+        return self.base.times_K(V) + self.H @ self._times_BH(V)
+
     def cross(self, Xs, V):
-        raise SolverError(
-            "a prior with basis functions has no finite cross-covariance; ask for predictions instead."
-        )
+        return self.base.cross(Xs, V) + self._features(Xs) @ self._times_BH(V)
+
+    def _times_BH(self, V: np.ndarray) -> np.ndarray:
+        """B H' V: with the basis functions the prior covariance is K + H B H'."""
+        if self.B is None:
+            raise SolverError(
+                "a prior with basis functions of vague weight has no finite covariance; ask for predictions "
+                "instead."
+            )
+        return self.B @ (self.H.T @ V)
+
+    def _features(self, Xs: np.ndarray) -> np.ndarray:
+        assert self.prior.basis is not None
+        return np.asarray(self.prior.basis.features(Xs), float)
+
+    def diagnostics(self) -> Diagnostics:
+        """Of the solver without basis functions."""
+        return dataclasses.replace(self.base.diagnostics(), bounds=None)
+
+    def basis_weights(self) -> BasisWeights:
+        return self.weights
+
+    def smoother(self, Xs):
+        """Those of the prior without basis functions, and h(x)' A^-1 H'R of the rest h - K_* R H (2.42)."""
+        rest = self._features(Xs) - self.base.cross(Xs, self.RH)
+        return self.base.smoother(Xs) + rest @ self.weights.covariance @ self.RH.T
 
     def predict(self, Xs, full=False, variance=True):
         mean, second = self.base.predict(Xs, full, variance)
-        assert self.prior.basis is not None
-        # R of (2.41), transposed
-        rest = np.asarray(self.prior.basis.features(Xs)) - self.base.cross(Xs, self.RH)
+        rest = self._features(Xs) - self.base.cross(Xs, self.RH)  # R of (2.41), transposed
         mean = mean + (rest @ self.shift)[:, None]
         if not variance:
             return mean, None
@@ -150,7 +185,7 @@ class BasisState(AbstractState):
         H, RH, n = self.H, self.RH, self.H.shape[0]
         a_bar, S_bar = log_normaliser_bar * self.shift, np.zeros((H.shape[1],) * 2)
         # log Z = ... + 1/2 a'A^-1 a - 1/2 log|A|, S = H'RH inside A
-        S_bar -= 0.5 * log_normaliser_bar * (np.outer(self.shift, self.shift) + self.weights_covariance)
+        S_bar -= 0.5 * log_normaliser_bar * (np.outer(self.shift, self.shift) + self.weights.covariance)
         base_alpha_bar = np.zeros(n)
         V, Y_bar = [H], [np.zeros_like(H)]
         if alpha_bar is not None:  # alpha = alpha0 - RH A^-1 H' alpha0
@@ -176,9 +211,9 @@ class BasisState(AbstractState):
         Y_bar[0] += H @ S_bar.T
         bars = dict(alpha_bar=base_alpha_bar, kappa_bar=kappa_bar, apply_bar=(np.hstack(V), np.hstack(Y_bar)))
         out = self.base.pullback(log_normaliser_bar, **bars, inputs=inputs, consume=consume)
-        if isinstance(self.base.prior.mean, Sum) and self.base.prior.mean is not self.prior.mean:
-            out.prior.mean = out.prior.mean.terms[0]
-        return out
+        if self.base.prior.mean is self.prior.mean:
+            return out
+        return dataclasses.replace(out, prior=dataclasses.replace(out.prior, mean=out.prior.mean.terms[0]))
 
     def _pull_mean(self, log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume):
         W = np.asarray(self.sites.precision, float)

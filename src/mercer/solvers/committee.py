@@ -26,16 +26,18 @@ from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.params import strip
 from mercer.solvers.dense import Dense
-from mercer.solvers.host import PriorBar
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
     Cost,
     Cotangents,
+    Diagnostics,
+    PriorBar,
     SiteBars,
     Sites,
     SolverError,
+    worst,
 )
 from mercer.solvers.selection import scaled
 
@@ -160,9 +162,7 @@ class CommitteeState(AbstractState):
         self.jitter = max(member.jitter for member in self.members)
         self.log_normaliser = float(sum(member.log_normaliser for member in self.members))
         self.alpha = self._gather([member.alpha for member in self.members])
-        self.notes = tuple(
-            dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ()))
-        )
+        self.notes = tuple(dict.fromkeys(note for member in self.members for note in member.notes))
 
     def _gather(self, parts) -> np.ndarray:
         """Rows of the members' arrays put back where they belong."""
@@ -196,6 +196,15 @@ class CommitteeState(AbstractState):
         return self._gather(
             [member.apply(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)]
         )
+
+    def times_K(self, V):
+        return self._gather(
+            [member.times_K(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)]
+        )
+
+    def diagnostics(self) -> Diagnostics:
+        """That of the worst member."""
+        return dataclasses.replace(worst(member.diagnostics() for member in self.members), notes=self.notes)
 
     def cross(self, Xs, V):
         raise SolverError(

@@ -13,6 +13,7 @@ factors.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -25,9 +26,13 @@ from mercer.solvers.protocol import (
     AbstractState,
     AbstractWorkspace,
     Cotangents,
+    Diagnostics,
+    PriorBar,
     SiteBars,
     Sites,
     SolverError,
+    condition_from_pivots,
+    worst,
 )
 
 WEAK = 1e-6  # below this D k(x, x), a site says so little that its own equation loses digits
@@ -115,6 +120,17 @@ class CoupledState(AbstractState):
             [part.apply(flat[:, j]) - lapack.matmul(self.G[j], s) for j, part in enumerate(self.parts)], 1
         )
         return out.reshape(V.shape)
+
+    def diagnostics(self) -> Diagnostics:
+        """Of the worst of the matrices that were factored: B_l = I + D_l^1/2 K_l D_l^1/2, and M."""
+        found = [part.diagnostics() for part in self.parts]
+        if self.rows.size:
+            condition = condition_from_pivots(np.diagonal(self.U))
+            found.append(Diagnostics(condition, "M = I - P'(K - K R K) P"))
+        return dataclasses.replace(worst(found), notes=self.notes)
+
+    def flattened(self) -> AbstractState | None:
+        return self.parts[0] if self.L == 1 else None
 
     def _times_K(self, V: np.ndarray) -> np.ndarray:
         if all(prior is self.priors[0] for prior in self.priors):  # one matrix for all
@@ -280,14 +296,15 @@ class CoupledState(AbstractState):
         """Cotangents of every prior. Latent functions with the same prior are pulled together:
         their share is with the first.
         """
-        from mercer.solvers.host import PriorBar, pull_mean
+        from mercer.solvers.host import pull_mean
 
-        out: list[Any] = []
+        kernels: list[Any] = []
+        means: list[Any] = []
         for j, part in enumerate(self.parts):
             first = next(i for i in range(self.L) if self.priors[i] is self.priors[j])
-            mean = pull_mean(self.priors[j].mean, part.columns, m_bar[:, j])
-            out.append(PriorBar(None, mean))
+            means.append(pull_mean(self.priors[j].mean, part.columns, m_bar[:, j]))
             if first != j:
+                kernels.append(_zero(kernels[first]))
                 continue
             shared = [i for i in range(j, self.L) if self.priors[i] is self.priors[j]]
             bar = np.zeros((self.X.shape[0],) * 2)
@@ -301,12 +318,8 @@ class CoupledState(AbstractState):
             Q = np.stack([x for p, q in pairs for i in shared for x in (q[:, i], p[:, i])], 1)
             bar += lapack.matmul(P, Q.T)
             none = np.zeros((bar.shape[0], 1))
-            out[j].kernel = part.pull_matrix(bar, none, none, False)[0]
-        for j in range(self.L):
-            if out[j].kernel is None:
-                first = next(i for i in range(j) if self.priors[i] is self.priors[j])
-                out[j].kernel = _zero(out[first].kernel)
-        return out
+            kernels.append(part.pull_matrix(bar, none, none, False)[0])
+        return [PriorBar(*pair) for pair in zip(kernels, means, strict=True)]
 
 
 class CoupledWorkspace(AbstractWorkspace):

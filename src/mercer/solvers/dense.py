@@ -20,9 +20,11 @@ from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractWorkspace,
     Cost,
+    Diagnostics,
     Proposal,
     Sites,
     SolverError,
+    condition_from_pivots,
     is_coupled,
 )
 
@@ -148,7 +150,8 @@ class DenseState(AbstractHostState):
         self.U: np.ndarray | None = square(X.shape[0]) if own else workspace.buffer()
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
-        self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
+        self.pivots = np.diagonal(self.U).copy()
+        self.logdet = 2.0 * float(np.sum(np.log(self.pivots)))
 
     def _fill(self, buffer: np.ndarray) -> None:
         if self.gram is None:
@@ -161,6 +164,10 @@ class DenseState(AbstractHostState):
         if self.U is None:
             raise RuntimeError("this State was spent by pullback(consume=True); factor again.")
         return self.U
+
+    def diagnostics(self) -> Diagnostics:
+        condition = condition_from_pivots(self.pivots)
+        return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
     def apply(self, V):
         Y = np.asfortranarray(self.root[:, None] * V)

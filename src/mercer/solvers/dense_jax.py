@@ -16,14 +16,16 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from mercer.params import strip
-from mercer.solvers.host import PriorBar
 from mercer.solvers.protocol import (
     AbstractState,
     Cotangents,
+    Diagnostics,
+    PriorBar,
     SiteBars,
     Sites,
     SolverError,
     check_sites,
+    condition_from_pivots,
     is_coupled,
 )
 
@@ -186,6 +188,14 @@ class JaxState(AbstractState):
     def apply(self, V):
         V = jnp.concatenate([jnp.asarray(V), jnp.zeros((self.padded, V.shape[1]))])
         return self._out(self._apply(V)[: self.n])
+
+    def times_K(self, V):
+        A = jax.tree.map(lambda a: a[: self.n], self.A)
+        return self._out(self._K(A, A) @ jnp.asarray(V))
+
+    def diagnostics(self) -> Diagnostics:
+        condition = condition_from_pivots(np.diagonal(np.asarray(self.L))[: self.n])
+        return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
     def cross(self, Xs, V):
         encoded = self.bare.kernel.encode(Xs)

@@ -21,7 +21,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.protocol import AbstractState, Cotangents, SiteBars, Sites, check_sites
+from mercer.solvers.protocol import AbstractState, Cotangents, PriorBar, SiteBars, Sites, check_sites
 
 
 class AbstractHostState(AbstractState):
@@ -61,10 +61,6 @@ class AbstractHostState(AbstractState):
         return self._solved[1]
 
     # -- what a concrete State supplies ----------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def times_K(self, V: np.ndarray) -> np.ndarray:
-        """K V."""
 
     @abc.abstractmethod
     def rows_times_K(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -215,16 +211,6 @@ class AbstractHostState(AbstractState):
         prior_bar = PriorBar(kernel_bar, mean_leaves)
         inputs_bar = pull_inputs(self.prior, self.X, encoded_bar, m_bar) if inputs else None
         return Cotangents(prior_bar, SiteBars(c_bar[:, None], W_bar[:, None], slope), inputs_bar)
-
-
-class PriorBar:
-    """Cotangents of a prior: `kernel` and `mean` are values of the same structure with derivatives for
-    leaves.
-    """
-
-    def __init__(self, kernel, mean):
-        self.kernel, self.mean = kernel, mean
-        self.inducing: np.ndarray | None = None  # of inducing inputs, where a solver learns them
 
 
 def _mean_value(mean, X):

@@ -51,6 +51,9 @@ class Workspace(AbstractWorkspace):
     def share(self, other: Workspace) -> None:
         self.held = other.held
 
+    def move_inducing(self, Z):
+        self.Z = Z
+
     def features(self, prior) -> Features:
         if self.held is not None and self.held.source is prior.kernel:
             return self.held

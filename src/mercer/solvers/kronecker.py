@@ -18,7 +18,7 @@ from mercer.linalg.kronecker import along_axis, kronecker_diagonal, kronecker_ti
 from mercer.linalg.lapack import symmetrise
 from mercer.params import strip
 from mercer.solvers.grid import AbstractGridState, AbstractGridWorkspace, block_size, diag, diagonal
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import Diagnostics, SolverError
 
 
 class KroneckerWorkspace(AbstractGridWorkspace):
@@ -118,6 +118,10 @@ class KroneckerState(AbstractGridState):
         self.eigenvalues = kronecker_diagonal(self.values)
         self.N = 1.0 / (1.0 + self.w * self.eigenvalues)  # eigenvalues of B^-1
         self.logdet = -float(np.sum(np.log(self.N)))
+
+    def diagnostics(self) -> Diagnostics:
+        condition = float(self.N.max() / self.N.min())
+        return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
     def _matrix(self, panels):
         out = np.empty((panels.n, panels.n))

@@ -85,6 +85,12 @@ class AbstractLowRank(AbstractSolver):
         how = "random" if X.dtype == object and self.select == "kmeans" else self.select
         return X[select(prior, X, y, self.m, how, noise_variance=noise_variance, seed=self.seed)]
 
+    def inducing_to_learn(self):
+        return self.inducing if self.learn else None
+
+    def with_inducing(self, Z, learn):
+        return dataclasses.replace(self, inducing=Z, learn=learn)
+
     def workspace(self, prior, X):
         if isinstance(prior, tuple):
             raise SolverError(
@@ -160,7 +166,7 @@ class VFE(AbstractLowRank):
     m is.
 
     >>> post = model.condition(X, y, solver=VFE(m=512))
-    >>> post.state.upper_bound()   # of the log normaliser: the exact one lies between
+    >>> post.evidence_bounds()   # the exact log evidence lies between
     """
 
     rest_in_bound: ClassVar[bool] = True

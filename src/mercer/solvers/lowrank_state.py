@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.solvers.host import AbstractHostState, pull_encoding
 from mercer.solvers.inducing import JITTER, Workspace
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import Bounds, Diagnostics, SolverError, condition_from_pivots
 
 if TYPE_CHECKING:
     from mercer.solvers.lowrank import AbstractLowRank
@@ -66,18 +67,23 @@ class LowRankState(AbstractHostState):
             -0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]) - 0.5 * self.trace
         )
 
-    def lower_bound(self) -> float:
-        """The exact log normaliser is above this: VFE's."""
-        return self.log_normaliser - (
-            0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
+    def diagnostics(self) -> Diagnostics:
+        condition, rank = condition_from_pivots(np.diagonal(self.U)), self.U.shape[0]
+        return Diagnostics(
+            condition, "C = I + Psi' Lambda Psi", self.jitter, rank, self.evidence_bounds(), self.notes
         )
 
-    def upper_bound(self) -> float:
-        """The exact log normaliser is below this (Titsias 2014):
-        W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I.
+    def evidence_bounds(self) -> Bounds | None:
+        """Below, VFE's own; above, that of Titsias (2014). They belong to VFE and ProjectedProcess with
+        Gaussian noise.
         """
         if self.slope is not None or self.solver.rest_in_prior or not self.solver.rest_at_test:
-            raise SolverError("the upper bound belongs to VFE and ProjectedProcess with Gaussian noise.")
+            return None
+        unpaid = 0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
+        return Bounds(self.log_normaliser - unpaid, self._upper_bound())
+
+    def _upper_bound(self) -> float:
+        """W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I."""
         tau = float(self.precision @ self.t)
         C = np.triu(self.U).T @ np.triu(self.U) + tau * np.eye(self.U.shape[0])
         delta = self.centre - self.m
@@ -178,7 +184,8 @@ class LowRankState(AbstractHostState):
         if self.solver.rest_in_bound and log_normaliser_bar:
             out.sites.precision[:] -= 0.5 * log_normaliser_bar * self.t[:, None]
         if self.solver.learn:
-            out.prior.inducing = pull_encoding(self.kernel, self.workspace.Z, self._inducing_bar)
+            Z_bar = pull_encoding(self.kernel, self.workspace.Z, self._inducing_bar)
+            return dataclasses.replace(out, prior=dataclasses.replace(out.prior, inducing=Z_bar))
         return out
 
     def weighted_squares(self, k, v):
@@ -344,6 +351,9 @@ class AugmentedState(LowRankState):
 
 class NystromState(LowRankState):
     """R of SubsetOfRegressors with exact covariances to the test inputs."""
+
+    def evidence_bounds(self):
+        return None
 
     def __init__(self, *args):
         super().__init__(*args)

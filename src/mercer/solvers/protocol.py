@@ -15,7 +15,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -57,16 +57,26 @@ class Sites:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class Cotangents:
-    """Derivatives of a scalar: of the prior's leaves (a prior-shaped value, a tuple of them for several
-    latent functions), of the sites, and of the inputs where asked. `precision` is (n, L); for L > 1 (n, L,
-    L), the derivative of each datum's block.
+@dataclasses.dataclass(frozen=True, eq=False)
+class PriorBar:
+    """Derivatives with respect to a prior: `kernel` and `mean` are values of the same structure with
+    derivatives for leaves; `inducing` (m, d) is that of the solver's inducing inputs, where it learns them.
     """
 
-    prior: Any
+    kernel: Any
+    mean: Any
+    inducing: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cotangents:
+    """Derivatives of a scalar: of the prior (a tuple for several latent functions), of the sites, and of the
+    inputs (n, d) where asked.
+    """
+
+    prior: PriorBar | tuple[PriorBar, ...]
     sites: SiteBars
-    inputs: Any = None
+    inputs: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +88,52 @@ class SiteBars:
     centre: Any
     precision: Any
     slope: Any = None
+
+
+class Bounds(NamedTuple):
+    """The exact log normaliser lies between these two."""
+
+    lower: float
+    upper: float
+
+
+class BasisWeights(NamedTuple):
+    """Posterior of the weights beta of explicit basis functions h(x)' beta (2.42)."""
+
+    mean: np.ndarray  # (p,)
+    covariance: np.ndarray  # (p, p): A^-1
+    RH: np.ndarray  # (n, p): R of the prior without them, times H = h(X)
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostics:
+    """How the algebra went, for people.
+
+    condition: the condition number of the matrix that was factored, or a lower bound of it; None where no
+    matrix was. matrix: which one that is. jitter: what was added to its diagonal. rank: how many functions
+    stand for the prior (inducing inputs, features); None: all of it. bounds: of the exact log normaliser,
+    where they are known. notes: what else a person should know about the approximation made.
+    """
+
+    condition: float | None = None
+    matrix: str = ""
+    jitter: float = 0.0
+    rank: int | None = None
+    bounds: Bounds | None = None
+    notes: tuple[str, ...] = ()
+
+
+def worst(parts: Iterable[Diagnostics]) -> Diagnostics:
+    """Of several factorisations, that of the worst condition, with the largest jitter of all."""
+    parts = tuple(parts)
+    worst = max(parts, key=lambda part: part.condition or 0.0)
+    return dataclasses.replace(worst, jitter=max(part.jitter for part in parts))
+
+
+def condition_from_pivots(pivots: np.ndarray) -> float:
+    """A lower bound of the condition number of L L', from the diagonal of L."""
+    pivots = np.abs(pivots)
+    return float((pivots.max() / pivots.min()) ** 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +190,8 @@ class AbstractSolver(abc.ABC):
     pilot: ClassVar[bool] = False
     why = ""  # how it came to be chosen
 
+    # -- hooks: what only some solvers do, with a default that does nothing ----------------------------------
+
     @classmethod
     def propose(cls, task: Any) -> Iterable[Proposal]:
         """Itself, for solver="auto", where it suits the task; nothing by default."""
@@ -146,6 +204,26 @@ class AbstractSolver(abc.ABC):
         `noise_variance` is that of Gaussian noise, else None.
         """
         return self
+
+    def with_basis(self) -> AbstractSolver:
+        """The same solver for a prior with explicit basis functions."""
+        from mercer.solvers.basis import WithBasis
+
+        return WithBasis(self)
+
+    def rest(self, prior: AbstractPrior, X: np.ndarray) -> float:
+        """Mean variance of f at the data that the solver takes for noise."""
+        return 0.0
+
+    def inducing_to_learn(self) -> np.ndarray | None:
+        """Inducing inputs (m, d) that learning is asked to move; None: there are none."""
+        return None
+
+    def with_inducing(self, Z: np.ndarray, learn: bool) -> AbstractSolver:
+        """The same solver with its inducing inputs at Z (m, d), to be moved further or not."""
+        return self
+
+    # -- what every solver does ------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def factor(
@@ -177,6 +255,9 @@ class AbstractWorkspace(abc.ABC):
     @abc.abstractmethod
     def share(self, other: Any) -> None:
         """Use what another workspace of the same solver holds."""
+
+    def move_inducing(self, Z: np.ndarray) -> None:  # noqa: B027  (a hook)
+        """The solver's inducing inputs are at Z (m, d) from now on; nothing to do where it has none."""
 
 
 class AbstractState(abc.ABC):
@@ -219,6 +300,10 @@ class AbstractState(abc.ABC):
         """R V for V (n, q)."""
 
     @abc.abstractmethod
+    def times_K(self, V: np.ndarray) -> np.ndarray:
+        """K V for V (n, q), K the prior covariance at the data; (n, L) for several latent functions."""
+
+    @abc.abstractmethod
     def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         """K(Xs, X) V for V (n, q): (m, q)."""
 
@@ -256,3 +341,25 @@ class AbstractState(abc.ABC):
         mean, covariance = self.predict(Xs, full=True)
         assert covariance is not None
         return sample_gaussian(mean[:, 0], covariance, size, seed)
+
+    # -- hooks: what only some States know -------------------------------------------------------------------
+
+    def diagnostics(self) -> Diagnostics:
+        """How the algebra went."""
+        return Diagnostics(jitter=self.jitter, notes=self.notes)
+
+    def evidence_bounds(self) -> Bounds | None:
+        """The exact log normaliser lies between these, where a bound above and one below are known."""
+        return None
+
+    def basis_weights(self) -> BasisWeights | None:
+        """Posterior of the weights of the prior's explicit basis functions; None where it has none."""
+        return None
+
+    def smoother(self, Xs: np.ndarray) -> np.ndarray:
+        """Weights (m, n): without slopes the mean at Xs is m(Xs) + weights (c - m(X)) (2.25)."""
+        return self.apply(self.prior.kernel(self.X, Xs)).T
+
+    def flattened(self) -> AbstractState | None:
+        """The State whose negative precisions are taken as zero, where this one was made from it."""
+        return None

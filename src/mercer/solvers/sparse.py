@@ -22,7 +22,16 @@ from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covarianc
 from mercer.params import strip
 from mercer.solvers.dense import WEAK
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractWorkspace,
+    Cost,
+    Diagnostics,
+    Proposal,
+    Sites,
+    SolverError,
+    condition_from_pivots,
+)
 
 BLOCK = 256  # columns of a matrix that is only ever seen in part
 # of a value and gradient: for each pair inside the support, and times the cubes of the blocks
@@ -194,6 +203,10 @@ class SparseState(AbstractHostState):
     def pivots(self) -> np.ndarray:
         """The diagonal of the factor of B (n,)."""
         return np.concatenate([np.diag(L) for L in self.factor.L])
+
+    def diagnostics(self) -> Diagnostics:
+        condition = condition_from_pivots(self.pivots)
+        return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
     def apply(self, V):
         return self.root[:, None] * self.factor.solve(self.root[:, None] * V)

@@ -38,18 +38,21 @@ from mercer.linalg.neighbours import (
 )
 from mercer.params import strip
 from mercer.solvers.dense import Dense
-from mercer.solvers.host import Columns, PriorBar, pull_inputs, pull_mean
+from mercer.solvers.host import Columns, pull_inputs, pull_mean
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
     Cost,
     Cotangents,
+    Diagnostics,
+    PriorBar,
     Proposal,
     SiteBars,
     Sites,
     SolverError,
     check_sites,
+    condition_from_pivots,
 )
 
 FULL_ROWS = 6000  # data that a joint covariance may condition on
@@ -200,6 +203,10 @@ class VecchiaState(AbstractState):
         """Conditional standard deviations: the diagonal of a factor of B (n,)."""
         return 1.0 / self.entries[:, -1]
 
+    def diagnostics(self) -> Diagnostics:
+        condition = condition_from_pivots(self.pivots)
+        return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
+
     # -- views -----------------------------------------------------------------------------------------------
 
     def prior_mean(self):
@@ -218,16 +225,23 @@ class VecchiaState(AbstractState):
     def apply(self, V):
         return self.root[:, None] * (self.U @ (self.U.T @ (self.root[:, None] * V)))
 
-    def cross(self, Xs, V):
-        """K(Xs, X) V as this approximation sees it: what the neighbours predict of R^-1 V."""
+    def _times_noisy(self, V: np.ndarray) -> np.ndarray:
+        """R^-1 V = (K + W^-1) V as this approximation sees it."""
         order = self.workspace.order
         L = self.U.T.tocsr()[order][:, order]
         L.sum_duplicates()
         Y = spsolve_triangular(L.T.tocsr(), V[order] / self.root[order, None], lower=False)
-        Z = np.empty_like(Y)
-        Z[order] = spsolve_triangular(L, Y, lower=True) / self.root[order, None]
+        out = np.empty_like(Y)
+        out[order] = spsolve_triangular(L, Y, lower=True) / self.root[order, None]
+        return out
+
+    def times_K(self, V):
+        return self._times_noisy(V) - V / self.root[:, None] ** 2
+
+    def cross(self, Xs, V):
+        """K(Xs, X) V as this approximation sees it: what the neighbours predict of R^-1 V."""
         near, weights, _ = self._condition(Xs)
-        return np.einsum("ij,ijq->iq", weights, Z[near])
+        return np.einsum("ij,ijq->iq", weights, self._times_noisy(V)[near])
 
     def predict(self, Xs, full=False, variance=True):
         if full:

@@ -17,7 +17,16 @@ from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, SolverError, is_coupled
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractWorkspace,
+    Cost,
+    Diagnostics,
+    Proposal,
+    SolverError,
+    condition_from_pivots,
+    is_coupled,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +128,10 @@ class WeightSpaceState(AbstractHostState):
     def weights(self):
         """Posterior mean (p,) and covariance (p, p) of the whitened weights."""
         return self.Psi.T @ self.alpha, self._solve(np.eye(self.U.shape[0]))
+
+    def diagnostics(self) -> Diagnostics:
+        condition, rank = condition_from_pivots(np.diagonal(self.U)), self.U.shape[0]
+        return Diagnostics(condition, "C = I + Psi' W Psi", self.jitter, rank, notes=self.notes)
 
     def apply(self, V):
         WV = self.precision[:, None] * V

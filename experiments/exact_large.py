@@ -17,8 +17,8 @@ from experiments.large_data import Data
 from mercer import metrics
 from mercer.gp import prepare
 from mercer.inference import Exact
-from mercer.linalg import blocked
 from mercer.posteriors.gaussian import Posterior
+from mercer.progress import shown
 from mercer.solvers import Dense
 
 
@@ -29,7 +29,7 @@ def run(out=None, rows: int = 40_000, start: int = 2048) -> str:
     model = data.shared[0]
     inputs, y = prepare(model, data.X, data.y)
     rule, clock = Exact(), Clock()
-    with blocked.progress(clock.tell):
+    with shown("", clock.tell):
         result = rule.run(model, inputs.values, y, Dense())
         clock.lap("evidence: covariance and its factor", n**3 / 3)
         mean, std = Posterior(model, inputs, y, result.state, result.log_evidence, ()).mean_and_std(data.Xs)
@@ -62,9 +62,9 @@ class Clock:
     def __init__(self):
         self.began, self.laps = time.perf_counter(), []
 
-    def tell(self, what: str, share: float) -> None:
+    def tell(self, done: float, total: float, what: str) -> None:
         print(
-            f"\r{what}: {share:4.0%}, {time.perf_counter() - self.began:.0f} s",
+            f"\r{what}: {done / total:4.0%}, {time.perf_counter() - self.began:.0f} s",
             end="",
             file=sys.stderr,
             flush=True,

@@ -17,7 +17,7 @@ from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
 from mercer.posteriors.gaussian import Posterior
 from mercer.prior import AbstractPrior
-from mercer.progress import shown
+from mercer.progress import Progress, shown
 from mercer.solvers import WithBasis
 from mercer.solvers import by_name as solver_by_name
 
@@ -35,7 +35,7 @@ class GP(AbstractPrior):
     basis: AbstractBasis | None = None
 
     def condition(
-        self, X, y, noise_variance=0.0, inference=None, solver=None, progress: bool | None = None
+        self, X, y, noise_variance=0.0, inference=None, solver=None, progress: Progress = None
     ) -> Posterior:
         """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for
         each datum.
@@ -120,7 +120,7 @@ class Model(Parametrised):
         gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
         return Model(gp, self.likelihood)
 
-    def condition(self, X, y, inference=None, solver=None, progress: bool | None = None) -> Posterior:
+    def condition(self, X, y, inference=None, solver=None, progress: Progress = None) -> Posterior:
         """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
 
         Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.linalg import blocked, lapack
+from mercer.progress import shown
 
 
 def upper(n, seed=0):
@@ -17,7 +18,7 @@ def test_factor_and_inverse(n, panel, monkeypatch):
     M = upper(n)
     ours, theirs = M.copy(), M.copy()
     heard = []
-    with blocked.progress(lambda what, share: heard.append((what, share))):
+    with shown("", lambda done, total, what: heard.append((what, done / total))):
         assert blocked.potrf(ours, panel) == 0
         assert lapack.potrf(theirs) == 0
         np.testing.assert_allclose(np.triu(ours), np.triu(theirs), rtol=1e-12, atol=1e-13)

@@ -72,7 +72,7 @@ def test_gibbs_says_what_is_wrong_and_keeps_draws_when_interrupted():
     with pytest.raises(ValueError, match="sweeps > burn"):
         gibbs({"x": lambda rng, s: 0.0}, {"x": 0.0}, 10, burn=10)
 
-    def progress(done, total):
+    def progress(done, total, text):
         if done == 30:
             raise KeyboardInterrupt
 

@@ -5,7 +5,6 @@ describe a saved model.
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from pathlib import Path
 from statistics import NormalDist
@@ -80,7 +79,7 @@ def fit_model(
     `rows` the rows for its report.
     """
     common: dict[str, Any] = dict(
-        kernel=kernel, restarts=restarts, random_state=seed, verbose=progress and sys.stderr.isatty()
+        kernel=kernel, restarts=restarts, random_state=seed, progress=None if progress else False
     )
     if not classify and y.dtype != object:
         if robust == "none":

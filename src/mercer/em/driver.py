@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+
+from mercer.progress import STOPPED, Progress, shown, tell
 
 
 class Summary(Protocol):
@@ -88,7 +89,7 @@ def em(
     tol: float = 1e-6,
     slack: float = 1e-9,
     map: Callable[..., Iterable[Any]] = map,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Outcome:
     """Climb from each start and keep the best.
 
@@ -99,10 +100,11 @@ def em(
     slack: a fall of the objective by more than slack times its size is an error of the model's steps, and
         raised as EMError.
     map: how the parts are gone through; the `map` of an executor spreads them over processes or machines.
-    progress: None shows a line in terminals after a second, True always, False never.
+    progress: None shows a line in terminals after a second, True always, False never; or a function (done,
+        total, text).
 
-    Ctrl-C ends the climb and keeps the best so far. EM never decreases the objective; its limit is a
-    stationary point, so use several starts.
+    Ctrl-C, or a deadline, ends the climb and keeps the best so far. EM never decreases the objective; its
+    limit is a stationary point, so use several starts.
 
     >>> em(GaussianMixture.around(X, 3, rng), [X]).model.means
     """
@@ -114,13 +116,14 @@ def em(
     history: list[Iteration] = []
     climbs: list[Outcome] = []
     failures: list[Exception] = []
-    with _Line(progress, len(starts)) as line:
+    with shown("EM", progress, "Ctrl-C keeps the best"):
         for number, start in enumerate(starts):
+            where = f"start {number + 1} of {len(starts)}"
             try:
-                climbs.append(_climb(start, number, parts, max_iter, tol, slack, map, line, history))
+                climbs.append(_climb(start, number, parts, max_iter, tol, slack, map, where, history))
             except (EMError, np.linalg.LinAlgError) as error:
                 failures.append(error)
-            except KeyboardInterrupt:
+            except STOPPED:
                 if not climbs:
                     raise
                 break
@@ -131,7 +134,7 @@ def em(
     return max(climbs, key=lambda climb: climb.objective)
 
 
-def _climb(start, number, parts, max_iter, tol, slack, map, line, history) -> Outcome:
+def _climb(start, number, parts, max_iter, tol, slack, map, where, history) -> Outcome:
     best: tuple[float, float, Any] | None = None
     before, converged, reason = -np.inf, False, f"max_iter={max_iter} reached"
     i = 0
@@ -145,13 +148,13 @@ def _climb(start, number, parts, max_iter, tol, slack, map, line, history) -> Ou
             _check(before, objective, slack, number, i)
             history.append(Iteration(number, i, objective, log_likelihood, time.perf_counter() - began))
             best = (objective, log_likelihood, model)
-            line.update(number, i, objective)
+            tell(i, None, f"{where}, iteration {i}: {objective:.4f}")
             if tol > 0 and objective - before <= tol * max(1.0, abs(objective)):
                 converged, reason = True, "the gain fell below the tolerance"
                 break
             if i < max_iter:
                 before, model = objective, model.maximise(summary)
-    except KeyboardInterrupt:
+    except STOPPED:
         if best is None:
             raise
         reason = "interrupted"
@@ -175,34 +178,3 @@ def _check(before: float, objective: float, slack: float, start: int, iteration:
             f"the objective fell from {before:.10g} to {objective:.10g} at {where}: an M-step must not "
             "decrease it."
         )
-
-
-class _Line:
-    """A progress line on stderr."""
-
-    def __init__(self, show: bool | None, starts: int):
-        self.show = sys.stderr.isatty() if show is None else show
-        self.delay = 1.0 if show is None else 0.0
-        self.starts = starts
-        self._status: Any = None
-
-    def __enter__(self) -> _Line:
-        self.began = time.perf_counter()
-        return self
-
-    def update(self, start: int, iteration: int, objective: float) -> None:
-        if not self.show or time.perf_counter() - self.began < self.delay:
-            return
-        if self._status is None:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("EM")
-            self._status.start()
-        self._status.update(
-            f"EM: start {start + 1} of {self.starts}, iteration {iteration}: {objective:.4f}; Ctrl-C keeps "
-            "the best"
-        )
-
-    def __exit__(self, *exc) -> None:
-        if self._status is not None:
-            self._status.stop()

@@ -112,8 +112,8 @@ class AbstractEstimator(BaseEstimator):
         return Auto(memory=self.memory)
 
     def _telling(self) -> Any:
-        """Around predictions: a line with the time left, if `verbose`."""
-        return shown("predicting", bool(self.verbose))
+        """Around predictions: a line with the time left, as `progress` says."""
+        return shown("predicting", self.progress)
 
     def _seed(self) -> int:
         seed = self.random_state

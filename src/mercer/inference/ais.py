@@ -10,7 +10,7 @@ where that of forward runs errs downwards.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,6 +19,7 @@ from mercer.inference.mcmc import MCMC, approximate_sites
 from mercer.inference.protocol import AbstractInference
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.progress import STOPPED, Progress
 from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.target import whiten
@@ -106,7 +107,7 @@ class AIS(AbstractInference):
     hyperparameters: str = "fixed"
     reverse: bool = True
     leapfrogs: int = 4
-    progress: Any = None
+    progress: Progress = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -176,7 +177,7 @@ class AIS(AbstractInference):
                 notes += note
                 interrupted, back_logs = passed.interrupted, -passed.log_weights
                 back = float(np.log(len(back_logs)) - logsumexp(-back_logs))
-            except KeyboardInterrupt:
+            except STOPPED:
                 interrupted = True
             if interrupted:
                 notes.append(

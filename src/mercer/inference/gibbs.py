@@ -16,6 +16,7 @@ from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing,
 from mercer.likelihoods import GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
 from mercer.posteriors.draws import DrawsPosterior, Mixture
+from mercer.progress import Progress
 from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
@@ -48,7 +49,7 @@ class Gibbs(AbstractDrawing):
     chains: int = 4
     tune: int = 500
     seed: int = 0
-    progress: Any = None
+    progress: Progress = None
     over_relaxed: bool = True
 
     def __post_init__(self):

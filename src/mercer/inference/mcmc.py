@@ -16,6 +16,7 @@ from mercer.inference.laplace import Laplace
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.draws import DrawsPosterior
+from mercer.progress import Progress
 from mercer.sampling import chains as runs
 from mercer.sampling.chains import Chains
 from mercer.sampling.elliptical import EllipticalSlice
@@ -52,7 +53,7 @@ class MCMC(AbstractDrawing):
     seed: int = 0
     sampler: Any = "nuts"
     thin: int = 1
-    progress: Any = None
+    progress: Progress = None
     whiten: str = "posterior"
     updates: str = "ancillary"
     step_size: float | None = None

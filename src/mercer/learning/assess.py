@@ -8,7 +8,6 @@ hyperparameters the model has, within a time budget.
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from typing import Any
 
@@ -18,7 +17,7 @@ from mercer.gp import Model, as_model, prepare
 from mercer.inference import EP, KL, Exact, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Gaussian
-from mercer.sampling.progress import Progress
+from mercer.progress import Deadline, DeadlineReached, Progress, shown, within
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
 """Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of
@@ -159,7 +158,7 @@ class Verdict:
 
 
 def assess(
-    model, X=None, y=None, Xs=None, *, budget="60s", seed: int = 0, progress: bool | None = None
+    model, X=None, y=None, Xs=None, *, budget: float | str = "60s", seed: int = 0, progress: Progress = None
 ) -> Verdict:
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 
@@ -173,7 +172,7 @@ def assess(
     >>> print(verdict); verdict["EP"].prediction_error
     """
     began = time.perf_counter()
-    seconds = _seconds(budget)
+    deadline = Deadline.after(budget)
     model, X, y = _unpack(model, X, y)
     inputs, y = prepare(model, X, y)
     bound = model.bind(inputs)
@@ -193,10 +192,8 @@ def assess(
         except (ValueError, np.linalg.LinAlgError) as error:
             left_out.append(f"{name}: {error}")
     reference = _Reference(bound, inputs.values, y, seed, progress)
-    now = time.perf_counter()
-    end = began + seconds
-    reference.sample(now + 0.5 * max(end - now, 0.0))
-    reference.anneal(end)
+    reference.sample(deadline.share(0.5))
+    reference.anneal(deadline)
     left_out += reference.left_out
     classes = hasattr(bound.likelihood, "probability")
     truth, noise = reference.views(Xs, classes)
@@ -230,14 +227,14 @@ def assess(
 class _Reference:
     """Draws of the latent function and an annealed estimate of the evidence, both checked."""
 
-    def __init__(self, model: Model, X, y, seed: int, progress):
+    def __init__(self, model: Model, X, y, seed: int, progress: Progress):
         self.model, self.X, self.y, self.seed, self.progress = model, X, y, seed, progress
         self.posterior: Any = None
         self.evidence: Any = None
         self.left_out: list[str] = []
         self.problems: list[str] = []
 
-    def sample(self, deadline: float) -> None:
+    def sample(self, deadline: Deadline) -> None:
         """Chains, four times as long while they say too little and the next ones would end before the
         deadline.
         """
@@ -245,17 +242,14 @@ class _Reference:
 
         draws = 250
         while True:
+            rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed)
             try:
-                with _Clock(deadline, self.progress, "sampling") as clock:
-                    rule = MCMC(
-                        draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed, progress=clock
-                    )
+                deadline.check()
+                with shown("sampling", self.progress), within(deadline) as watch:
                     found: Any = self.model.condition(self.X, self.y, rule)
-            except KeyboardInterrupt:
-                if not clock.expired:
-                    raise
+            except DeadlineReached:
                 break
-            if clock.expired:
+            if watch.reached:
                 if self.posterior is None:
                     self.posterior = found
                 self.left_out.append(
@@ -266,7 +260,7 @@ class _Reference:
             enough = self._draws_ok() and found.diagnostics.least_ess > 1000
             if enough or draws >= 8000:
                 break
-            if clock.now + 4.5 * clock.working > deadline:
+            if 4.5 * watch.working > deadline.left():
                 self.left_out.append(
                     f"chains of {4 * draws} draws, which would not have fitted into the budget"
                 )
@@ -281,7 +275,7 @@ class _Reference:
         d = self.posterior.diagnostics
         return bool(d.worst_r_hat < 1.05 and d.least_ess > 100 and d.divergences == 0)
 
-    def anneal(self, deadline: float) -> None:
+    def anneal(self, deadline: Deadline) -> None:
         """Annealing with four times the temperatures while the error is large and the next would end before
         the deadline.
         """
@@ -291,26 +285,25 @@ class _Reference:
         best: Any = None
         self.steps = steps = 500
         while True:
+            rule = AIS(steps=steps, runs=4, seed=self.seed)
             try:
-                with _Clock(deadline, self.progress, "annealing") as clock:
-                    rule = AIS(steps=steps, runs=4, seed=self.seed, progress=clock)
+                deadline.check()
+                with shown("annealing", self.progress), within(deadline) as watch:
                     found = log_evidence(self.model, self.X, self.y, inference=rule)
-            except KeyboardInterrupt:
-                if not clock.expired:
-                    raise
+            except DeadlineReached:
                 self.left_out.append(
                     f"an estimate of the evidence with {steps} temperatures: the budget ended before it"
                 )
                 break
             best, self.steps = found, steps
-            if clock.expired:
+            if watch.reached:
                 self.left_out.append(
                     "the reverse runs that bracket the evidence: the budget ended before them"
                 )
                 break
             if best.standard_error < 0.25 or steps >= 16000:
                 break
-            if clock.now + 4.5 * clock.working > deadline:
+            if 4.5 * watch.working > deadline.left():
                 break
             steps *= 4
         if best is not None and not best.standard_error < 1.0:
@@ -362,30 +355,6 @@ class _Reference:
 
 
 # ------------------------------------------------------------------------------------------------- inside
-
-
-class _Clock(Progress):
-    """A progress line that stops the work as Ctrl-C would, once the deadline has passed."""
-
-    def __init__(self, deadline: float, show: Any, what: str):
-        super().__init__(show, what)
-        self.deadline, self.expired, self.first = deadline, False, 0.0
-
-    @property
-    def now(self) -> float:
-        return time.perf_counter()
-
-    @property
-    def working(self) -> float:
-        """Seconds since the first step was done: without compilation, which longer runs do not repeat."""
-        return self.now - self.first
-
-    def __call__(self, done: int, total: int, text: str) -> None:
-        self.first = self.first or self.now
-        self.update(done, total, text)
-        if done < total and self.now > self.deadline:
-            self.expired = True
-            raise KeyboardInterrupt
 
 
 def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
@@ -485,16 +454,6 @@ def _between(X: np.ndarray, seed: int, most: int = 200) -> np.ndarray:
         return some
     i, j = rng.integers(len(X), size=(2, len(some)))
     return np.concatenate([some, 0.5 * (X[i] + X[j])])
-
-
-def _seconds(budget) -> float:
-    if isinstance(budget, (int, float)) and budget > 0:
-        return float(budget)
-    match = re.fullmatch(r"\s*([\d.]+)\s*(s|sec|seconds|m|min|minutes|h)?\s*", str(budget))
-    unit = {"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "minutes": 60, "h": 3600, None: 1}
-    if match is None or not float(match[1]) > 0:
-        raise ValueError(f"budget must be a time such as 60, '60s' or '5min', got {budget!r}.")
-    return float(match[1]) * unit[match[2]]
 
 
 def _listed(names) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.problem import Problem
 from mercer.linalg.lapack import threads_for
+from mercer.progress import tell
 
 
 @dataclasses.dataclass
@@ -44,21 +45,26 @@ class Optimum:
 
 
 class Recorder:
-    """Counts evaluations and shows progress; remembers the best point of the climb that is under way, which
-    is what Ctrl-C leaves.
+    """Counts evaluations of a problem of `size` data and its parts, and tells of them; remembers the best
+    point of the climb that is under way, which is what Ctrl-C leaves.
     """
 
-    def __init__(self, progress: Any):
+    def __init__(self, size: int):
         self.history: list[Evaluation] = []
         self.began = time.perf_counter()
-        self.progress = progress
+        self.size, self.highest = size, -np.inf
         self.interrupted = False
         self.checkpoint: Checkpoint | None = None
         self.best: Optimum | None = None
 
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
-        self.progress.update(len(self.history), start, size, value)
+        whole = size == self.size
+        self.highest = max(self.highest, value) if whole else self.highest
+        part = "" if whole else f" on {size} of {self.size} data"
+        best = f", best {self.highest:.2f}" if self.highest > -np.inf else ""
+        count = len(self.history)
+        tell(count, None, f"evaluation {count} (start: {start}{part}) {value:.2f}{best}")
 
     def keep(self, best: Optimum) -> None:
         """A new best point, also for the checkpoint."""

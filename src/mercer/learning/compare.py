@@ -14,6 +14,7 @@ from mercer.gp import Model, choose_solver, log_evidence
 from mercer.inference import by_name as inference_by_name
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
+from mercer.progress import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,11 +134,9 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
             f"the evidence of a model needs a proper prior on every free hyperparameter; {without} have none."
         )
     from mercer.learning.climb import Recorder, maximise
-    from mercer.learning.progress import Progress
 
-    best = maximise(
-        problem, problem.flat.vector, "given", Recorder(Progress(False, problem.size)), gtol=1e-5, ftol=1e-12
-    )
+    with shown("climbing", False):
+        best = maximise(problem, problem.flat.vector, "given", Recorder(problem.size), gtol=1e-5, ftol=1e-12)
     p, step = best.vector.shape[0], 1e-4
     hessian = np.empty((p, p))
     for j in range(p):

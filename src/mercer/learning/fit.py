@@ -18,12 +18,11 @@ from mercer.learning.climb import Evaluation, Optimum, Recorder, curvature, leve
 from mercer.learning.inducing import move_inducing
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
-from mercer.learning.progress import Progress
 from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.params import flatten
-from mercer.progress import shown
+from mercer.progress import STOPPED, Progress, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +66,9 @@ class Fit:
         return self.posterior.summary() if hasattr(self.posterior, "diagnostics") else summary(self)
 
 
+KEEPS = "Ctrl-C keeps the best"
+
+
 class FitWarning(UserWarning):
     """Something about a fit that a person should know."""
 
@@ -84,7 +86,7 @@ def fit(
     n_folds: int = 10,
     jacobian: bool = False,
     max_evaluations: int = 500,
-    progress: bool | None = None,
+    progress: Progress = None,
     checkpoint=None,
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
@@ -94,7 +96,7 @@ def fit(
     Gaussian noise learns; the best result is kept. Lists of X and y are pooled: one set of hyperparameters
     for several data sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the
     MAP then is of those).
-    `progress`: True, False, or None (a bar on long fits in a terminal). Ctrl-C returns the best model so far
+    `progress`: see `mercer.progress`. Ctrl-C returns the best model so far
     and says so. `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes
     on from them if it was killed. `inference=MCMC(...)` samples the free hyperparameters instead: `posterior`
     averages over them, `model` holds their medians.
@@ -114,7 +116,8 @@ def fit(
         model.bind(inputs)
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
     if rule.samples:
-        return _sample(bound, data, rule, chosen, objective)
+        with shown("sampling", progress):
+            return _sample(bound, data, rule, chosen, objective)
     if rule.stochastic:
         return _from_batches(
             bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint
@@ -133,8 +136,8 @@ def fit(
     problem = Problem(bound, data, rule.rough(), chosen, goal, jacobian)
     if goal.scale_free:
         _warn_scale_free(problem, goal.name)
-    with Progress(progress, problem.size) as bar:
-        recorder = Recorder(bar)
+    with shown("fitting", progress, KEEPS):
+        recorder = Recorder(problem.size)
         if checkpoint is not None:
             recorder.checkpoint = Checkpoint(checkpoint, problem.flat.names, data, goal.name)
             if (kept := recorder.checkpoint.found) is not None:
@@ -239,8 +242,8 @@ def _pilot(model: Model, data, rule, seed, max_evaluations, progress) -> tuple[s
     part, size = _part(
         model, data, rule.rough(), PILOT // 2 if model.likelihood.mean_is_latent else PILOT // 4, seed
     )
-    with Progress(progress, size) as bar:
-        best, _, _ = _search(part, 0, seed, Recorder(bar), max_evaluations)
+    with shown("fitting", progress, KEEPS):
+        best, _, _ = _search(part, 0, seed, Recorder(size), max_evaluations)
     return "pilot", best.vector, part.size
 
 
@@ -257,8 +260,8 @@ def _from_batches(
     inputs, y = data[0]
     first = inference_by_name(None, model.likelihood)
     part, size = _part(model, data, first, BATCH_START, seed)
-    with Progress(progress, size) as bar:
-        recorder = Recorder(bar)
+    with shown("fitting", progress, KEEPS):
+        recorder = Recorder(size)
         kept = None if checkpoint is None else Checkpoint(checkpoint, part.flat.names, data, "batches")
         if kept is not None and kept.found is not None:
             start, ends, interrupted = part.flat.unflatten(kept.found["vector"]), {}, False
@@ -314,8 +317,8 @@ def _mode(model: Model, inputs, y) -> Model:
     )
     if not problem.flat.vector.size:
         return model
-    recorder = Recorder(Progress(False, problem.size))
-    best = maximise(problem, problem.flat.vector, "mode", recorder, max_evaluations=60)
+    with shown("fitting", False):
+        best = maximise(problem, problem.flat.vector, "mode", Recorder(problem.size), max_evaluations=60)
     return problem.flat.unflatten(best.vector) if np.isfinite(best.value) else model
 
 
@@ -371,7 +374,7 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
             start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2)
         ends["full"] = start.value
         return start, ends, False
-    except KeyboardInterrupt:
+    except STOPPED:
         problem.release()  # a factorisation may still be running in its buffer
         running = best if recorder.best is None else recorder.best
         if running.size != problem.size:  # judge it on all data
@@ -388,7 +391,8 @@ def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluation
     plain = Model(guess.gp, Gaussian(starts.NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
     rule = inference_by_name(None, plain.likelihood)
     part, _ = _part(plain, problem.data, rule, PILOT // 2, seed)
-    best, _, _ = _search(part, 0, seed, Recorder(Progress(False, part.size)), max_evaluations)
+    with shown("fitting", False):
+        best, _, _ = _search(part, 0, seed, Recorder(part.size), max_evaluations)
     part.release()
     return Model(part.flat.unflatten(best.vector).gp, guess.likelihood)
 

@@ -19,8 +19,8 @@ from mercer.learning.climb import Recorder, maximise
 from mercer.learning.compare import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
-from mercer.learning.progress import Progress
 from mercer.posteriors.average import AveragedPosterior
+from mercer.progress import shown
 
 # of the design, in units of sqrt(p): a little beyond the shell where a p-dimensional normal lives
 RADIUS = 1.1
@@ -50,9 +50,8 @@ def integrate(
     p = problem.flat.vector.size
     if p == 0:
         return AveragedPosterior((post,), np.ones(1), float(post.log_evidence))
-    best = maximise(
-        problem, problem.flat.vector, "mode", Recorder(Progress(False, problem.size)), gtol=1e-3, ftol=1e-10
-    )
+    with shown("integrating", False):
+        best = maximise(problem, problem.flat.vector, "mode", Recorder(problem.size), gtol=1e-3, ftol=1e-10)
     centre = best.vector
     scales = _scales(problem, centre)
     points = _design(p) if how == "ccd" else _grid(p, spacing, reach) if how == "grid" else None

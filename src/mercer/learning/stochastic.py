@@ -22,6 +22,7 @@ from jax.scipy.linalg import solve_triangular
 from mercer.gp import Model
 from mercer.learning.climb import Recorder
 from mercer.params import flatten, named_leaves, strip
+from mercer.progress import STOPPED
 from mercer.solvers.inducing import JITTER
 
 
@@ -92,7 +93,7 @@ def train(
                     t=adam.t,
                 )
             recorder.note(f"epoch {epoch + 1} of {rule.epochs}", n, total / len(batches))
-    except KeyboardInterrupt:
+    except STOPPED:
         recorder.interrupted = True
     return flat.unflatten(theta[:p]), Z
 

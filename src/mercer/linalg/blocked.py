@@ -8,31 +8,14 @@ progress is told.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
-
 import numpy as np
 
 from mercer.linalg import lapack
+from mercer.progress import tell
 
 FROM = 8192  # smaller matrices go to LAPACK in one call
 PANEL = 2048
 STRIP = 8192  # rows of the rest that a panel is taken off at once
-
-_listener: contextvars.ContextVar[Callable[[str, float], None] | None] = contextvars.ContextVar(
-    "listener", default=None
-)
-
-
-@contextlib.contextmanager
-def progress(listener: Callable[[str, float], None] | None) -> Iterator[None]:
-    """Within, `listener(what, share)` hears how much of a long factorisation is done."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
 
 
 def potrf(M: np.ndarray, panel: int | None = None) -> int:
@@ -47,7 +30,7 @@ def potrf(M: np.ndarray, panel: int | None = None) -> int:
         if end < n:
             lapack.trsm("R", "L", "T", 1.0, diagonal, M[k:end, end:])
             _subtract_square(M[k:end, end:], M[end:, end:])
-        tell("factor", 1.0 - ((n - end) / n) ** 3)
+        tell(1.0 - ((n - end) / n) ** 3, 1.0, "factor")
     return 0
 
 
@@ -76,7 +59,7 @@ def potri(M: np.ndarray, panel: int | None = None) -> int:
         info = lapack.trtri(diagonal)
         if info != 0:
             return k + info
-        tell("inverse", 0.5 * ((n - k) / n) ** 3)
+        tell(0.5 * ((n - k) / n) ** 3, 1.0, "inverse")
     for k in starts:  # its product with its own transpose
         end = min(k + panel, n)
         diagonal, above = M[k:end, k:end], M[:k, k:end]
@@ -87,17 +70,5 @@ def potri(M: np.ndarray, panel: int | None = None) -> int:
             if k > 0:
                 lapack.gemm("T", "N", 1.0, M[k:end, end:], M[:k, end:], 1.0, above)
             lapack.syrk("T", 1.0, M[k:end, end:], 1.0, diagonal)
-        tell("inverse", 0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n))
+        tell(0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n), 1.0, "inverse")
     return 0
-
-
-def listening() -> bool:
-    """Whether someone hears what `tell` says."""
-    return _listener.get() is not None
-
-
-def tell(what: str, share: float) -> None:
-    """Say to the listener, if there is one, what share is done."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(what, min(1.0, share))

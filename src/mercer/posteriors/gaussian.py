@@ -17,7 +17,7 @@ from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.algebra.sums import Sum
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
-from mercer.progress import shown
+from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
 
 BLOCK_ROWS = 16384  # test inputs are handled this many at a time, so memory does not grow with their number
@@ -54,13 +54,13 @@ class Posterior:
         """Mean and variance of f at Xs, in blocks: (m,) each; (m, L) and (m, L, L) for L latent functions."""
         L = self.model.likelihood.latents
         means, variances = [np.zeros((0, L))], [np.zeros((0, L, L) if L > 1 else (0, 1))]
-        with shown("predicting") as tell:
+        with shown("predicting"):
             for share, block in self._blocks(Xs):
                 mean, var = self.state.predict(block, variance=variance)
                 means.append(mean)
                 if var is not None:
                     variances.append(var)
-                tell("rows", share)
+                tell(share, 1.0, "rows")
         mean, var = np.concatenate(means), np.concatenate(variances) if variance else None
         return (mean, var) if L > 1 else (mean[:, 0], None if var is None else var[:, 0])
 

@@ -19,9 +19,9 @@ import scipy.linalg as sla
 
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.params import strip
+from mercer.progress import STOPPED, Progress, shown, tell
 from mercer.sampling.hmc import HMC
 from mercer.sampling.hyper import Hyperparameters
-from mercer.sampling.progress import Progress
 from mercer.sampling.step import guarded, over
 from mercer.sampling.target import (
     SMALL,
@@ -97,7 +97,7 @@ class Ladder:
     temperatures: np.ndarray
     transitions: int = 1
     leapfrogs: int = 4
-    progress: Any = None
+    progress: Progress = None
 
     def reversed(self) -> Ladder:
         return dataclasses.replace(self, temperatures=self.temperatures[::-1])
@@ -135,7 +135,7 @@ def anneal(path: Path, ladder: Ladder, start: np.ndarray, pilot, rng) -> Anneale
         size = path.group(start.shape[0])
         for i in range(0, start.shape[0], size):
             done.append(_pass(path, ladder, start[i : i + size], sizes, rng, adapt=False))
-    except KeyboardInterrupt:
+    except STOPPED:
         if not done:
             raise
         interrupted = True
@@ -159,7 +159,7 @@ def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: b
     z, log_w, offset = jnp.asarray(start), jnp.zeros(runs), jnp.zeros(())
     key = jax.random.key(int(rng.integers(2**32)))
     outs = []
-    with Progress(ladder.progress, "annealing") as bar:
+    with shown("annealing", ladder.progress, "Ctrl-C keeps finished runs"):
         for i in range(0, padded, CHUNK):
             part = slice(i, i + CHUNK)
             live = np.arange(i, i + CHUNK) < steps
@@ -177,7 +177,7 @@ def _pass(path: Path, ladder: Ladder, start, log_step: np.ndarray, rng, adapt: b
                 adapt,
             )
             outs.append(jax.tree.map(np.asarray, out))
-            bar.update(min(i + CHUNK, steps), steps)
+            tell(min(i + CHUNK, steps), steps, "temperatures")
         last = run.log_likelihood(path.data, z)
     log_lik, acceptance, used = (np.concatenate(x)[:steps] for x in zip(*outs, strict=True))
     if not np.isfinite(np.asarray(log_w)).all():

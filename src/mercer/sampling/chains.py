@@ -1,13 +1,14 @@
 """Several chains side by side, in chunks: step size and variances are tuned on all of them together, then
 held.
 
-Ctrl-C ends a run early and keeps the draws made so far.
+Ctrl-C, or a deadline, ends a run early and keeps the draws made so far.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.progress import STOPPED, Progress, shown, tell
 from mercer.sampling.diagnostics import FEW, Diagnostics, diagnose
 from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.hmc import HMC, NUTS
 from mercer.sampling.metropolis import RandomWalk
-from mercer.sampling.progress import Progress
 from mercer.sampling.step import AbstractStep, guarded, over
 
 CHUNK = 25  # transitions between two looks at the keyboard
@@ -32,7 +33,7 @@ SAMPLERS: dict[str, AbstractStep] = {
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chains:
     """Draws (chains, draws, d) and what each transition said;
-    `interrupted` where Ctrl-C ended the run early.
+    `interrupted` where Ctrl-C or a deadline ended the run early.
     """
 
     draws: np.ndarray
@@ -92,7 +93,7 @@ def sample(
     data: Any = None,
     step_size: float | None = None,
     together: bool = True,
-    progress: Any = None,
+    progress: Progress = None,
 ) -> Chains:
     """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
 
@@ -100,7 +101,7 @@ def sample(
     "nuts", "hmc", "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second
     argument and does not cause a recompilation. tune=0 takes `step_size` as it is. together: chains step side
     by side in vectorised code; False is better where the density factors matrices, and keeps chains from
-    waiting for each other. `progress`: True, False, None (a line on long runs in a terminal) or a function
+    waiting for each other. `progress`: True, False, None (a line in a terminal after a second) or a function
     (done, total, text).
 
     >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
@@ -130,13 +131,14 @@ def sample(
         jax.block_until_ready(out)
         return points, tuning, out
 
-    with Progress(progress, "sampling") as bar:
+    began = time.perf_counter()
+    with shown("sampling", progress, "Ctrl-C keeps what was drawn"):
         try:
             for length, relearn in _phases(tune):
                 for _ in range(length):
                     points, tuning, _ = chunk(points, tuning, True)
                     done += CHUNK
-                    bar.update(min(done, tune), total, "(tuning)")
+                    tell(min(done, tune), total, "tuning")
                 tuning = _relearn(tuning, relearn)
             tuning = tuning._replace(log_step=tuning.log_average)
             before = done
@@ -144,12 +146,12 @@ def sample(
                 points, tuning, out = chunk(points, tuning, False)
                 kept.append(jax.tree.map(np.asarray, out))
                 done += CHUNK
-                bar.update(min(tune + done - before, total), total)
-        except KeyboardInterrupt:
+                tell(min(tune + done - before, total), total, "draws")
+        except STOPPED:
             if sum(out[1].shape[0] for out in kept) < FEW * thin:
                 raise
             interrupted = True
-        seconds = bar.seconds
+    seconds = time.perf_counter() - began
     position, log_p, info = jax.tree.map(lambda *a: np.concatenate(a)[: draws * thin], *kept)
     position, log_p = position[thin - 1 :: thin], log_p[thin - 1 :: thin]
     ends = jax.tree.map(lambda a: np.swapaxes(a, 0, 1), (position, log_p, info))

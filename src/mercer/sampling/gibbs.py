@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.progress import STOPPED, Progress, shown, tell
+
 
 def gibbs(
     conditionals: Mapping[str, Callable],
@@ -19,12 +21,12 @@ def gibbs(
     thin: int = 1,
     seed: int = 0,
     keep: tuple[str, ...] | None = None,
-    progress: Callable | None = None,
+    progress: Progress = None,
 ) -> dict[str, np.ndarray]:
     """Draws of every component (or of those named in `keep`), each (kept, ...).
 
     conditionals: for each component, in the order of a sweep, a function (rng, state) -> new value; `state`
-    is a dict with the current value of all of them. `progress(done, sweeps)` is called after each sweep;
+    is a dict with the current value of all of them. `progress` hears of every sweep;
     Ctrl-C keeps the draws made so far.
 
     >>> x = lambda rng, s: rng.normal(0.9 * s["y"], 0.4)
@@ -45,15 +47,15 @@ def gibbs(
     rng, state = np.random.default_rng(seed), dict(start)
     draws: dict[str, list] = {name: [] for name in names}
     try:
-        for sweep in range(sweeps):
-            for name, conditional in conditionals.items():
-                state[name] = conditional(rng, state)
-            if sweep >= burn and (sweep - burn) % thin == 0:
-                for name in names:
-                    draws[name].append(np.array(state[name]))
-            if progress is not None:
-                progress(sweep + 1, sweeps)
-    except KeyboardInterrupt:
+        with shown("Gibbs sampling", progress, "Ctrl-C keeps what was drawn"):
+            for sweep in range(sweeps):
+                for name, conditional in conditionals.items():
+                    state[name] = conditional(rng, state)
+                if sweep >= burn and (sweep - burn) % thin == 0:
+                    for name in names:
+                        draws[name].append(np.array(state[name]))
+                tell(sweep + 1, sweeps, "sweeps")
+    except STOPPED:
         if not all(draws.values()):
             raise
     kept = min(len(d) for d in draws.values())

@@ -71,7 +71,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver: str, instance or None. How the algebra is done (default "dense").
-    restarts, random_state, max_evaluations, verbose, memory: as in `GPRegressor`
+    restarts, random_state, max_evaluations, progress, memory: as in `GPRegressor`
 
     classes_: the sorted labels (C,)
     model_, posterior_, fit_: the learned `Model`, its `Posterior`, and the `Fit` with status and history;
@@ -107,7 +107,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         restarts=0,
         random_state=0,
         max_evaluations=500,
-        verbose=False,
+        progress=None,
         memory=None,
     ):
         self.kernel = kernel
@@ -121,7 +121,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self.restarts = restarts
         self.random_state = random_state
         self.max_evaluations = max_evaluations
-        self.verbose = verbose
+        self.progress = progress
         self.memory = memory
 
     # -- learning --------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             restarts=self.restarts,
             seed=self._seed(),
             max_evaluations=self.max_evaluations,
-            progress=bool(self.verbose),
+            progress=self.progress,
         )
         problems = self._problems(inputs, codes)
         models = self._models(kernels, problems)

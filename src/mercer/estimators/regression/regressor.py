@@ -74,7 +74,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     restarts: int. Random starts besides the given and the data-driven one.
     random_state: int, RandomState or None. Seed of the random starts.
     max_evaluations: int. Limit on evaluations of the objective per start.
-    verbose: bool. Show progress.
+    progress: bool, None or function (done, total, text). Show how far fits and predictions are: always,
+        never, or (None) in a terminal after a second.
     memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).
 
     kernel_: kernel with the learned values, in your units
@@ -125,7 +126,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         restarts=0,
         random_state=0,
         max_evaluations=500,
-        verbose=False,
+        progress=None,
         likelihood=None,
         memory=None,
     ):
@@ -139,7 +140,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         self.restarts = restarts
         self.random_state = random_state
         self.max_evaluations = max_evaluations
-        self.verbose = verbose
+        self.progress = progress
         self.likelihood = likelihood
         self.memory = memory
 
@@ -160,7 +161,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     ) -> Fit:
         """The model with this noise, learned."""
         model = self._model(likelihood, kernel, inputs, y)
-        common: dict[str, Any] = dict(solver=self._solver(), progress=bool(self.verbose), seed=self._seed())
+        common: dict[str, Any] = dict(solver=self._solver(), progress=self.progress, seed=self._seed())
         if defaults.constant(y):
             return fit(defaults.hold(model), inputs, y, **common)
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)

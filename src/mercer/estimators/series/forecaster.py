@@ -53,7 +53,7 @@ class GPTimeSeries(AbstractEstimator):
         seasons).
     anomaly_level: float. `anomalies_` are rows whose value is this improbable (two-sided) given all the
         others.
-    max_evaluations, random_state, verbose: as in `GPRegressor`
+    max_evaluations, random_state, progress: as in `GPRegressor`
 
     unit_, step_: unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
     seasons_: periods by name, in that unit
@@ -90,7 +90,7 @@ class GPTimeSeries(AbstractEstimator):
         anomaly_level=0.001,
         max_evaluations=200,
         random_state=0,
-        verbose=False,
+        progress=None,
     ):
         self.seasonal = seasonal
         self.trend = trend
@@ -101,7 +101,7 @@ class GPTimeSeries(AbstractEstimator):
         self.anomaly_level = anomaly_level
         self.max_evaluations = max_evaluations
         self.random_state = random_state
-        self.verbose = verbose
+        self.progress = progress
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class GPTimeSeries(AbstractEstimator):
                 span,
                 z,
             )
-            learnt: Any = dict(solver=Markov(), progress=bool(self.verbose), seed=self._seed())
+            learnt: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
             if not still:
                 learnt |= dict(jacobian=True, max_evaluations=self.max_evaluations)
             found[trend] = fit(defaults.hold(model) if still else model, t[:, None], z, **learnt)

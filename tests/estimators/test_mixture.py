@@ -98,7 +98,8 @@ def test_missing_values_are_no_obstacle():
     gaps[np.random.default_rng(0).random(X.shape) < 0.15] = np.nan
     model = mc.GaussianMixture(3, random_state=0).fit(gaps)
     a, b = (m.means_[np.lexsort(m.means_.round(0).T)] for m in (whole, model))
-    np.testing.assert_allclose(a, b, atol=0.4)
+    # of 60 rows a group with standard deviation 1, 15 % gone: a mean moves by sqrt(0.15 / 60) = 0.05
+    np.testing.assert_allclose(a, b, atol=0.1)
     np.testing.assert_allclose(model.predict_proba([[np.nan, np.nan]])[0], model.weights_, rtol=1e-12)
     gaps[:, 1] = np.nan
     with pytest.raises(ValueError, match="column 1 of X has no values"):

@@ -60,6 +60,16 @@ def test_gradient_of_the_evidence(case, rule):
         )
 
 
+@every
+def test_the_evidence_that_a_fit_climbs_is_smooth(case, rule, solver):
+    """What is left over by looser tolerances must not reach the value: an optimiser would walk on it."""
+    name, kernel = SOLVERS[solver]
+    model, y = CASES[case].model(kernel), CASES[case].y
+    rough, tight = (run(model, X, y, RULES[rule].rough(tight), name)[2] for tight in (False, True))
+    bar = 1e-6 if rule == "scale-mixture" else 1e-9
+    assert rough.log_evidence == pytest.approx(tight.log_evidence, abs=bar, rel=0)
+
+
 @pytest.mark.parametrize(("case", "rule", "solver"), [p for p in PAIRS if p[2] != "dense"])
 def test_gradient_on_other_solvers(case, rule, solver):
     """All hyperparameters together, along a random direction."""

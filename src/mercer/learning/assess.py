@@ -18,6 +18,7 @@ from mercer.inference import EP, KL, Exact, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Gaussian
 from mercer.progress import Deadline, DeadlineReached, Progress, shown, within
+from mercer.tables import text_table
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
 """Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of
@@ -141,14 +142,8 @@ class Verdict:
         )
 
     def __str__(self) -> str:
-        header, rows = self.table()
-        widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
         lines = [
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in (header, *rows)
-        ]
-        lines.insert(1, "-" * len(lines[0]))
-        lines += [
+            *text_table(*self.table()),
             "",
             self.paragraph(),
             f"reference: {self.reference}",

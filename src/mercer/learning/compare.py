@@ -15,6 +15,7 @@ from mercer.inference import by_name as inference_by_name
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import Problem
 from mercer.progress import shown
+from mercer.tables import text_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Comparison:
         return self.names[int(np.argmax(self.probability))]
 
     def __str__(self) -> str:
-        rows = [("model", "method", "log evidence", "ln Bayes factor", "log10", "probability")]
+        rows = []
         for i in np.argsort(-self.probability, kind="stable"):
             error = f" +- {self.standard_error[i]:.2g}" if self.standard_error[i] > 0 else ""
             factor = self.log_bayes_factor[i]
@@ -54,9 +55,8 @@ class Comparison:
                     f"{self.probability[i]:.4f}",
                 )
             )
-        widths = [max(len(row[j]) for row in rows) for j in range(6)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        lines.insert(1, "-" * len(lines[0]))
+        header = ("model", "method", "log evidence", "ln Bayes factor", "log10", "probability")
+        lines = text_table(header, rows)
         close = np.sum(self.log_bayes_factor > -1.0) > 1
         lines.append(
             ""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.params import element_names, parameters
+from mercer.tables import text_table
 
 IRRELEVANT = 100.0  # a length-scale this many times the range of its input says: this input does not matter
 
@@ -16,7 +17,7 @@ def summary(fit: Any) -> str:
     then the evidence and the state of optimiser and linear algebra.
     """
     posterior = fit.posterior[0] if isinstance(fit.posterior, list) else fit.posterior
-    rows = [("hyperparameter", "value", "gradient", "status", "note")]
+    rows = []
     for p in parameters(fit.model):
         values = np.atleast_1d(p.value).ravel()
         if values.size > 200:
@@ -25,9 +26,7 @@ def summary(fit: Any) -> str:
         for name, value in zip(element_names(p.name, np.shape(p.value)), values, strict=True):
             gradient = f"{fit.gradient[name]:.2g}" if name in fit.gradient else ""
             rows.append((name, f"{value:.6g}", gradient, p.status, _note(p, name, value, posterior)))
-    widths = [max(len(r[i]) for r in rows) for i in range(5)]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
-    lines.insert(1, "-" * len(lines[0]))
+    lines = text_table(("hyperparameter", "value", "gradient", "status", "note"), rows)
     n, d = posterior.inputs.values.shape
     lines += ["", *(f"kernel: {kernel}" for kernel in fit.model.kernels), f"data: n = {n}, d = {d}"]
     posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]

@@ -13,6 +13,7 @@ import numpy as np
 from mercer.params import parameters
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.importance import Weighted
+from mercer.tables import text_table
 
 ENOUGH = 0.1  # share of the draws that must be left for the weights to be believed
 LEVELS = (0.05, 0.5, 0.95)
@@ -49,12 +50,11 @@ class Sensitivity:
         return (self.after[:, 1] - self.before[:, 1]) / (0.5 * (self.before[:, 2] - self.before[:, 0]))
 
     def __str__(self) -> str:
-        rows = [("hyperparameter", "median (90 %) before", "after", "shift")]
+        rows = []
         for name, a, b, s in zip(self.names, self.before, self.after, self.shift(), strict=True):
             old, new = (f"{q[1]:.4g} ({q[0]:.4g} to {q[2]:.4g})" for q in (a, b))
             rows.append((name, old, new, f"{s:+.2f}"))
-        widths = [max(len(r[j]) for r in rows) for j in range(4)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+        lines = text_table(("hyperparameter", "median (90 %) before", "after", "shift"), rows)
         lines.append(f"{100 * self.share:.0f} % of the draws are left")
         if not self.trusted:
             lines.append("warning: too few to be believed: fit again with the new priors")

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mercer.sampling.modes import Mode, described, modes
+from mercer.tables import text_table
 
 FEW = 4  # fewer draws than this say nothing of convergence
 
@@ -129,12 +130,11 @@ class Diagnostics:
 
     def __str__(self) -> str:
         order = np.argsort(-np.where(np.isnan(self.r_hat), np.inf, self.r_hat))[:8]
-        rows = [("quantity", "R-hat", "ESS bulk", "ESS tail")] + [
+        rows = [
             (self.names[i], f"{self.r_hat[i]:.3f}", f"{self.ess_bulk[i]:.0f}", f"{self.ess_tail[i]:.0f}")
             for i in order
         ]
-        widths = [max(len(r[j]) for r in rows) for j in range(4)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+        lines = text_table(("quantity", "R-hat", "ESS bulk", "ESS tail"), rows)
         more = len(self.names) - len(order)
         if more > 0:
             lines.append(f"... and {more} more with smaller R-hat")

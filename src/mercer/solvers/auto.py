@@ -20,6 +20,7 @@ from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.params import strip
 from mercer.solvers.protocol import AbstractSolver, Proposal, SolverError
+from mercer.tables import text_table
 
 EVALUATIONS = 20  # of all data in one fit, after the coarse part
 
@@ -134,8 +135,7 @@ class Choice:
         )
 
     def __str__(self) -> str:
-        rows = [("solver", "fit, s", "memory", "error, nats per datum")]
-        rows += [
+        rows = [
             (
                 ("* " if p is self.best else "  ") + name(p.solver),
                 f"{EVALUATIONS * p.seconds:.2g}",
@@ -144,12 +144,8 @@ class Choice:
             )
             for p in self.proposals
         ]
-        widths = [max(len(r[i]) for r in rows) for i in range(4)]
         return "\n".join(
-            [
-                self.why,
-                *("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows),
-            ]
+            [self.why, *text_table(("solver", "fit, s", "memory", "error, nats per datum"), rows)]
         )
 
 

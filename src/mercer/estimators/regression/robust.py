@@ -13,6 +13,7 @@ from mercer.inference.loo import folds
 from mercer.likelihoods import AbstractNoise, Gaussian, GaussianMixtureNoise, Laplace, StudentT
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors.gaussian import Posterior
+from mercer.tables import text_table
 
 AUTO = ("gaussian", "student-t", "laplace", "mixture")  # what likelihood="auto" compares, the simplest first
 TIE = 2.0  # nats of held-out log density within which the simpler noise model is kept
@@ -122,7 +123,7 @@ class Outliers:
         header, rows = self.table()
         lines = [self.paragraph()]
         if rows:
-            lines += ["", *lined_up(header, rows)]
+            lines += ["", *text_table(header, rows)]
         if len(self) > len(rows):
             lines.append(f"... and {len(self) - len(rows)} more")
         return "\n".join(lines)
@@ -207,15 +208,6 @@ def _scalars(likelihood: Any) -> list[tuple[str, Any]]:
     from mercer.params import parameters
 
     return [(p.name, p.value) for p in parameters(likelihood) if np.ndim(p.value) == 0]
-
-
-def lined_up(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of a text table."""
-    widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
-    ]
-    return [lines[0], "-" * len(lines[0]), *lines[1:]]
 
 
 # ------------------------------------------------------------------------------------------------- which
@@ -303,7 +295,7 @@ class RobustComparison:
         )
 
     def __str__(self) -> str:
-        return "\n".join([*lined_up(*self.table()), "", self.paragraph(), EVIDENCES])
+        return "\n".join([*text_table(*self.table()), "", self.paragraph(), EVIDENCES])
 
 
 EVIDENCES = "Log evidences are not compared: those of some methods are lower bounds."

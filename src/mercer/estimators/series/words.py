@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.regression.robust import lined_up, noise_in_words
+from mercer.estimators.regression.robust import noise_in_words
 from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.tables import text_table
 
 
 def summary(ts: Any) -> str:
@@ -21,7 +22,7 @@ def summary(ts: Any) -> str:
         lines.append("the logarithm is modelled: parts multiply, and their sizes are relative")
     elif ts.logarithmic_:
         lines.append("the logarithm of the rate is modelled: parts multiply")
-    lines += ["", *lined_up(["part", "what was learned"], part_rows(ts)), ""]
+    lines += ["", *text_table(["part", "what was learned"], part_rows(ts)), ""]
     if len(ts.trends_) > 1:
         tried = ", ".join(f"{name} {value:.2f}" for name, value in ts.trends_.items())
         lines.append(f"log evidence of the trends: {tried}; kept: {ts.trend_}")

@@ -17,13 +17,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.environments import REQUIREMENTS, create
+from benchmarks.environments import PEERS, create
 from benchmarks.tasks import TASKS, Outcome, Run
 from benchmarks.workers import THREADS, WorkerError, pin
 
 app = typer.Typer(add_completion=False, help="Mercer beside its peers in one run.")
 console = Console()
-Peers = Annotated[str | None, typer.Option(help=f"Peers, by commas, of: {', '.join(REQUIREMENTS)}.")]
+Peers = Annotated[str | None, typer.Option(help=f"Peers, by commas, of: {', '.join(PEERS)}.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -42,7 +42,7 @@ def run(
     """Run the tasks and write the results."""
     if context.invoked_subcommand:
         return
-    names = listed(peers, [] if quick else list(REQUIREMENTS), REQUIREMENTS, "peer")
+    names = listed(peers, [] if quick else list(PEERS), PEERS, "peer")
     chosen = listed(",".join(only or []) or None, list(TASKS), TASKS, "task")
     pin()
     results: dict[str, Any] = {"machine": machine(), "quick": quick, "threads": THREADS, "tasks": {}}
@@ -81,7 +81,7 @@ def setup(peers: Peers = None) -> None:
     """Create the peers' environments under benchmarks/envs (several GB, some minutes);
     finished ones are kept.
     """
-    for name in listed(peers, list(REQUIREMENTS), REQUIREMENTS, "peer"):
+    for name in listed(peers, list(PEERS), PEERS, "peer"):
         console.print(f"environment of {name}")
         create(name)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.environments import installed
 from benchmarks.reference import classification, laplace_evidence
 from benchmarks.workers import Worker
 
@@ -21,7 +20,7 @@ def laplace(run: Any, outcome: Any, check: Callable) -> None:
     path = run.folder / f"classification-{n}.npz"
     X, y = classification(n)
     np.savez(path, X=X, y=y)
-    answers = turns(run, "laplace_fit", ["sklearn"], data=str(path))
+    answers = turns(run, outcome, "laplace_fit", data=str(path))
     for name, found in answers.items():
         reached = laplace_evidence(X, y, found[-1]["lengthscale"], found[-1]["variance"])
         outcome.rows.append(row(f"Laplace fit, n = {n}, d = 8", name, found, reached))
@@ -53,7 +52,7 @@ def ep(run: Any, outcome: Any, check: Callable) -> None:
     X = np.tanh(0.5 * Z @ basis / np.sqrt(20) + 0.2 * rng.normal(size=(n, 256)))
     y = np.where(Z[:, 0] + 0.5 * np.sin(2 * Z[:, 1]) + 0.2 * rng.normal(size=n) > 0, 1.0, -1.0)
     np.savez(path, X=X, y=y)
-    answers = turns(run, "ep", ["gpy"], data=str(path), lengthscale=8.0, variance=30.0)
+    answers = turns(run, outcome, "ep", data=str(path), lengthscale=8.0, variance=30.0)
     for name, found in answers.items():
         outcome.rows.append(row(f"EP, n = {n}, d = 256", name, found, found[-1]["evidence"]))
     if len(answers) == 2:
@@ -79,7 +78,7 @@ def softmax(run: Any, outcome: Any, check: Callable) -> None:
     accuracy and log loss beside one-vs-rest.
     """
     n = 200 if run.quick else 1000
-    answers = turns(run, "digits", ["sklearn"], n=n)
+    answers = turns(run, outcome, "digits", n=n)
     for name, found in answers.items():
         outcome.rows.append(row(f"ten digits (8 x 8), n = {n}", name, found, found[-1]["evidence"]))
         outcome.notes.append(
@@ -118,9 +117,9 @@ def row(what: str, library: str, found: list[dict], evidence: float) -> dict[str
     }
 
 
-def turns(run: Any, task: str, peers: list[str], **request: Any) -> dict[str, list[dict]]:
-    """Answers of Mercer and of those peers that are asked for and installed, taken in turn."""
-    names = ["mercer", *(p for p in peers if p in run.peers and installed(p))]
+def turns(run: Any, outcome: Any, task: str, **request: Any) -> dict[str, list[dict]]:
+    """Answers of Mercer and of the peers asked for that take part in the task, taken in turn."""
+    names = ["mercer", *run.beside(task, outcome.errors)]
     out: dict[str, list[dict]] = {name: [] for name in names}
     workers = {name: Worker(name) for name in names}
     try:

@@ -6,25 +6,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE / "envs"
 
-REQUIREMENTS: dict[str, list[list[str]]] = {
-    "sklearn": [["scikit-learn>=1.6,<2", "numpy>=2,<3", "scipy>=1.14,<2"]],
-    "gpy": [["GPy>=1.13,<2", "numpy>=1.26,<3", "scipy>=1.11,<2"]],
-    "gpytorch": [["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]],
-    "tinygp": [["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"]],
-    "celerite2": [["celerite2>=0.3,<0.4", "numpy>=1.26,<3"]],
-    "numpyro": [["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"]],
-    "gpflow": [
-        ["tensorflow>=2.15,<2.16", "tensorflow-probability>=0.23,<0.24", "gpflow>=2.9,<2.12", "numpy<2"]
-    ],
+
+@dataclass(frozen=True)
+class Peer:
+    """What pip installs, one call per inner list in order, and the tasks in which the library takes part."""
+
+    packages: tuple[list[str], ...]
+    tasks: tuple[str, ...]
+
+
+PEERS: dict[str, Peer] = {
+    "sklearn": Peer(
+        (["scikit-learn>=1.6,<2", "numpy>=2,<3", "scipy>=1.14,<2"],), ("fit", "laplace_fit", "digits")
+    ),
+    "gpy": Peer((["GPy>=1.13,<2", "numpy>=1.26,<3", "scipy>=1.11,<2"],), ("fit", "ep", "robust")),
+    "gpytorch": Peer(
+        (["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]), ("fit", "sgpr", "svgp")
+    ),
+    "tinygp": Peer((["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("fit", "markov")),
+    "celerite2": Peer((["celerite2>=0.3,<0.4", "numpy>=1.26,<3"],), ("markov",)),
+    "numpyro": Peer((["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("sampling",)),
+    "gpflow": Peer(  # needs NumPy 1 and TensorFlow 2.15
+        (["tensorflow>=2.15,<2.16", "tensorflow-probability>=0.23,<0.24", "gpflow>=2.9,<2.12", "numpy<2"],),
+        ("fit", "sgpr"),
+    ),
 }
-"""What pip installs for each peer, one call per inner list in order;
-GPflow needs NumPy 1 and TensorFlow 2.15.
-"""
 
 
 def interpreter(name: str) -> Path:
@@ -45,8 +57,8 @@ def create(name: str) -> None:
     if installed(name):
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENTS / name)], check=True)
-    for packages in REQUIREMENTS[name]:
+    for packages in PEERS[name].packages:
         subprocess.run([str(interpreter(name)), "-m", "pip", "install", "--quiet", *packages], check=True)
     (ENVIRONMENTS / name / "ready").write_text(
-        "\n".join(p for packages in REQUIREMENTS[name] for p in packages) + "\n"
+        "\n".join(p for packages in PEERS[name].packages for p in packages) + "\n"
     )

@@ -24,7 +24,7 @@ def bound(run: Any, outcome: Any, check: Callable) -> None:
     path = run.folder / f"large-{n}.npz"
     X, y = regression(n)
     np.savez(path, X=X, y=y, Z=X[np.random.default_rng(0).choice(n, m, replace=False)])
-    answers = turns(run, "sgpr", ["gpytorch", "gpflow"], data=str(path), repeats=2 if run.quick else 3)
+    answers = turns(run, outcome, "sgpr", data=str(path), repeats=2 if run.quick else 3)
     best = {}
     for name, found in answers.items():
         best[name] = min(min(f["seconds"]) for f in found)
@@ -64,7 +64,7 @@ def batches(run: Any, outcome: Any, check: Callable) -> None:
     path = run.folder / f"protein-{len(y)}.npz"
     np.savez(path, X=X[:cut], y=y[:cut], Xs=X[cut:], ys=y[cut:])
     settings = dict(m=32, batch=256, epochs=2) if run.quick else dict(m=512, batch=1024, epochs=20)
-    answers = turns(run, "svgp", ["gpytorch"], data=str(path), **settings)
+    answers = turns(run, outcome, "svgp", data=str(path), **settings)
     for name, found in answers.items():
         outcome.rows.append(
             row(

@@ -24,7 +24,7 @@ def markov(run: Any, outcome: Any, check: Callable) -> None:
     """Evidence by every library in turn; value and gradient,
     growth to a million times and a whole fit by Mercer.
     """
-    from benchmarks.environments import installed, interpreter
+    from benchmarks.environments import interpreter
     from benchmarks.workers import ROOT, settings
 
     n = 2000 if run.quick else 100_000
@@ -32,13 +32,9 @@ def markov(run: Any, outcome: Any, check: Callable) -> None:
     t, y = series(n)
     np.savez(path, t=t, y=y)
     found: dict[str, list[dict]] = {}
+    libraries = ("mercer", *run.beside("markov", outcome.errors))
     for turn in range(run.repeats):
-        for name in ("mercer", *(name for name in PEERS if name in run.peers)):
-            if name != "mercer" and not installed(name):
-                outcome.errors.append(
-                    f"{name}: no environment; run `python -m benchmarks setup --peers {name}`"
-                )
-                continue
+        for name in libraries:
             run.say(f"Matern-3/2 evidence by {name}, turn {turn + 1} of {run.repeats}")
             python = sys.executable if name == "mercer" else str(interpreter(name))
             command = [python, "-m", "benchmarks.markov", name, str(path)]

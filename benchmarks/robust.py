@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.environments import installed, interpreter
+from benchmarks.environments import interpreter
 from benchmarks.reference import regression
 from benchmarks.workers import settings
 
@@ -41,7 +41,7 @@ def robust(run: Any, outcome: Any, check: Callable) -> None:
     X, y = contaminated(n)
     np.savez(path, X=X, y=y)
     found = {}
-    for library in ("mercer", *(name for name in ("gpy",) if name in run.peers and installed(name))):
+    for library in ("mercer", *run.beside("robust", outcome.errors)):
         run.say(f"robust fits by {library}")
         answer = answered(library, {"data": str(path), "repeats": run.repeats})
         if "error" in answer:

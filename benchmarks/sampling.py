@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.environments import installed
 from benchmarks.reference import classification
 from benchmarks.workers import Worker
 
@@ -41,7 +40,7 @@ def sampling(run: Any, outcome: Any, check: Any) -> None:
     }
     jobs = [(name, "mercer", "sampling", settings) for name, settings in MERCER.items()]
     jobs.append(("blackjax NUTS, window adaptation", "mercer", "sampling_blackjax", {}))
-    if "numpyro" in run.peers and installed("numpyro"):
+    if "numpyro" in run.beside("sampling", outcome.errors):
         jobs.append(("NumPyro NUTS", "numpyro", "sampling", {}))
     workers = {name: Worker(name) for name in {job[1] for job in jobs}}
     rates: dict[str, list[float]] = {job[0]: [] for job in jobs}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import auto, classify, em, evaluations, large, markov, robust, sampling
-from benchmarks.environments import installed
+from benchmarks.environments import PEERS, installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
 
@@ -31,6 +31,18 @@ class Run:
     quick: bool = False
     repeats: int = 3
     say: Callable[[str], None] = print
+
+    def beside(self, task: str, errors: list[str]) -> list[str]:
+        """The peers asked for that take part in a task. One without its environment is an error; one that has
+        no such task is not.
+        """
+        able = [name for name in self.peers if task in PEERS[name].tasks]
+        errors += [
+            f"{name}: no environment; run `python -m benchmarks setup --peers {name}`"
+            for name in able
+            if not installed(name)
+        ]
+        return [name for name in able if installed(name)]
 
     def data(self, n: int) -> str:
         """The path of the regression problem with n rows, written on first use."""
@@ -125,14 +137,8 @@ def fit(run: Run) -> Outcome:
     X, y = regression(n)
     answers: dict[str, list[dict]] = {}
     with ExitStack() as stack:
-        workers = {}
-        for name in ("mercer", *run.peers):
-            if name != "mercer" and not installed(name):
-                outcome.errors.append(
-                    f"{name}: no environment; run `python -m benchmarks setup --peers {name}`"
-                )
-            else:
-                workers[name] = stack.enter_context(Worker(name))
+        names = ["mercer", *run.beside("fit", outcome.errors)]
+        workers = {name: stack.enter_context(Worker(name)) for name in names}
         for turn in range(run.repeats):
             for name in list(workers):
                 run.say(f"fit by {name}, turn {turn + 1} of {run.repeats}")
@@ -171,6 +177,7 @@ def fit(run: Run) -> Outcome:
             outcome.checks.append(Check(f"times faster than {row['library']}", row["ratio"], least=least))
     if ours:
         outcome.checks.append(Check("nats below the best evidence", best - ours["log_evidence"], most=0.1))
+    outcome.rows += [{"library": name} for name in run.peers if "fit" not in PEERS[name].tasks]
     return outcome
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import AbstractInference, conditioning, evidential, site_rule
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Gaussian
@@ -20,6 +21,7 @@ from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
 from mercer.solvers import WithBasis
 from mercer.solvers import by_name as solver_by_name
+from mercer.solvers.protocol import AbstractSolver
 
 
 class GP(AbstractPrior):
@@ -159,9 +161,11 @@ def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[I
     return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)
 
 
-def posterior(model: Model, inputs: Inputs, y: np.ndarray, rule, solver, workspace: Any = None) -> Posterior:
+def posterior(
+    model: Model, inputs: Inputs, y: np.ndarray, rule: AbstractInference, solver: AbstractSolver
+) -> Posterior:
     """Run a rule on prepared data."""
-    return rule.posterior(model, inputs, y, solver, workspace)
+    return conditioning(rule).posterior(model, inputs, y, solver)
 
 
 def as_model(model, noise_variance=None) -> Model:
@@ -180,11 +184,13 @@ def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) 
     reverse estimate.
     """
     model = as_model(model, noise_variance)
-    rule = inference_by_name(inference, model.likelihood)
-    if hasattr(rule, "estimate"):
-        inputs, y = prepare(model, X, y)
-        return rule.estimate(model.bind(inputs), inputs, y)
-    return model.condition(X, y, rule, solver).log_evidence
+    rule = evidential(inference_by_name(inference, model.likelihood))
+    inputs, y = prepare(model, X, y)
+    model = model.bind(inputs)
+    solver = rule.solver() if solver is None else solver
+    with shown("conditioning", None):
+        inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
+        return rule.evidence(model, inputs, y, chosen)
 
 
 def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, solver=None):
@@ -197,7 +203,8 @@ def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, 
     model = as_model(model, noise_variance)
     inputs, y = prepare(model, X, y)
     model = model.bind(inputs)
-    rule = inference_by_name(inference, model.likelihood)
-    inputs, y, rule, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
+    rule = site_rule(inference_by_name(inference, model.likelihood))
+    solver = rule.solver() if solver is None else solver
+    inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
     result = rule.run(model, inputs.values, y, chosen)
     return result.log_evidence, rule.gradient(model, y, result, consume=True)

@@ -16,6 +16,7 @@ from mercer.inference import MCMC, Enumeration, Gibbs, by_name
 from mercer.sampling import autocorrelation
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import Indicators, LaplaceScales, StudentScales, scales_of, scales_target
+from mercer.solvers import Dense
 from mercer.solvers.protocol import SolverError
 
 from .test_enumerate import data, model
@@ -207,7 +208,7 @@ def test_degrees_of_freedom_and_scale_against_a_grid():
     likelihood = lk.StudentT(mc.param(0.5, prior=hp.LogNormal(-1.0, 1.0)), 4.0)
     m = mc.Model(mc.GP(k.SE(mc.fixed(1.0), mc.fixed(1e-8))), likelihood)
     inputs, y = mc.gp.prepare(m, np.arange(40.0)[:, None], y)
-    post = dataclasses.replace(QUICK, draws=1500, tune=500).learn(m.bind(inputs), inputs, y, None)
+    post = dataclasses.replace(QUICK, draws=1500, tune=500).learn(m.bind(inputs), inputs, y, Dense())
     assert any("Gamma(shape=2.0, rate=0.1)" in note for note in post.notes)
     log_s, log_nu = np.meshgrid(np.linspace(-3.5, 1.5, 241), np.linspace(-2.5, 6.0, 301), indexing="ij")
     s, nu = np.exp(log_s), np.exp(log_nu)
@@ -239,7 +240,7 @@ def test_mixture_weight_has_its_beta_posterior():
             lk.GaussianMixtureNoise(weight, mc.fixed(0.1), mc.fixed(1e8)),
         )
         inputs, targets = mc.gp.prepare(m, 3.0 * np.arange(20.0)[:, None], y)
-        post = QUICK.learn(m.bind(inputs), inputs, targets, None)
+        post = QUICK.learn(m.bind(inputs), inputs, targets, Dense())
         np.testing.assert_array_equal(post.indicators.mean((0, 1)) > 0.5, y > 40)
         drawn = post.draws["likelihood.weight"].ravel()
         exact = stats.beta(a, b)
@@ -270,8 +271,8 @@ def test_all_hyperparameters_as_mcmc_samples_them(likelihood):
     m = mc.Model(gp, noise)
     inputs, y = mc.gp.prepare(m, X, y)
     bound = m.bind(inputs)
-    ours = dataclasses.replace(QUICK, tune=300).learn(bound, inputs, y, None)
-    other = MCMC(draws=1000, tune=500, sampler="hmc", progress=False).learn(bound, inputs, y, None)
+    ours = dataclasses.replace(QUICK, tune=300).learn(bound, inputs, y, Dense())
+    other = MCMC(draws=1000, tune=500, sampler="hmc", progress=False).learn(bound, inputs, y, Dense())
     for name in Hyperparameters(bound).names:
         pair = [np.log(p.draws[name]) for p in (ours, other)]
         ess = [p.diagnostics.ess_bulk[p.diagnostics.names.index(name)] for p in (ours, other)]

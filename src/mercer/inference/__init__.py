@@ -9,7 +9,15 @@ from mercer.inference.importance import Importance
 from mercer.inference.laplace import Laplace
 from mercer.inference.loo import LeaveOneOut, leave_one_out
 from mercer.inference.mcmc import MCMC
-from mercer.inference.protocol import AbstractInference, InferenceStatus, Result
+from mercer.inference.protocol import (
+    AbstractConditioning,
+    AbstractEvidence,
+    AbstractInference,
+    AbstractSampler,
+    AbstractSiteRule,
+    InferenceStatus,
+    Result,
+)
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.inference.svgp import SVGP
 from mercer.inference.variational import KL, LocalBound
@@ -21,7 +29,11 @@ __all__ = [
     "KL",
     "MCMC",
     "SVGP",
+    "AbstractConditioning",
+    "AbstractEvidence",
     "AbstractInference",
+    "AbstractSampler",
+    "AbstractSiteRule",
     "Enumeration",
     "Estimate",
     "Exact",

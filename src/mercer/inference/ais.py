@@ -10,13 +10,14 @@ where that of forward runs errs downwards.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
 
 from mercer.inference.mcmc import MCMC, approximate_sites
-from mercer.inference.protocol import AbstractInference
+from mercer.inference.protocol import AbstractEvidence
+from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.progress import STOPPED, Progress
@@ -24,7 +25,7 @@ from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.target import whiten
 from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver, SolverError
 
 
 class Estimate(float):
@@ -86,7 +87,7 @@ def _rebuild(value: float, known: dict) -> Estimate:
 
 
 @dataclasses.dataclass(frozen=True)
-class AIS(AbstractInference):
+class AIS(AbstractEvidence):
     """Annealed importance sampling for `mercer.log_evidence(model, X, y, inference=AIS())`.
 
     steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error;
@@ -109,7 +110,7 @@ class AIS(AbstractInference):
     leapfrogs: int = 4
     progress: Progress = None
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset({"exact"})
 
     def __post_init__(self):
         if (
@@ -129,19 +130,9 @@ class AIS(AbstractInference):
                 f"AIS.hyperparameters must be 'fixed' or 'integrate', got {self.hyperparameters!r}."
             )
 
-    def run(self, model, X, y, solver, workspace=None):
-        raise SolverError(
-            "AIS estimates the evidence, not a posterior: use mercer.log_evidence(..., inference=AIS()), "
-            "or MCMC for draws."
-        )
-
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError(
-            "AIS has no derivatives: learn hyperparameters with another rule, or sample them with MCMC."
-        )
-
-    def estimate(self, model, inputs, y) -> Estimate:
-        """The evidence of prepared data."""
+    def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Estimate:
+        """The log of the mean weight of the forward runs, and all that tells of its error."""
+        self.check(solver)
         X, notes = inputs.values, []
         rng = np.random.default_rng(self.seed)
         temperatures = np.linspace(0.0, 1.0, self.steps + 1) ** self.power
@@ -151,7 +142,7 @@ class AIS(AbstractInference):
             path = integrated_path(model, X, y, hyper)
         else:
             hyper = None
-            path = fixed_path(model.likelihood, y, *self._white(model, X, y))
+            path = fixed_path(model.likelihood, y, *self._white(model, X, y, solver))
         ladder = Ladder(temperatures, self.transitions, self.leapfrogs, self.progress)
         pilot = ladder.pilot(path, path.prior_draws(rng, min(self.runs, path.group(self.runs))), rng)
         forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng)
@@ -172,7 +163,7 @@ class AIS(AbstractInference):
         back, back_logs = float("nan"), np.zeros(0)
         if self.reverse and not interrupted:
             try:
-                start, note = self._posterior_draws(model, inputs, y, path, hyper)
+                start, note = self._posterior_draws(model, inputs, y, solver, path, hyper)
                 passed = anneal(path, ladder.reversed(), start, pilot, rng)
                 notes += note
                 interrupted, back_logs = passed.interrupted, -passed.log_weights
@@ -201,12 +192,12 @@ class AIS(AbstractInference):
             notes=tuple(notes),
         )
 
-    def _white(self, model, X, y):
+    def _white(self, model, X, y, solver):
         """The prior's factor, and Gaussian sites (None where there are none),
         whose precision scales the steps.
         """
         try:
-            sites = approximate_sites(model, X, y)
+            sites = approximate_sites(model, X, y, solver)
         except (NotPositiveDefinite, SolverError):
             sites = None
         return whiten(model, X), sites
@@ -225,7 +216,7 @@ class AIS(AbstractInference):
                 "hyperparameters."
             )
 
-    def _posterior_draws(self, model, inputs, y, path, hyper):
+    def _posterior_draws(self, model, inputs, y, solver, path, hyper):
         """Draws of the posterior to start reverse runs from: the ends of chains that a quick,
         checked MCMC has run.
         """
@@ -234,10 +225,10 @@ class AIS(AbstractInference):
             draws=200, tune=500, chains=max(self.runs, 2), seed=self.seed + 1, sampler=sampler, progress=False
         )
         if hyper is None:
-            post = rule.posterior(model, inputs, y, None)
+            post = rule.posterior(model, inputs, y, solver)
             start = path.from_latents(post.draws["f"][: self.runs, -1])
         else:
-            post = rule.learn(model, inputs, y, None)
+            post = rule.learn(model, inputs, y, solver)
             start = path.from_chains(post, hyper, self.runs, isinstance(model.likelihood, Gaussian))
         trusted = post.diagnostics.worst_r_hat < 1.1
         return start, [] if trusted else [

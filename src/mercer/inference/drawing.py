@@ -1,61 +1,31 @@
-"""What the rules share whose posterior is a set of draws (MCMC, Gibbs)."""
+"""What the samplers share (MCMC, Gibbs)."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.inference.protocol import AbstractInference, InferenceStatus
-from mercer.inputs import Inputs
-from mercer.posteriors.draws import DrawsPosterior
+from mercer.inference.protocol import AbstractSampler, InferenceStatus
 from mercer.sampling.chains import Chains
 from mercer.sampling.hyper import Hyperparameters
-from mercer.solvers.protocol import SolverError
 
 LATENT_DRAWS = 1000  # predictions at fixed hyperparameters average over at most this many draws
 HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each of which is factored again
 
 
 @dataclasses.dataclass(frozen=True)
-class AbstractDrawing(AbstractInference):
-    """A rule that draws f with `posterior`, and the free hyperparameters too with `learn`. draws:
-    kept in each chain.
+class AbstractDrawing(AbstractSampler):
+    """A sampler of Markov chains. draws: kept in each chain.
+
+    Chains factor the prior's covariance themselves; the solver does the Gaussian algebra around them, and
+    must be exact: draws under the prior do not belong to what stands in its place.
     """
 
     draws: int = 1000
 
-    needs: ClassVar[frozenset[str]] = frozenset({"full"})
-    samples: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def posterior(
-        self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, workspace: Any = None
-    ) -> DrawsPosterior:
-        """Draws of f at the model's hyperparameters."""
-
-    @abc.abstractmethod
-    def learn(
-        self, model: Any, inputs: Inputs, y: np.ndarray, solver: Any, near: Any = None
-    ) -> DrawsPosterior:
-        """Draws of the free hyperparameters and of f,
-        from chains that start around the hyperparameters of `near`.
-        """
-
-    def run(self, model, X, y, solver, workspace=None):
-        name = type(self).__name__
-        raise SolverError(
-            f"{name} returns draws, not a Gaussian posterior; use model.condition(..., inference={name}()) "
-            "or mercer.fit."
-        )
-
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError(
-            "draws have no log evidence to differentiate; learn hyperparameters with "
-            f"mercer.fit(..., inference={type(self).__name__}())."
-        )
+    needs: ClassVar[frozenset[str]] = frozenset({"exact"})
 
     def notes(self, chains: Chains, diagnostics: Any, used: int) -> tuple[str, ...]:
         """What a person should know of the chains, and of how many draws predictions use."""

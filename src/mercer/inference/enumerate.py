@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from mercer.inference.protocol import AbstractInference, InferenceStatus
+from mercer.inference.protocol import AbstractConditioning, AbstractEvidence, InferenceStatus
 from mercer.inputs import Inputs, as_targets
 from mercer.likelihoods import GaussianMixtureNoise
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors.gaussian import Posterior
 from mercer.sampling.target import cross_moments, prior_moments
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver, SolverError
 
 MOST = 15  # data: 2^15 Gaussians
 ROWS = 16  # test inputs at a time
@@ -22,7 +22,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclasses.dataclass(frozen=True)
-class Enumeration(AbstractInference):
+class Enumeration(AbstractConditioning, AbstractEvidence):
     """The exact posterior for `GaussianMixtureNoise` and at most 15 data: a mixture of 2^n Gaussians, one for
     each set of outliers.
 
@@ -31,23 +31,23 @@ class Enumeration(AbstractInference):
     >>> post = model.condition(X, y, Enumeration()); post.log_evidence, post.outlier_probability
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"full"})
+    needs: ClassVar[frozenset[str]] = frozenset({"exact"})
+    gives: ClassVar[str] = (
+        "returns a mixture, not a Gaussian posterior, and has no derivatives: use model.condition(..., "
+        "inference={name}()), and another rule to learn hyperparameters, for example EP"
+    )
 
-    def run(self, model, X, y, solver, workspace=None):
-        raise SolverError(
-            "Enumeration returns a mixture, not a Gaussian posterior; use model.condition(..., "
-            "inference=Enumeration())."
-        )
+    def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> float:
+        """The log of the sum over all sets of outliers: exact."""
+        return self.posterior(model, inputs, y, solver).log_evidence
 
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError(
-            "Enumeration has no derivatives; learn hyperparameters with another rule, for example EP."
-        )
-
-    def posterior(self, model, inputs, y, solver, workspace=None) -> EnumeratedPosterior:
+    def posterior(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver
+    ) -> EnumeratedPosterior:
         """Weights of all sets of outliers: weight^|c| (1 - weight)^(n - |c|) N(y | m, K + Sigma_c),
         normalised.
         """
+        self.check(solver)
         likelihood, n = model.likelihood, y.shape[0]
         if not isinstance(likelihood, GaussianMixtureNoise):
             raise SolverError(f"Enumeration is for GaussianMixtureNoise, not {type(likelihood).__name__}.")

@@ -20,9 +20,9 @@ from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.laplace import Laplace
 from mercer.inference.protocol import (
-    AbstractInference,
+    AbstractSiteProblem,
+    AbstractSiteRule,
     InferenceStatus,
-    Problem,
     Result,
     begin,
     gaussian_start,
@@ -38,7 +38,7 @@ NEAR = 1e-3  # sites that change by less are better than those of another rule
 
 
 @dataclasses.dataclass(frozen=True)
-class EP(AbstractInference):
+class EP(AbstractSiteRule):
     """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function.
 
     schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or
@@ -206,7 +206,7 @@ class _End:
     change: float
 
 
-class _Problem(Problem):
+class _Problem(AbstractSiteProblem):
     def point(self, sites: Sites) -> _Point:
         state = self.factor(sites)
         mean, variance = state.marginals()

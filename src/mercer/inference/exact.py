@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from mercer.inference.gradient import prior_gradient
-from mercer.inference.protocol import AbstractInference, Result
+from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
@@ -20,7 +20,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclasses.dataclass(frozen=True)
-class Exact(AbstractInference):
+class Exact(AbstractSiteRule):
     """c = y, g = 0, W = 1 / noise variance. The evidence and its gradient are exact."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet"})

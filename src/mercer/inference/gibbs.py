@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from mercer.hyperpriors import Beta, Gamma
 from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
+from mercer.inputs import Inputs
 from mercer.likelihoods import GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
 from mercer.posteriors.draws import DrawsPosterior, Mixture
@@ -21,7 +22,7 @@ from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
 from mercer.sampling.target import bucket, cross_moments, prior_moments
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver, SolverError
 
 # chains whose outlier probabilities of a datum differ by more than this have found different explanations
 DISAGREE = 0.5
@@ -55,8 +56,9 @@ class Gibbs(AbstractDrawing):
     def __post_init__(self):
         runs.check_lengths(self.draws, self.tune, self.chains, 1)
 
-    def posterior(self, model, inputs, y, solver, workspace=None) -> GibbsPosterior:
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> GibbsPosterior:
         """Draws of the noise variances and of f (chains, draws, n) at the model's hyperparameters."""
+        self.check(solver)
         scales = self._scales(model)
         step = ScaleMixtureStep(runs.by_name("hmc"), fixed_spec(model), scales, ())
         target = scales_target(model, inputs.values, y, None, scales)
@@ -64,10 +66,13 @@ class Gibbs(AbstractDrawing):
         chains = self._run(target, start, step)
         return self._collect(model, inputs, y, solver, None, scales, chains, ())
 
-    def learn(self, model, inputs, y, solver, near: Any = None) -> GibbsPosterior:
+    def learn(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, near: Any = None
+    ) -> GibbsPosterior:
         """Draws of the free hyperparameters, the noise variances and f.
         Chains start around the hyperparameters of `near`.
         """
+        self.check(solver)
         near = model if near is None else near
         model, notes = _with_priors(model)
         scales = self._scales(model)

@@ -7,20 +7,22 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+import numpy as np
+
 from mercer.inference.ais import Estimate
 from mercer.inference.ep import EP
 from mercer.inference.laplace import Laplace
-from mercer.inference.protocol import AbstractInference
+from mercer.inference.protocol import AbstractEvidence, AbstractSiteRule
+from mercer.inputs import Inputs
 from mercer.sampling.importance import Weighted, latent_importance
 from mercer.sampling.target import whiten
-from mercer.solvers.dense import Dense
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver
 
 LEAST = 30.0  # effective draws below which the estimate is not to be trusted
 
 
 @dataclasses.dataclass(frozen=True)
-class Importance(AbstractInference):
+class Importance(AbstractEvidence):
     """The evidence by draws from the Gaussian of Laplace or EP, for `mercer.log_evidence(model, X, y,
     inference=Importance())`.
 
@@ -32,7 +34,7 @@ class Importance(AbstractInference):
     proposal: str = "ep"
     seed: int = 0
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset({"exact"})
 
     def __post_init__(self):
         if self.draws < 2 or self.proposal not in ("ep", "laplace"):
@@ -41,25 +43,17 @@ class Importance(AbstractInference):
                 f"{self.proposal!r}."
             )
 
-    def run(self, model, X, y, solver, workspace=None):
-        raise SolverError(
-            "importance sampling estimates the evidence: use mercer.log_evidence(..., "
-            "inference=Importance())."
-        )
-
-    def gradient(self, model, y, result, consume=False, **bars):
-        raise SolverError("importance sampling has no derivatives: learn hyperparameters with another rule.")
-
-    def weighted(self, model, inputs, y) -> Weighted:
+    def weighted(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Weighted:
         """The weighted draws of f (S, n, L)."""
-        rule: Any = EP() if self.proposal == "ep" else Laplace()
-        result = rule.run(model, inputs.values, y, Dense("lapack"))
-        return latent_importance(
-            model.likelihood, y, whiten(model, inputs.values, result.state.sites), self.draws, self.seed
-        )
+        self.check(solver)
+        rule: AbstractSiteRule = EP() if self.proposal == "ep" else Laplace()
+        sites = rule.run(model, inputs.values, y, solver).state.sites
+        white = whiten(model, inputs.values, sites)
+        return latent_importance(model.likelihood, y, white, self.draws, self.seed)
 
-    def estimate(self, model, inputs, y) -> Estimate:
-        w = self.weighted(model, inputs, y)
+    def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Estimate:
+        """The log of the mean weight."""
+        w = self.weighted(model, inputs, y, solver)
         ess = w.effective_sample_size
         notes = (
             ()

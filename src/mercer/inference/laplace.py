@@ -17,9 +17,9 @@ import numpy as np
 from mercer.inference import pointwise
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import (
-    AbstractInference,
+    AbstractSiteProblem,
+    AbstractSiteRule,
     InferenceStatus,
-    Problem,
     Result,
     begin,
     jitter_notes,
@@ -33,7 +33,7 @@ NEAR = 1e-2  # gain of a step below which negative precisions are no longer left
 
 
 @dataclasses.dataclass(frozen=True)
-class Laplace(AbstractInference):
+class Laplace(AbstractSiteRule):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
 
     tol: when a Newton step promises less than this gain of the log posterior density, it is the last.
@@ -172,7 +172,7 @@ class _Mode(Result):
     drift: np.ndarray | None = None  # of the log evidence with the point of expansion (n, L)
 
 
-class _Newton(Problem):
+class _Newton(AbstractSiteProblem):
     """The climb to the mode: f and a = K^-1(f - m) always belong together."""
 
     def __init__(self, model, X, y, solver, workspace):

@@ -13,6 +13,8 @@ from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing,
 from mercer.inference.ep import EP
 from mercer.inference.exact import gaussian_sites
 from mercer.inference.laplace import Laplace
+from mercer.inference.protocol import AbstractSiteRule
+from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.draws import DrawsPosterior
@@ -24,8 +26,7 @@ from mercer.sampling.hmc import NUTS
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.interleave import Interleaved
 from mercer.sampling.target import Whitening, evidence_target, joint_target, latent_target, whiten
-from mercer.solvers.dense import Dense
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver, Sites, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +71,11 @@ class MCMC(AbstractDrawing):
 
     # -- latent values at fixed hyperparameters --------------------------------------------------------------
 
-    def posterior(self, model, inputs, y, solver, workspace=None) -> DrawsPosterior:
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> DrawsPosterior:
         """Draws of f (chains, draws, n), or (chains, draws, n, L), at the model's hyperparameters."""
+        self.check(solver)
         elliptical = self.sampler == "elliptical"
-        white, notes = whitening(model, inputs.values, y, self.whiten)
+        white, notes = whitening(model, inputs.values, y, solver, self.whiten)
         target = latent_target(model.likelihood, y, white)
         chains = self._run(
             target, np.zeros(target.size), EllipticalSlice(prior=True) if elliptical else self.sampler
@@ -103,13 +105,16 @@ class MCMC(AbstractDrawing):
 
     # -- hyperparameters -------------------------------------------------------------------------------------
 
-    def learn(self, model, inputs, y, solver, near: Any = None) -> DrawsPosterior:
+    def learn(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, near: Any = None
+    ) -> DrawsPosterior:
         """Draws of the free hyperparameters, with f integrated out for Gaussian noise and jointly with f
         otherwise.
 
         The model's own values are the centre of the wide prior of hyperparameters without one; chains start
         around those of `near`.
         """
+        self.check(solver)
         near = model if near is None else near
         guess = np.asarray(model.likelihood.guess(y), float)
         hyper = Hyperparameters(model, float(np.std(guess)) or 1.0)
@@ -128,7 +133,7 @@ class MCMC(AbstractDrawing):
             target = evidence_target(model, inputs.values, y, hyper)
             start, sampler = theta, self.sampler
         else:
-            white, notes = whitening(near, inputs.values, y, self.whiten)
+            white, notes = whitening(near, inputs.values, y, solver, self.whiten)
             target = joint_target(model, inputs.values, y, hyper, white)
             latent = rng.standard_normal((self.chains, target.size - hyper.size))
             start, sampler = np.concatenate([latent, theta], 1), self._interleaved(hyper, white)
@@ -188,13 +193,14 @@ class MCMC(AbstractDrawing):
 
 
 def whitening(
-    model: Any, X: np.ndarray, y: np.ndarray, how: str = "posterior"
+    model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, how: str = "posterior"
 ) -> tuple[Whitening, tuple[str, ...]]:
-    """By the best Gaussian approximation there is: the exact one for Gaussian noise, EP for two classes, else
-    Laplace's; by the prior where none is proper."""
+    """Coordinates for chains, and notes on them: by the best Gaussian approximation there is (exact for
+    Gaussian noise, EP for two classes, else Laplace's), or by the prior where none is proper.
+    """
     if how == "posterior":
         try:
-            return whiten(model, X, approximate_sites(model, X, y)), ()
+            return whiten(model, X, approximate_sites(model, X, y, solver)), ()
         except (NotPositiveDefinite, SolverError) as error:
             return whiten(model, X), (
                 f"whitened by the prior, because there is no Gaussian approximation: {error}",
@@ -202,15 +208,12 @@ def whitening(
     return whiten(model, X), ()
 
 
-def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver) -> Sites:
     """Gaussian sites for the likelihood."""
     from mercer.inference import default_for
-    from mercer.solvers.basis import WithBasis
 
     name = default_for(model.likelihood)
     if name == "exact":
         return gaussian_sites(model, X, y)[0]
-    basis = None if isinstance(model.gp, tuple) else model.gp.basis
-    solver: Any = Dense("lapack") if basis is None else WithBasis(Dense("lapack"))
-    rule: Any = EP(tol=1e-3, max_sweeps=30) if name == "ep" else Laplace(tol=1e-6)
+    rule: AbstractSiteRule = EP(tol=1e-3, max_sweeps=30) if name == "ep" else Laplace(tol=1e-6)
     return rule.run(model, X, y, solver).state.sites

@@ -1,5 +1,8 @@
-"""What an inference rule is: how sites are found. It knows likelihoods and sites,
-never how a matrix is stored.
+"""What inference is, in three kinds.
+
+A *site rule* replaces each likelihood factor by a Gaussian site and leaves the algebra to a solver: its
+posterior is a Gaussian process, its evidence has derivatives. A *sampler* draws. An *evidence estimator*
+gives a number with its error. (`Enumeration` is none of them: a posterior and an evidence, both exact.)
 """
 
 from __future__ import annotations
@@ -42,86 +45,189 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class AbstractInference(abc.ABC):
-    """An inference rule for a model (`gp`, `likelihood`) bound to its inputs."""
+    """A way from a model (`gp`, `likelihood`) bound to its inputs, and data, to what they say.
+
+    needs: what the solver must offer. gives: what it is for, as the end of a sentence that begins with its
+    name. learns: how `mercer.fit` learns hyperparameters with it ("gradient", "batches" or "draws"); None: it
+    does not.
+    """
 
     needs: ClassVar[frozenset[str]]
-    stochastic: ClassVar[bool] = False  # whether `mercer.fit` learns hyperparameters from batches
-    samples: ClassVar[bool] = False  # whether `mercer.fit` draws them, with `learn`
-    warm: ClassVar[bool] = False  # whether `foresee` gives a start
-    # whether the evidence is smooth in the hyperparameters, also where noise is not log-concave
-    smooth: ClassVar[bool] = True
+    gives: ClassVar[str]
+    learns: ClassVar[str | None] = None
 
-    @abc.abstractmethod
-    def run(
-        self, model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver, workspace: Any = None
-    ) -> Result: ...
-
-    @abc.abstractmethod
-    def gradient(
-        self, model: Any, y: np.ndarray, result: Result, consume: bool = False, **bars
-    ) -> dict[str, np.ndarray]:
-        """Derivatives with respect to every hyperparameter, by dotted name: of the log evidence,
-        or of what the bars say.
-        """
-
-    def posterior(
-        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, workspace: Any = None
-    ) -> Any:
-        """What conditioning on prepared data returns."""
-        result = self.run(model, inputs.values, y, solver, workspace)
-        notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
-        return Posterior(
-            model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver
-        )
+    @property
+    def name(self) -> str:
+        return type(self).__name__
 
     def solver(self) -> AbstractSolver | None:
         """The solver where none is asked for; None: the one for all rules."""
         return None
 
-    def rough(self, tight: bool = False) -> AbstractInference:
+    def check(self, solver: AbstractSolver) -> None:
+        """Refuse a solver that does not offer what is needed."""
+        missing = self.needs - solver.offers
+        if missing:
+            raise SolverError(
+                f"{self.name} needs {sorted(missing)}, which {type(solver).__name__} does not offer: use "
+                "solver='dense'."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractConditioning(AbstractInference):
+    """What gives a posterior."""
+
+    @abc.abstractmethod
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Any:
+        """What conditioning on prepared data returns, at the model's hyperparameters."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractEvidence(AbstractInference):
+    """What gives the log evidence: the estimators AIS and Importance give nothing else."""
+
+    gives: ClassVar[str] = (
+        "estimates the evidence, not a posterior: use mercer.log_evidence(..., inference={name}()), or MCMC "
+        "for draws"
+    )
+
+    @abc.abstractmethod
+    def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> float:
+        """log p(y) of prepared data at the model's hyperparameters; an `Estimate` where it has an error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
+    """A rule that finds Gaussian sites: the posterior is a Gaussian process, and its evidence has
+    derivatives. It knows likelihoods and sites, never how a matrix is stored.
+
+    warm: whether `foresee` gives a start. smooth: whether the evidence is smooth in the hyperparameters, also
+    where noise is not log-concave.
+    """
+
+    gives: ClassVar[str] = "gives a Gaussian posterior and its evidence"
+    learns: ClassVar[str | None] = "gradient"
+    warm: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
+        """Find the sites, on a solver; `workspace` has its buffers, and remembers the sites of the last
+        run.
+        """
+
+    @abc.abstractmethod
+    def gradient(
+        self, model: Any, y: np.ndarray, result: Any, consume: bool = False, **bars: Any
+    ) -> dict[str, np.ndarray]:
+        """Derivatives with respect to every hyperparameter, by dotted name: of the log evidence, or of what
+        the bars say. `consume=True` lets the State of the `result` be spent.
+        """
+
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Posterior:
+        """The State at the sites, with what a person should know of it."""
+        result = self.run(model, inputs.values, y, solver)
+        notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
+        return Posterior(
+            model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver
+        )
+
+    def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> float:
+        """That of the run, exact or approximate as the rule is."""
+        return self.run(model, inputs.values, y, solver).log_evidence
+
+    def rough(self, tight: bool = False) -> AbstractSiteRule:
         """The rule to use while hyperparameters are looked for: accurate enough for their gradient, no more;
         `tight`: as itself.
         """
         return self
 
-    def coarse(self, model: Any) -> AbstractInference:
+    def coarse(self, model: Any) -> AbstractSiteRule:
         """The rule for a first look at a part of the data."""
         return self.rough()
 
     def foresee(
         self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """What `workspace.memory` would hold after a run, guessed from predictions (n,
-        L) of f by a part of the data.
+        """What `workspace.memory` would hold after a run, guessed from predictions (n, L) of f by a part of
+        the data.
         """
         return {}
 
-    def check(self, solver: AbstractSolver) -> None:
-        missing = self.needs - solver.offers
-        if missing:
-            raise SolverError(
-                f"{type(self).__name__} needs {sorted(missing)}, which {type(solver).__name__} does not "
-                "offer."
-            )
-
     def check_single(self, model: Any) -> None:
+        """Refuse a likelihood of several latent functions."""
         if model.likelihood.latents != 1:
             raise SolverError(
-                f"{type(self).__name__} works with one latent function; {type(model.likelihood).__name__} "
-                "has "
+                f"{self.name} works with one latent function; {type(model.likelihood).__name__} has "
                 f"{model.likelihood.latents}: use inference='laplace'."
             )
 
-    def check_bars(self, bars: dict) -> None:
+    def check_bars(self, bars: dict[str, Any]) -> None:
+        """Refuse to differentiate anything but the log evidence."""
         if bars:
             raise ValueError(
-                f"{type(self).__name__} has derivatives of the log evidence only: use objective='evidence'."
+                f"{self.name} has derivatives of the log evidence only: use objective='evidence'."
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class AbstractSampler(AbstractConditioning):
+    """A sampler: the posterior is a set of draws of f, and of the free hyperparameters with `learn`."""
+
+    gives: ClassVar[str] = (
+        "returns draws, which have no log evidence and no derivatives: use model.condition(..., "
+        "inference={name}()) or mercer.fit, and AIS for the evidence"
+    )
+    learns: ClassVar[str | None] = "draws"
+
+    @abc.abstractmethod
+    def learn(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, near: Any = None
+    ) -> Any:
+        """Draws of the free hyperparameters and of f, from chains that start around the hyperparameters of
+        `near`; the model's own values are the centre of wide priors for those without one.
+        """
+
+
+def conditioning(rule: AbstractInference) -> AbstractConditioning:
+    """The rule as one that gives a posterior, or an error that says what it gives."""
+    if not isinstance(rule, AbstractConditioning):
+        raise refusal(rule)
+    return rule
+
+
+def evidential(rule: AbstractInference) -> AbstractEvidence:
+    """The rule as one that gives the evidence, or an error that says what it gives."""
+    if not isinstance(rule, AbstractEvidence):
+        raise refusal(rule)
+    return rule
+
+
+def site_rule(rule: AbstractInference) -> AbstractSiteRule:
+    """The rule as one that finds sites, and so has derivatives, or an error that says what it gives."""
+    if not isinstance(rule, AbstractSiteRule):
+        raise refusal(rule)
+    return rule
+
+
+def refusal(rule: AbstractInference) -> SolverError:
+    """What to say when a rule is asked for what it does not give."""
+    return SolverError(f"{rule.name} {rule.gives.format(name=rule.name)}.")
+
+
 @dataclasses.dataclass(eq=False)
-class Problem:
-    """A model bound to its data, and the workspace in which States at changing sites are factored."""
+class AbstractSiteProblem:
+    """A model bound to its data, and the workspace in which States at changing sites are factored: what the
+    searches of the rules have in common.
+    """
 
     model: Any
     X: np.ndarray

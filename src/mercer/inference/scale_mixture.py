@@ -18,9 +18,9 @@ import numpy as np
 from mercer.inference import pointwise
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import (
-    AbstractInference,
+    AbstractSiteProblem,
+    AbstractSiteRule,
     InferenceStatus,
-    Problem,
     Result,
     begin,
     jitter_notes,
@@ -32,7 +32,7 @@ ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is know
 
 
 @dataclasses.dataclass(frozen=True)
-class ScaleMixture(AbstractInference):
+class ScaleMixture(AbstractSiteRule):
     """The factorial variational scheme for Student-t, Laplace and mixture noise; `log_evidence` is a lower
     bound.
 
@@ -120,7 +120,7 @@ class _Point:
     change: float
 
 
-class _Problem(Problem):
+class _Problem(AbstractSiteProblem):
     def weighted(self, w: np.ndarray) -> AbstractState:
         return self.factor(Sites(self.y[:, None], w))
 

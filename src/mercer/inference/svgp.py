@@ -5,16 +5,18 @@ learning from small batches of many data.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mercer.inference.exact import Exact
-from mercer.inference.protocol import AbstractInference
+from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inference.variational import KL
+from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.gaussian import Gaussian
+from mercer.solvers.protocol import AbstractSolver
 
 
 @dataclasses.dataclass(frozen=True)
-class SVGP(AbstractInference):
+class SVGP(AbstractSiteRule):
     """The variational bound with m inducing inputs, its hyperparameters learned from batches (`mercer.fit`).
 
     Each batch moves q by a natural-gradient step, and hyperparameters and inducing inputs by Adam. When
@@ -38,7 +40,7 @@ class SVGP(AbstractInference):
     seed: int = 0
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = True
+    learns: ClassVar[str | None] = "batches"
 
     def __post_init__(self):
         if self.batch < 1 or self.epochs < 1:
@@ -51,17 +53,17 @@ class SVGP(AbstractInference):
                 f"SVGP.step is a share of the natural-gradient step and lies in (0, 1], got {self.step}."
             )
 
-    def solver(self) -> Any:
+    def solver(self) -> AbstractSolver:
         """The low-rank solver whose bound this is."""
         from mercer.solvers.lowrank import VFE
 
         return VFE(m=self.m, select=self.select, seed=self.seed)
 
-    def rule(self, likelihood) -> AbstractInference:
+    def rule(self, likelihood: AbstractLikelihood) -> AbstractSiteRule:
         """How q is found for all data at once."""
         return Exact() if isinstance(likelihood, Gaussian) else KL()
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(self, model, X, y, solver, workspace=None) -> Result:
         self.check_single(model)
         return self.rule(model.likelihood).run(model, X, y, solver, workspace)
 

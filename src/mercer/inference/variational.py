@@ -10,6 +10,7 @@ hyperparameters hold them fixed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +19,8 @@ from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import (
-    AbstractInference,
+    AbstractSiteRule,
     InferenceStatus,
-    Problem,
     Result,
     begin,
     gaussian_start,
@@ -32,7 +32,7 @@ from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
-class KL(AbstractInference):
+class KL(AbstractSiteRule):
     """The Gaussian closest to the posterior in KL(q || p); `log_evidence` is a lower bound.
 
     tol: largest change of a site, in units of the marginal's standard deviation, at which the search ends.
@@ -50,7 +50,7 @@ class KL(AbstractInference):
         sites = workspace.memory.get("kl")
         if sites is None or sites.centre.shape[0] != y.shape[0]:
             sites = gaussian_start(model, X, y)
-        factor = Problem(model, X, y, solver, workspace).factor
+        factor = functools.partial(solver.factor, model.priors, X, workspace=workspace)
         indefinite = "indefinite" in solver.offers
         state = factor(sites)
         bound, g, W = _bound(model, y, state)
@@ -117,7 +117,7 @@ def _bound(model, y, state: AbstractState) -> tuple[float, np.ndarray, np.ndarra
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalBound(AbstractInference):
+class LocalBound(AbstractSiteRule):
     """The bound on the logistic function, for Bernoulli('logit'); `log_evidence` is a lower bound,
     below that of `KL`.
     """

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import site_rule
 from mercer.learning import starts
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Evaluation, Optimum, Recorder, curvature, levels, maximise
@@ -115,13 +116,14 @@ def fit(
     for inputs, _ in data[1:]:
         model.bind(inputs)
     rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
-    if rule.samples:
+    if rule.learns == "draws":
         with shown("sampling", progress):
             return _sample(bound, data, rule, chosen, objective)
-    if rule.stochastic:
+    if rule.learns == "batches":
         return _from_batches(
             bound, data, rule, solver, objective, restarts, seed, max_evaluations, progress, checkpoint
         )
+    rule = site_rule(rule)
     began, guess = None, starts.data_driven(bound, data[0][0].values, data[0][1])
     if chosen.pilot and not pooled and data[0][1].shape[0] > PILOT:
         began = _pilot(bound, data, rule, seed, max_evaluations, progress)
@@ -311,7 +313,7 @@ def _from_batches(
 
 def _mode(model: Model, inputs, y) -> Model:
     """Hyperparameters that a quick search with a deterministic rule finds; the given ones where it fails."""
-    rule = inference_by_name(None, model.likelihood)
+    rule = site_rule(inference_by_name(None, model.likelihood))
     problem = Problem(
         model, [(inputs, y)], rule, choose_solver(model, None), objective_by_name("evidence"), jacobian=True
     )

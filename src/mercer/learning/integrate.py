@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer.gp import choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import site_rule
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.compare import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
@@ -43,7 +44,8 @@ def integrate(
     if isinstance(post, list):
         raise ValueError("integrate works on one data set; these were pooled.")
     model = fit.model
-    rule, chosen = inference_by_name(inference, model.likelihood), choose_solver(model, solver)
+    rule = site_rule(inference_by_name(inference, model.likelihood))
+    chosen = choose_solver(model, solver)
     problem = Problem(
         model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True
     )

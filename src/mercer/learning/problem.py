@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.gp import Model
+from mercer.inference.protocol import AbstractSiteRule
 from mercer.inputs import Inputs
 from mercer.learning.objectives import Objective
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -20,7 +21,7 @@ class Problem:
 
     model: Model
     data: list[tuple[Inputs, np.ndarray]]
-    rule: Any
+    rule: AbstractSiteRule
     solver: Any
     objective: Objective
     jacobian: bool = False
@@ -87,6 +88,7 @@ class Problem:
             try:
                 result = part.rule.run(model, few.values, y_few, self.solver, part.workspaces[i])
                 mean, variance = result.state.predict(inputs.values)
+                assert variance is not None
             except NotPositiveDefinite:
                 continue
             self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)

@@ -44,7 +44,7 @@ class Auto(AbstractSolver):
     say: bool = True
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
+        {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
     )
     pilot: ClassVar[bool] = True
 

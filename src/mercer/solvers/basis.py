@@ -11,7 +11,7 @@ weights out needs only those two, so one wrapper serves all: with A = B^-1 + H' 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -34,7 +34,11 @@ class WithBasis(AbstractSolver):
 
     base: AbstractSolver
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"variance", "logdet", "sample", "full", "indefinite"}) | (
+            self.base.offers & {"exact"}
+        )
 
     @property
     def why(self):  # type: ignore[override]

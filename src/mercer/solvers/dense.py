@@ -44,7 +44,7 @@ class Dense(AbstractSolver):
     backend: str = "auto"
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
+        {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
     )
 
     def __post_init__(self):

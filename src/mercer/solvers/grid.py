@@ -39,7 +39,7 @@ class Kronecker(AbstractSolver):
 
     axes: int | None = None
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
     def propose(cls, task):
@@ -76,7 +76,7 @@ class Toeplitz(AbstractSolver):
     >>> mercer.GPRegressor(Matern(nu=1.5), solver=Toeplitz()).fit(t, y)
     """
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
     def propose(cls, task):

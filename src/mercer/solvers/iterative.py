@@ -64,7 +64,7 @@ class ConjugateGradient(AbstractSolver):
     max_iter: int = 1000
     seed: int = 0
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     def __post_init__(self):
         if self.rank < 0 or self.probes < 2 or self.max_iter < 1 or not 0 < self.tol < 1:

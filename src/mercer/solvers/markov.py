@@ -45,7 +45,9 @@ class Markov(AbstractSolver):
     tolerance: float = TOLERANCE
     states: int | None = None  # for `cost` only; the kernel knows how many there are
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "indefinite"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"variance", "logdet", "sample", "full", "exact", "indefinite"}
+    )
 
     def __post_init__(self):
         if not self.tolerance > 0:

@@ -182,7 +182,8 @@ def is_coupled(sites: Sites) -> bool:
 @dataclasses.dataclass(frozen=True)
 class AbstractSolver(abc.ABC):
     """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, sample,
-    stream and full: the joint covariance of f at the data is what `predict` says at the same inputs.
+    stream, full: the joint covariance of f at the data is what `predict` says at the same inputs, and exact:
+    the algebra is that of the prior itself, nothing stands in its place.
     """
 
     offers: ClassVar[frozenset[str]]

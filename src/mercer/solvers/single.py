@@ -26,7 +26,7 @@ class SinglePrecision(Dense):
     size of B: noise far below the signal (B above 1e6) is refused.
     """
 
-    offers = frozenset({"variance", "logdet", "sample", "full"})
+    offers = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
     def propose(cls, task):

@@ -57,7 +57,7 @@ class SparseCholesky(AbstractSolver):
     memory: float = 4e9
     bandwidth: int | None = None
 
-    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full"})
+    offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
     def propose(cls, task):

@@ -38,7 +38,7 @@ class WeightSpace(AbstractSolver):
     rank: int | None = None  # for `cost` only; the kernel knows its own
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"variance", "logdet", "sample", "full", "stream", "blocks", "indefinite"}
+        {"variance", "logdet", "sample", "full", "exact", "stream", "blocks", "indefinite"}
     )
 
     @classmethod

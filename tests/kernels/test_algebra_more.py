@@ -511,3 +511,13 @@ def test_fixed_things_stay():
     kernel = k.Blurred(k.SE(fixed(0.7)), fixed(0.4)) + k.SE(fixed(1.0)).warp(np.sin)
     assert free(kernel) == ["terms.0.kernel.variance", "terms.1.kernel.variance"]
     assert free(kernel.bind(1)) == free(kernel)
+
+
+def test_composites_of_one_kernel_read_what_it_reads():
+    """Whether that is an array or, for a product over columns, a tuple."""
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    inner = k.SE(0.5).on(0) * k.SE(1.0).on(1)
+    K = inner(X)
+    for kernel, expected in ((k.Sum((inner,)), K), (2.0 * inner, 2.0 * K), (inner**2, K**2)):
+        np.testing.assert_allclose(kernel(X), expected, rtol=1e-14)
+    np.testing.assert_allclose(k.Additive([k.SE(0.5)])(X[:, :1]), k.SE(0.5)(X[:, :1]), rtol=1e-14)

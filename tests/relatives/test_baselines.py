@@ -80,7 +80,7 @@ def test_smoother_goes_from_the_mean_to_the_nearest_neighbour():
 
 def test_smoother_predicts_in_blocks(monkeypatch):
     whole = NadarayaWatson(0.7).fit(X, Y).predict(XS)
-    monkeypatch.setattr("mercer.relatives.baselines._BLOCK", 100)
+    monkeypatch.setattr("mercer.relatives.nadaraya_watson._BLOCK", 100)
     np.testing.assert_allclose(NadarayaWatson(0.7).fit(X, Y).predict(XS), whole, rtol=1e-14)
     with pytest.raises(ValueError, match="at row 14 of X"):
         NadarayaWatson(9.0, "tricube").fit(X, Y).predict(np.r_[XS[:14], [[99.0, 0, 0]]])

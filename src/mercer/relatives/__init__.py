@@ -1,10 +1,10 @@
 """Relatives of Gaussian processes, and the plain methods they are measured against."""
 
-from mercer.relatives.baselines import LinearRegression, NadarayaWatson
 from mercer.relatives.calibration import PlattScaling, platt
 from mercer.relatives.classifiers import GaussianClassConditional, ProbabilisticNearestNeighbour
 from mercer.relatives.kernel_pca import KernelPCA
-from mercer.relatives.least_absolute import LeastAbsoluteDeviations
+from mercer.relatives.linear import LeastAbsoluteDeviations, LinearRegression
+from mercer.relatives.nadaraya_watson import NadarayaWatson
 from mercer.relatives.neural_network import BayesianNeuralNetwork
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
 from mercer.relatives.splines import SmoothingSpline, ramps

@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-Array = NDArray[np.float64]
+from mercer.relatives.checks import Array
 
 
 class PlattScaling(ClassifierMixin, BaseEstimator):

@@ -12,11 +12,8 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from mercer.relatives.checks import Array, Indices, test_inputs, training_labels
 
 
 class GaussianClassConditional(ClassifierMixin, BaseEstimator):
@@ -48,7 +45,7 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> GaussianClassConditional:
         """Fit inputs X (n, d) and labels y (n,)."""
-        inputs, index = _training_data(self, X, y)
+        inputs, self.classes_, index = training_labels(self, X, y)
         if self.covariance not in ("shared", "separate"):
             raise ValueError(f'covariance must be "shared" or "separate"; got {self.covariance!r}.')
         if not (np.isfinite(self.ridge) and self.ridge >= 0):
@@ -73,7 +70,7 @@ class GaussianClassConditional(ClassifierMixin, BaseEstimator):
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Natural logarithms of the class probabilities, (rows, C)."""
-        inputs = _test_inputs(self, X)
+        inputs = test_inputs(self, X)
         joint = np.empty((len(inputs), len(self.classes_)))
         with np.errstate(divide="ignore"):
             prior = np.log(self.priors_)
@@ -147,7 +144,7 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ProbabilisticNearestNeighbour:
         """Keep inputs X (n, d) and labels y (n,), choose k and measure how often it is right."""
-        inputs, index = _training_data(self, X, y)
+        inputs, self.classes_, index = training_labels(self, X, y)
         candidates = self._candidates()
         if not (np.isfinite(self.smoothing) and self.smoothing >= 0):
             raise ValueError(f"smoothing must not be negative; got {self.smoothing!r}.")
@@ -189,7 +186,7 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
         return self._vote(self.index_[nearest])
 
     def _nearest(self, X: ArrayLike) -> tuple[Array, Indices]:
-        inputs = _test_inputs(self, X)
+        inputs = test_inputs(self, X)
         return inputs, self.neighbours_.kneighbors(inputs, return_distance=False)
 
     def _vote(self, labels: Indices) -> Indices:
@@ -233,20 +230,3 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
                 f"{self.folds!r}."
             )
         return np.random.default_rng(self.seed).permutation(np.arange(n) % self.folds)
-
-
-def _training_data(estimator, X: ArrayLike, y: ArrayLike) -> tuple[Array, Indices]:
-    """Checked inputs, and the column of each label; sets classes_."""
-    inputs, labels = validate_data(estimator, X, y, dtype=np.float64)
-    check_classification_targets(labels)
-    estimator.classes_, index = np.unique(labels, return_inverse=True)
-    if len(estimator.classes_) < 2:
-        raise ValueError(
-            f"A classifier needs at least two classes; y has only one class, {estimator.classes_[0]!r}."
-        )
-    return inputs, index
-
-
-def _test_inputs(estimator, X: ArrayLike) -> Array:
-    check_is_fitted(estimator)
-    return validate_data(estimator, X, dtype=np.float64, reset=False)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer.learning.starts import robust_scale
 from mercer.likelihoods import StudentT
-from mercer.relatives.baselines import Array, test_inputs, training_data
+from mercer.relatives.checks import Array, test_inputs, training_data
 from mercer.sampling import sample
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.svm import SVR
 
-from mercer.relatives.baselines import Array, test_inputs, training_data
+from mercer.relatives.checks import Array, test_inputs, training_data
 from mercer.relatives.protocol import search_grid, stratified_folds
 
 

@@ -91,6 +91,9 @@ class Additive(AbstractComposite):
     def encode(self, X):
         return tuple(k.encode(X[:, [j]]) for j, k in enumerate(self.kernels))
 
+    def _split(self, A):
+        return A
+
     def suggest(self, X, variance):
         columns = [X[:, [j]] if k.reads_objects() else numeric(X[:, [j]]) for j, k in enumerate(self.kernels)]
         parts = tuple(k.suggest(x, 1.0) for k, x in zip(self.kernels, columns, strict=True))

@@ -65,9 +65,6 @@ class PosteriorKernel(AbstractTransform):
     def amplitude(self):
         return ()
 
-    def encode(self, X):
-        return self.kernel.encode(X)
-
     def block(self, A, B):
         X = self.kernel.encode(jnp.asarray(self.inputs))
         K = self.kernel.block(X, X)

@@ -50,9 +50,6 @@ class Power(AbstractComposite):
     def parts(self):
         return (self.kernel,)
 
-    def encode(self, X):
-        return self.kernel.encode(X)
-
     def rebuild(self, parts):
         return Power(parts[0], self.exponent)
 

@@ -28,8 +28,10 @@ class AbstractComposite(AbstractKernel):
         """The same composite of other parts."""
 
     def encode(self, X):
-        """One array where all parts read the same, else a tuple with what each part reads."""
+        """What the one part reads; of several, one array where all read the same, else a tuple."""
         first, *others = encoded = tuple(part.encode(X) for part in self.parts)
+        if not others:
+            return first
         return encoded if isinstance(first, tuple) or any(e is not first for e in others) else first
 
     def bind(self, d, names=None):
@@ -51,7 +53,7 @@ class AbstractComposite(AbstractKernel):
         return False
 
     def _split(self, A):
-        return A if isinstance(A, tuple) else (A,) * len(self.parts)
+        return A if isinstance(A, tuple) and len(self.parts) > 1 else (A,) * len(self.parts)
 
 
 class Sum(AbstractComposite):
@@ -153,9 +155,6 @@ class Scale(AbstractComposite):
     @property
     def parts(self):
         return (self.kernel,)
-
-    def encode(self, X):
-        return self.kernel.encode(X)
 
     def rebuild(self, parts):
         return Scale(given(self, "variance"), parts[0])

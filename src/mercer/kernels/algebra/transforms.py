@@ -145,9 +145,6 @@ class Normalised(AbstractTransform):
     def rebuild(self, parts):
         return Normalised(parts[0])
 
-    def encode(self, X):
-        return self.kernel.encode(X)
-
     def _scale(self, A):
         root = safe_sqrt(self.kernel.diag(A))
         return jnp.where(root > 0, 1.0 / jnp.where(root > 0, root, 1.0), 0.0)

@@ -1,61 +1,14 @@
-"""Two baselines every regression should beat: a linear model with a noise level, and a kernel smoother."""
+"""A kernel smoother: weighted averages of the targets nearby."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = NDArray[np.float64]
-
-
-class LinearRegression(RegressorMixin, BaseEstimator):
-    """Ordinary least squares whose predictions carry the noise level of the training residuals (GPML table
-    2.1).
-
-    The predictive distribution is Gaussian with constant variance `noise_variance_`: the sum of squared
-    residuals over n minus the number of coefficients. Uncertainty about the coefficients is not included.
-
-    fit_intercept: bool, default True. Whether to fit a constant term.
-
-    coef_, intercept_: (d,) and float
-    noise_variance_: float, NaN when no degree of freedom is left to estimate it
-
-    >>> mean, std = LinearRegression().fit(X, y).predict(Xs, return_std=True)
-    >>> mercer.metrics.msll(ys, mean, std, y)
-    """
-
-    def __init__(self, fit_intercept: bool = True):
-        self.fit_intercept = fit_intercept
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LinearRegression:
-        """Fit inputs X (n, d) and targets y (n,)."""
-        inputs, targets = training_data(self, X, y)
-        x_mean, y_mean = np.zeros(inputs.shape[1]), 0.0
-        if self.fit_intercept:
-            x_mean, y_mean = inputs.mean(axis=0), targets.mean()
-        self.coef_, _, rank, _ = np.linalg.lstsq(inputs - x_mean, targets - y_mean, rcond=None)
-        self.intercept_ = float(y_mean - x_mean @ self.coef_)
-        residual = targets - self.intercept_ - inputs @ self.coef_
-        freedom = len(targets) - int(rank) - int(self.fit_intercept)
-        self.noise_variance_ = float(residual @ residual / freedom) if freedom > 0 else float("nan")
-        return self
-
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predicted means (n,), and with `return_std` also the standard deviations of observations (n,)."""
-        mean = test_inputs(self, X) @ self.coef_ + self.intercept_
-        if not return_std:
-            return mean
-        if np.isnan(self.noise_variance_):
-            raise ValueError(
-                "There are as many coefficients as training cases, so no residual is left to estimate the "
-                "noise from. "
-                "Train on more cases or fewer columns."
-            )
-        return mean, np.full(len(mean), np.sqrt(self.noise_variance_))
+from mercer.relatives.checks import Array, test_inputs, training_data
 
 
 class NadarayaWatson(RegressorMixin, BaseEstimator):
@@ -136,13 +89,3 @@ _KERNELS: dict[str, Callable[[Array], Array]] = {
     "epanechnikov": lambda r: np.maximum(1 - r**2, 0),
     "tricube": lambda r: np.maximum(1 - r**3, 0) ** 3,
 }
-
-
-def training_data(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
-    inputs, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True)
-    return inputs, targets.astype(np.float64)
-
-
-def test_inputs(estimator: BaseEstimator, X: ArrayLike) -> Array:
-    check_is_fitted(estimator)
-    return validate_data(estimator, X, dtype=np.float64, reset=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -9,17 +10,20 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
+from mercer.inference import pointwise
 from mercer.inference.protocol import AbstractInference, conditioning, evidential, site_rule
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Gaussian
+from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
 from mercer.posteriors.gaussian import Posterior
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
-from mercer.solvers import WithBasis
+from mercer.selection import Pool
+from mercer.solvers import SolverError
 from mercer.solvers import by_name as solver_by_name
 from mercer.solvers.protocol import AbstractSolver
 
@@ -153,12 +157,25 @@ def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[I
     """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks,
     the part of the data it uses.
     """
-    base = solver.base if isinstance(solver, WithBasis) else solver
-    if hasattr(base, "rows"):
-        rows = base.rows(model.gp, inputs.values, y, model.likelihood)
-        inputs, y = Inputs(inputs.values[rows], inputs.names), y[rows]
+    rows = solver.rows(_pool(model, inputs.values, y))
+    inputs, y, n = Inputs(inputs.values[rows], inputs.names), y[rows], y.shape[0]
+    if y.shape[0] < n and model.likelihood.per_datum:
+        raise SolverError(
+            "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y and it "
+            "first."
+        )
     noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
     return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)
+
+
+def _pool(model: Model, X: np.ndarray, y: np.ndarray) -> Pool:
+    """The data as a solver may choose among them. Of the likelihood it sees noise that is added to f by its
+    variance, anything else of one latent function by its tilted moments.
+    """
+    likelihood = model.likelihood
+    noise = likelihood.noise_variance if isinstance(likelihood, (Gaussian, AbstractNoise)) else None
+    tilted = functools.partial(pointwise.tilted, likelihood, y) if likelihood.latents == 1 else None
+    return Pool(model.priors, X, y, noise, tilted)
 
 
 def posterior(

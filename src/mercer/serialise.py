@@ -30,6 +30,7 @@ ROOMS = (
     "likelihoods",
     "hyperpriors",
     "gp",
+    "selection",
     "solvers",
     "inference",
     "series",
@@ -113,9 +114,10 @@ def function_names(tree: Any) -> set[str]:
 def registry() -> dict[str, type]:
     """The classes that may be written and read, by room and name: what the rooms export."""
     from mercer.inference import AbstractInference
+    from mercer.selection import AbstractSelection
     from mercer.solvers import AbstractSolver
 
-    bases = (Parametrised, AbstractHyperprior, AbstractSolver, AbstractInference)
+    bases = (Parametrised, AbstractHyperprior, AbstractSelection, AbstractSolver, AbstractInference)
     out = {}
     for room in ROOMS:
         module = importlib.import_module(f"mercer.{room}")

@@ -2,6 +2,7 @@
 informative vector machine for two classes.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods
+from mercer.inference import pointwise
+from mercer.selection import Pool
 from mercer.solvers import Dense, Sites, SolverError, SubsetOfData, WeightSpace, by_name
 
 rng = np.random.default_rng(5)
@@ -21,12 +24,12 @@ GP = mc.GP(k.SE([1.0, 2.0], 1.3))
 BINARY = mc.Model(GP, likelihoods.Bernoulli())
 
 
-@pytest.mark.parametrize("select", ["random", "kmeans", "entropy", "information", "evidence"])
+@pytest.mark.parametrize("select", ["random", "k-means", "entropy", "information-gain", "evidence"])
 def test_the_model_sees_the_chosen_data_only(select):
     """Evidence (8.31), gradient and predictions are those of a GP on the chosen rows."""
     solver = SubsetOfData(12, select)
     model = mc.Model(GP, likelihoods.Gaussian(0.05))
-    rows = solver.rows(GP, X, Y, model.likelihood)
+    rows = solver.rows(Pool(GP, X, Y, 0.05))
     assert rows.shape == (12,) and np.all(np.diff(rows) > 0)
     post, exact = model.condition(X, Y, solver=solver), model.condition(X[rows], Y[rows])
     assert post.log_evidence == pytest.approx(exact.log_evidence, rel=1e-13)
@@ -58,7 +61,8 @@ def test_more_data_never_raise_the_variance():
 def test_informative_vector_machine():
     """EP on the data that entropy picks; with all of them it is EP itself (SP16)."""
     solver = SubsetOfData(15, "entropy")
-    rows = solver.rows(GP, X, LABELS, BINARY.likelihood)
+    hook = functools.partial(pointwise.tilted, BINARY.likelihood, LABELS)
+    rows = solver.rows(Pool(GP, X, LABELS, tilted=hook))
     post, exact = BINARY.condition(X, LABELS, solver=solver), BINARY.condition(X[rows], LABELS[rows])
     assert post.log_evidence == pytest.approx(exact.log_evidence, rel=1e-12)
     np.testing.assert_allclose(post.probability(XS), exact.probability(XS), rtol=1e-10)
@@ -88,7 +92,7 @@ def test_fit():
 def test_other_bases_and_cost():
     linear = mc.GP(k.Linear([1.0, 1.0]))
     solver = SubsetOfData(10, base=WeightSpace())
-    rows = solver.rows(linear, X, Y, likelihoods.Gaussian(0.1))
+    rows = solver.rows(Pool(linear, X, Y, 0.1))
     np.testing.assert_allclose(
         linear.condition(X, Y, 0.1, solver=solver).mean(XS),
         linear.condition(X[rows], Y[rows], 0.1).mean(XS),

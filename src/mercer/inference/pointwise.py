@@ -7,6 +7,7 @@ Arrays are (n, L) outside; a likelihood of one latent function sees (n,).
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -35,6 +36,15 @@ def fisher(likelihood, f, y):
 def tilted(likelihood, y, mean, variance):
     """log Z of p(y | f) N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n, 1)."""
     return tuple(x[:, None] for x in _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0]))
+
+
+def tilted_one(likelihood) -> Callable[[float, float, float], np.ndarray]:
+    """`tilted` for data that come one at a time: log Z, d and D as a function of y, mean and variance, (3,).
+    Nothing is padded, and the likelihood is taken apart only here.
+    """
+    leaves, treedef = jax.tree.flatten(strip(likelihood))
+    rows = functools.partial(_compiled(_tilted_rows, treedef), leaves)
+    return lambda y, mean, variance: np.asarray(rows(*np.array([[y], [mean], [variance]])))[0]
 
 
 def expected(likelihood, y, mean, variance):
@@ -102,6 +112,10 @@ def _tilted(likelihood, y, mean, variance):
 
     d, D, value = jax.jvp(slope, (mean,), (jnp.ones_like(mean),), has_aux=True)
     return value, d, -D
+
+
+def _tilted_rows(likelihood, y, mean, variance):
+    return jnp.stack(_tilted(likelihood, y, mean, variance), -1)
 
 
 def _expected(likelihood, y, mean, variance):

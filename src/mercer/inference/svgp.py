@@ -12,6 +12,7 @@ from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inference.variational import KL
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.gaussian import Gaussian
+from mercer.selection import AbstractSelection
 from mercer.solvers.protocol import AbstractSolver
 
 
@@ -36,7 +37,7 @@ class SVGP(AbstractSiteRule):
     rate: float = 0.02
     step: float = 0.1
     learn_inducing: bool = True
-    select: str = "kmeans"
+    select: str | AbstractSelection = "k-means"
     seed: int = 0
 
     needs: ClassVar[frozenset[str]] = frozenset()

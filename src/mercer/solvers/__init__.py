@@ -33,8 +33,6 @@ _LARGE = (
     ("markov", "Markov", "markov"),
 )
 _MODULES = {cls: f"mercer.solvers.{module}" for _, cls, module in _LARGE}
-_MODULES["OnlineProjectedProcess"] = "mercer.solvers.online"  # not solvers: they learn from a stream
-_MODULES["OnlineMarkov"] = "mercer.solvers.markov_online"
 
 __all__ = [
     "AbstractSolver",

@@ -51,6 +51,9 @@ class WithBasis(AbstractSolver):
     def with_basis(self):
         return self
 
+    def rows(self, pool):
+        return self.base.rows(pool)
+
     def prepare(self, prior, X, y, noise_variance=None):
         return WithBasis(self.base.prepare(prior, X, y, noise_variance))
 

@@ -25,6 +25,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.params import strip
+from mercer.selection.clusters import scaled
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import (
     AbstractSolver,
@@ -39,7 +40,6 @@ from mercer.solvers.protocol import (
     SolverError,
     worst,
 )
-from mercer.solvers.selection import scaled
 
 COMBINE = ("bcm", "poe", "gpoe", "rbcm")
 # weight of a member that says nothing, so that generalised products stay defined far from all data

@@ -26,8 +26,8 @@ import numpy as np
 
 from mercer.linalg import cg, tiles
 from mercer.params import named_leaves, strip
+from mercer.selection.pivoted import pivoted_cholesky
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
 from mercer.solvers.sparse import Pairs
 

@@ -23,6 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.linalg.lapack import thread_count
+from mercer.selection import AbstractSelection, Clusters, Pool, Random
+from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import AbstractSolver, Cost, Proposal, SolverError
@@ -34,14 +36,14 @@ SAMPLE = 1000  # data on which the unexplained variance is estimated
 class AbstractLowRank(AbstractSolver):
     """What the low-rank solvers share.
 
-    m: number of inducing inputs. select: how they are chosen among the data ("kmeans", "random", "pivoted",
-    "entropy", ...: see `mercer.solvers.selection`), once, before learning. inducing: your own choice (m, d)
-    instead. learn: whether `mercer.fit` moves them too. store: keep the n x m features (None: if they take
-    less than 3 GiB) or compute them again in every pass.
+    m: number of inducing inputs. select: how they are chosen among the data, once, before learning: an
+    object of `mercer.selection`, or its name ("k-means", "random", "pivoted", "entropy", ...). inducing: your
+    own choice (m, d) instead. learn: whether `mercer.fit` moves them too. store: keep the n x m features
+    (None: if they take less than 3 GiB) or compute them again in every pass.
     """
 
     m: int = 512
-    select: str = "kmeans"
+    select: str | AbstractSelection = "k-means"
     inducing: Any = dataclasses.field(default=None, compare=False, repr=False)
     learn: bool = False
     store: bool | None = None
@@ -65,6 +67,7 @@ class AbstractLowRank(AbstractSolver):
             raise ValueError(f"{who}.m must be a whole number of inducing inputs, got {self.m!r}.")
         if self.m < 1:
             raise ValueError(f"{who} needs at least one inducing input, got m={self.m}.")
+        selection_by_name(self.select)
 
     def prepare(self, prior, X, y, noise_variance=None):
         if self.inducing is not None:
@@ -72,8 +75,6 @@ class AbstractLowRank(AbstractSolver):
         return dataclasses.replace(self, inducing=self._choose(prior, X, y, noise_variance))
 
     def _choose(self, prior, X, y=None, noise_variance=None) -> np.ndarray:
-        from mercer.solvers.selection import select
-
         if self.m > X.shape[0]:
             raise SolverError(
                 f"{type(self).__name__}(m={self.m}) asks for more inducing inputs than there are data "
@@ -82,8 +83,10 @@ class AbstractLowRank(AbstractSolver):
             )
         if self.m == X.shape[0]:
             return X
-        how = "random" if X.dtype == object and self.select == "kmeans" else self.select
-        return X[select(prior, X, y, self.m, how, noise_variance=noise_variance, seed=self.seed)]
+        selection = selection_by_name(self.select)
+        if X.dtype == object and selection == Clusters():  # which has no distances between objects
+            selection = Random()
+        return X[selection.rows(Pool(prior, X, y, noise_variance), self.m, self.seed)]
 
     def inducing_to_learn(self):
         return self.inducing if self.learn else None

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from mercer.prior import AbstractPrior
+from mercer.selection import Pool
 
 
 @jax.tree_util.register_dataclass
@@ -197,6 +198,12 @@ class AbstractSolver(abc.ABC):
     def propose(cls, task: Any) -> Iterable[Proposal]:
         """Itself, for solver="auto", where it suits the task; nothing by default."""
         return ()
+
+    def rows(self, pool: Pool) -> np.ndarray | slice:
+        """Which of the data it works on, in ascending order: all of them by default. Asked once, before
+        `prepare`; whoever asks cuts the data.
+        """
+        return slice(None)
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once

@@ -6,21 +6,21 @@ import dataclasses
 
 import numpy as np
 
+from mercer.selection import AbstractSelection, Pool
+from mercer.selection import by_name as selection_by_name
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import AbstractSolver, SolverError
-from mercer.solvers.selection import HOW, select
 
 
 @dataclasses.dataclass(frozen=True)
 class SubsetOfData(AbstractSolver):
     """An exact GP on a subset of the data, chosen once, before learning. m^3 flops whatever n is.
 
-    m: how many data are kept (all of them where there are fewer). select: how they are chosen, a name from
-    `mercer.solvers.selection.select`; "entropy" gives the informative vector machine, for every likelihood
-    with one latent
-    function: sites are taken in one by one where they change the posterior most, then the inference rule runs
-    on those chosen. That prefers surprising labels: good where classes are separate, but where they overlap a
-    random subset represents them better.
+    m: how many data are kept (all of them where there are fewer). select: how they are chosen, an object of
+    `mercer.selection` or its name. "entropy" gives the informative vector machine for every likelihood of one
+    latent function: sites are taken in one by one where they change the posterior most (noise that is added
+    to f enters by its variance), then the inference rule runs on those chosen. That prefers surprising
+    labels: good where classes are separate, but where they overlap a random subset represents them better.
     base: the solver that works on the subset.
 
     >>> model.condition(X, y, solver=SubsetOfData(500, "entropy"))
@@ -29,32 +29,23 @@ class SubsetOfData(AbstractSolver):
     """
 
     m: int = 1000
-    select: str = "random"
+    select: str | AbstractSelection = "random"
     base: AbstractSolver = Dense()
     seed: int = 0
 
     def __post_init__(self):
         if self.m < 1:
             raise ValueError(f"SubsetOfData needs at least one datum, got m={self.m}.")
-        if self.select not in HOW:
-            raise ValueError(f"unknown selection {self.select!r}; there are {sorted(HOW)}.")
+        selection_by_name(self.select)
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         return self.base.offers
 
-    def rows(self, prior, X: np.ndarray, y: np.ndarray, likelihood) -> np.ndarray:
-        """Indices of the data to keep, in ascending order."""
-        n = X.shape[0]
-        if self.m >= n:
-            return np.arange(n)
-        if likelihood.per_datum:
-            raise SolverError(
-                "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y "
-                "and it first."
-            )
-        noise = getattr(likelihood, "noise_variance", None)
-        return np.sort(select(prior, X, y, self.m, self.select, noise, likelihood, self.seed))
+    def rows(self, pool: Pool) -> np.ndarray | slice:
+        if self.m >= pool.n:
+            return slice(None)
+        return np.sort(selection_by_name(self.select).rows(pool, self.m, self.seed))
 
     def prepare(self, prior, X, y, noise_variance=None):
         return dataclasses.replace(self, base=self.base.prepare(prior, X, y, noise_variance))

@@ -22,8 +22,8 @@ from mercer.estimators.series.words import summary
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit
 from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.online import OnlineMarkov
 from mercer.solvers import Markov
-from mercer.solvers.markov_online import OnlineMarkov
 from mercer.solvers.markov_parts import parts
 
 FEWEST = 8  # values from which a slope is learned

@@ -5,7 +5,7 @@ import pytest
 
 from mercer import kernels as k
 from mercer.linalg import tiles
-from mercer.solvers.pivoted import pivoted_cholesky
+from mercer.selection import pivoted_cholesky
 
 X = np.random.default_rng(0).normal(size=(90, 2))
 KERNEL = k.SE([0.8, 1.5], 1.7)

@@ -7,7 +7,8 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import means
 from mercer.inputs import InputError
-from mercer.solvers import OnlineMarkov, SolverError
+from mercer.online import OnlineMarkov
+from mercer.solvers import SolverError
 
 RNG = np.random.default_rng(0)
 T = np.sort(RNG.uniform(0.0, 5.0, 23))

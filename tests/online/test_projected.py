@@ -10,7 +10,8 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods, means
 from mercer.inference import EP
-from mercer.solvers import Dense, OnlineProjectedProcess, Sites
+from mercer.online import OnlineProjectedProcess
+from mercer.solvers import Dense, Sites
 
 rng = np.random.default_rng(1)
 N = 30

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from mercer.inference import pointwise
 from mercer.inputs import as_inputs, as_targets
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.linalg.updates import inverse_append, inverse_remove
 from mercer.params import strip
-from mercer.solvers.selection import tilted_rows
 
 
 class OnlineProjectedProcess:
@@ -72,8 +72,7 @@ class OnlineProjectedProcess:
         self.variance, self.forget = variance, forget
         self.capacity, self.fixed, self._bound = capacity, active is not None, False
         self.log_evidence, self.seen = 0.0, 0
-        leaves, treedef = jax.tree.flatten(strip(likelihood))
-        self._tilted = functools.partial(tiles.compiled(tilted_rows, treedef), leaves)
+        self._tilted = pointwise.tilted_one(likelihood)
         self._a = np.zeros(0)
         self._names: tuple[str, ...] | None = None
         if active is not None:
@@ -214,7 +213,7 @@ class OnlineProjectedProcess:
         cavity = v / share
         centre = mu - cavity * slope
         open_ = max(x.prior - float(x.k @ x.e), 0.0) if self.variance == "full" else 0.0
-        log_Z, d, D = np.asarray(self._tilted(*np.array([[y], [centre], [cavity + open_]])))[0]
+        log_Z, d, D = self._tilted(y, centre, cavity + open_)
         if first:
             self.log_evidence, self.seen = self.log_evidence + log_Z, self.seen + 1
         scale = 1.0 - cavity * D

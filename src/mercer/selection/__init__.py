@@ -1,0 +1,81 @@
+"""Which data to keep: active sets chosen at random, by clusters or greedily (GPML 8.1-8.3, Algorithm 8.1).
+
+    Random           "random"            uniformly
+    Clusters         "k-means"           the datum nearest to each cluster centre
+    Biased           "biased"            at random in proportion to k(x, x)^2
+    Pivoted          "pivoted"           the largest residual variance first
+    Trace            "trace"             the largest decrease of tr(K - K~)
+    Entropy          "entropy"           the largest decrease of the posterior's entropy (8.19)
+    InformationGain  "information-gain"  the largest change of the posterior
+    Residual         "residual"          the smallest residual sum of squares
+    Matching         "matching"          the smallest quadratic form (8.18)
+    Evidence         "evidence"          the largest log evidence (8.17)
+
+The first five look at inputs and covariances alone, the others at targets too. No likelihood is seen here:
+what `Entropy` and `InformationGain` need of one comes as a function (`Pool.tilted`).
+
+>>> rows = selection.Entropy().rows(selection.Pool(gp, X, y, noise_variance=0.1), 500)
+>>> solvers.VFE(m=200, select="pivoted")
+>>> solvers.SubsetOfData(500, selection.Evidence(candidates=None))
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from mercer.selection.chance import Biased, Random
+from mercer.selection.clusters import Clusters, centres
+from mercer.selection.informative import Entropy, InformationGain
+from mercer.selection.pivoted import pivoted_cholesky
+from mercer.selection.protocol import AbstractSelection, Pool, Tilted
+from mercer.selection.regressors import Evidence, Matching, Pivoted, Residual, Trace
+
+__all__ = [
+    "AbstractSelection",
+    "Biased",
+    "Clusters",
+    "Entropy",
+    "Evidence",
+    "InformationGain",
+    "Matching",
+    "Pivoted",
+    "Pool",
+    "Random",
+    "Residual",
+    "Tilted",
+    "Trace",
+    "by_name",
+    "centres",
+    "pivoted_cholesky",
+]
+
+_BY_NAME: dict[str, type[AbstractSelection]] = {
+    cls.name: cls
+    for cls in (
+        Random,
+        Clusters,
+        Biased,
+        Pivoted,
+        Trace,
+        Entropy,
+        InformationGain,
+        Residual,
+        Matching,
+        Evidence,
+    )
+}
+
+
+def by_name(selection: str | AbstractSelection) -> AbstractSelection:
+    """A selection from its name, or the one given.
+
+    >>> by_name("information-gain")
+    InformationGain()
+    """
+    if isinstance(selection, AbstractSelection):
+        return selection
+    if selection in _BY_NAME:
+        return _BY_NAME[selection]()
+    near = difflib.get_close_matches(str(selection), _BY_NAME, n=1)
+    hint = f": did you mean {near[0]!r}?" if near else f"; there are {sorted(_BY_NAME)}."
+    raise ValueError(f"unknown selection {selection!r}{hint}")

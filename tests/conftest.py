@@ -93,17 +93,20 @@ _SLOW_TESTS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        room = item.nodeid.startswith(
+        case = item.callspec.id if hasattr(item, "callspec") else ""
+        if (mark := item.get_closest_marker("representative")) and not any(
+            name in case for name in mark.args
+        ):
+            item.add_marker(pytest.mark.slow)
+        conformance = item.nodeid.startswith(
             (
                 "tests/likelihoods/test_conformance",
                 "tests/inference/test_conformance",
                 "tests/inference/test_robust",
             )
         )
-        if not room:
-            continue
-        case = item.callspec.id if hasattr(item, "callspec") else ""
-        if any(name in case for name in _SLOW_CASES) or item.name.startswith(_SLOW_TESTS):
+        if conformance and (any(name in case for name in _SLOW_CASES) or item.name.startswith(_SLOW_TESTS)):
             item.add_marker(pytest.mark.slow)

@@ -31,6 +31,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_auto_says_why_and_which_rows_of_the_file_are_outliers(folder):
     model, out = folder / "auto.mercer", folder / "p.csv"
     fit = run(

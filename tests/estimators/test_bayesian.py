@@ -14,6 +14,7 @@ XS = np.linspace(-4, 4, 7)[:, None]
 SHORT = MCMC(draws=200, tune=200, chains=2, seed=0)
 
 
+@pytest.mark.representative("ccd")
 @pytest.mark.filterwarnings("ignore::mercer.learning.FitWarning")
 @pytest.mark.parametrize("inference", [SHORT, "ccd"], ids=["mcmc", "ccd"])
 def test_regression(inference, tmp_path):
@@ -52,6 +53,7 @@ def same_after_a_round_trip(model, path):
         np.testing.assert_array_equal(new.weights, old.weights)
 
 
+@pytest.mark.representative("ccd")
 @pytest.mark.filterwarnings("ignore::mercer.learning.FitWarning")
 @pytest.mark.parametrize("inference", [SHORT, "ccd"], ids=["mcmc", "ccd"])
 def test_classification(inference, tmp_path):

@@ -46,6 +46,7 @@ def error(model) -> float:
 # ------------------------------------------------------------------------------------------------- fitting
 
 
+@pytest.mark.representative("student-t", "uniform", "mixture")
 @pytest.mark.parametrize("name", ROBUST)
 def test_outliers_hardly_move_the_function(name):
     model = fitted(name)
@@ -73,6 +74,7 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(a.outliers_.score, b.outliers_.score, atol=1e-3)
 
 
+@pytest.mark.representative("line")
 @pytest.mark.parametrize("case", ["wave", "surface", "line"])
 def test_without_outliers_student_t_predicts_as_well_as_gaussian_noise(case):
     rng = np.random.default_rng({"wave": 10, "surface": 11, "line": 12}[case])

@@ -212,6 +212,7 @@ def test_trend_by_evidence():
     assert np.isfinite(before["mean"][0])
 
 
+@pytest.mark.slow
 def test_counts():
     """Poisson counts: intervals are whole numbers, parts are of the log rate,
     and a count out of all proportion is an anomaly.

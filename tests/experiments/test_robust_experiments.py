@@ -165,6 +165,7 @@ def test_boston_fold(data_dir):
     assert 1.5 < found["rmse"] < 4.5 and 1.2 < found["mae"] < 2.6 and -0.3 < found["nlp"] < 0.9
 
 
+@pytest.mark.slow
 def test_robust_noise_costs_little_where_there_are_no_outliers(tmp_path):
     """Student-t and mixture noise are within 2 % of the NLPD in noise units on one set;
     the table is made from the scores.

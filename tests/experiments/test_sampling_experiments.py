@@ -29,6 +29,7 @@ def test_quadrature_over_three_hyperparameters():
     assert boston_hmc.quadrature(X, y, 61) == pytest.approx(boston_hmc.quadrature(X, y, 41), abs=1e-2)
 
 
+@pytest.mark.slow
 def test_surfaces_and_their_report():
     """Two weak settings on a few digits of noise: all methods agree, and the report says how far."""
     rng = np.random.default_rng(0)

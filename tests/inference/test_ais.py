@@ -53,6 +53,7 @@ def test_exact_evidence_for_gaussian_noise_with_a_bracket():
     assert again == found
 
 
+@pytest.mark.representative("25.0")
 @pytest.mark.parametrize(("a", "b", "m", "exact"), [(1.0, 4.0, 10, -1.849497), (25.0, 100.0, 10, None)])
 def test_exchangeable_probit(a, b, m, exact):
     if exact is None:
@@ -71,6 +72,7 @@ def test_exchangeable_probit(a, b, m, exact):
     assert not found.notes
 
 
+@pytest.mark.slow
 def test_weights_are_unbiased_however_short_the_schedule():
     """One datum, prior N(0, 25), probit: E[w] = 1/2 even with five temperatures;
     weights that use f_t instead are too large.
@@ -95,12 +97,12 @@ def test_error_falls_with_the_number_of_temperatures():
         mc.log_evidence(model, X, y, inference=AIS(steps=t, runs=6, reverse=False, progress=False))
         for t in (60, 3000)
     )
-    assert abs(long - exact) < abs(short - exact)
-    assert long.standard_error < 0.5 * short.standard_error
+    assert abs(long - exact) < 4 * long.standard_error < 2 * short.standard_error
     assert any("more steps" in note for note in short.notes)
     assert np.isnan(long.reverse)
 
 
+@pytest.mark.slow
 def test_hyperparameters_integrated_out():
     X, y = data(10)
     priors = hp.LogNormal(0.0, 0.5), hp.LogNormal(-2.0, 0.5)
@@ -123,6 +125,7 @@ def norm_log(x, mean, sd):
     return -0.5 * ((x - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
 
 
+@pytest.mark.slow
 def test_latents_and_hyperparameters_integrated_out():
     X, y = data(6)
     labels = np.where(y > 0, 1, -1)
@@ -199,6 +202,7 @@ class Stop:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_interrupting_keeps_finished_runs():
     X, y = data(8)
     model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.1))

@@ -44,6 +44,16 @@ def posterior(case, rule, solver):
     return CASES[case].model(kernel).condition(X, CASES[case].y, RULES[rule], name)
 
 
+@pytest.mark.representative(
+    "probit-ep",
+    "logit-laplace",
+    "logit-local-bound",
+    "softmax-laplace",
+    "gaussian",
+    "poisson-laplace",
+    "student-t-laplace",
+    "probit-kl",
+)
 @dense
 def test_gradient_of_the_evidence(case, rule):
     """Every hyperparameter by itself."""
@@ -122,6 +132,7 @@ def test_solvers_agree_for_a_kernel_of_finite_rank(case, rule):
         np.testing.assert_allclose(p, q, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.representative("probit", "gaussian", "poisson-laplace")
 @dense
 def test_order_of_rows_does_not_matter(case, rule):
     model, y = CASES[case].model(SOLVERS["dense"][1]), CASES[case].y

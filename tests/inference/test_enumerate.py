@@ -62,6 +62,7 @@ def test_evidence_moments_and_outliers_are_the_sums_over_all_sets():
     np.testing.assert_allclose(post.variance(XS), variance + noise, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_mixture():
     X, y = data(7)
     post = model().condition(X, y, Enumeration())

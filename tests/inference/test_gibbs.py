@@ -48,6 +48,7 @@ def mixtures():
     }
 
 
+@pytest.mark.representative("False")
 @pytest.mark.parametrize("over_relaxed", [True, False])
 def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relaxed):
     """VER4: 4000 draws; probabilities within 4.5 standard errors of independent draws worth a quarter of
@@ -104,6 +105,7 @@ def test_over_relaxed_indicators_forget_faster():
     assert lag[True] < lag[False] - 0.05
 
 
+@pytest.mark.representative("laplace")
 @pytest.mark.parametrize(
     ("likelihood", "means", "variances"),
     [
@@ -128,6 +130,7 @@ def test_three_data_against_a_grid(likelihood, means, variances):
         _ = post.indicators
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", NOISES, ids=IDS)
 def test_both_samplers_agree(likelihood):
     """ROB10: scales with f exact given them, and Hamiltonian Monte Carlo on f."""
@@ -199,6 +202,7 @@ def test_noise_as_a_finite_mixture(likelihood):
 # hyperparameters
 
 
+@pytest.mark.slow
 def test_degrees_of_freedom_and_scale_against_a_grid():
     """One datum repeated far apart: f has almost no variance, so that (scale,
     dof) are those of independent t draws, on a grid.
@@ -323,6 +327,7 @@ def test_mcmc_by_name_is_gibbs_for_scale_mixtures():
     assert isinstance(by_name("gibbs"), Gibbs)
 
 
+@pytest.mark.slow
 def test_interrupted_chains_are_kept():
     X, y = data(6)
 
@@ -336,6 +341,7 @@ def test_interrupted_chains_are_kept():
     assert any("interrupted" in note for note in post.notes)
 
 
+@pytest.mark.slow
 def test_chains_in_different_modes_are_reported():
     """Two clusters of repeated observations contradict each other: either may be the outliers,
     and few chains change their mind.

@@ -39,6 +39,7 @@ def error(post):
 # values
 
 
+@pytest.mark.representative("hmc", "elliptical")
 @pytest.mark.parametrize("sampler", ["nuts"])
 def test_gaussian_noise_gives_the_exact_posterior(sampler):
     X, y = data()
@@ -73,6 +74,7 @@ def test_exchangeable_probit_has_known_marginals(whitened):
     np.testing.assert_allclose(f.var(), 1.97838, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_poisson_against_quadrature_in_two_dimensions():
     X, y = np.array([[0.0], [0.7]]), np.array([0, 6])
     model = mc.Model(mc.GP(k.SE(1.0, 2.0), mean=0.5), mc.likelihoods.Poisson())
@@ -102,6 +104,7 @@ def test_poisson_against_quadrature_in_two_dimensions():
     np.testing.assert_allclose(post.variance(Xs, latent=True), variance, rtol=0.12)
 
 
+@pytest.mark.slow
 def test_classes_several_latents_and_basis_functions():
     X, y = data(15)
     labels = np.digitize(y, [-0.4, 0.4])
@@ -240,6 +243,7 @@ def agrees(draws, moments):
         np.testing.assert_allclose(x.std(), sd, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_hyperparameters_against_a_fine_grid(grid):
     model, X, y, moments = grid
     fit = mc.fit(model, X, y, inference=MCMC(draws=500, tune=300, progress=False))
@@ -261,6 +265,7 @@ def test_hyperparameters_against_a_fine_grid(grid):
     assert post.sample(Xs, 5, seed=0).shape == (5, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interleaved", [False, True], ids=["ancillary", "interleaved"])
 def test_joint_sampling_against_the_same_grid(grid, interleaved):
     """Latents and hyperparameters together, for Gaussian noise:
@@ -280,6 +285,7 @@ def test_joint_sampling_against_the_same_grid(grid, interleaved):
     agrees(chains.draws[..., -2:], moments)
 
 
+@pytest.mark.slow
 def test_fit_of_a_classifier_samples_both(classified):
     _, X, y, _ = classified
     model = mc.Model(
@@ -299,6 +305,7 @@ def test_fit_of_a_classifier_samples_both(classified):
     assert fit.posterior.draws["u"].shape == (4, 400, 1, 12)
 
 
+@pytest.mark.slow
 def test_simulation_based_calibration():
     """Hyperparameter and latents drawn from the prior, data from them:
     the rank of the truth among draws must be uniform.
@@ -354,6 +361,7 @@ def test_bad_requests_are_refused():
             MCMC(**bad)
 
 
+@pytest.mark.slow
 def test_few_draws_are_not_called_converged():
     X, y = data(10)
     model = mc.Model(mc.GP(k.SE(1.0, 9.0)), mc.likelihoods.Bernoulli())

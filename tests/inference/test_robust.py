@@ -122,6 +122,7 @@ def converged_and_finite(method, seed) -> bool:
     return converged
 
 
+@pytest.mark.slow
 def test_outliers_up_to_a_million_standard_deviations():
     """Forty data sets, each by one of the methods in turn: finite numbers,
     and a status that says what failed.

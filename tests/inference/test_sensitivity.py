@@ -27,6 +27,7 @@ def post():
     return mc.fit(model(hp.LogNormal(0.0, 0.6)), X, Y, inference=rule).posterior
 
 
+@pytest.mark.slow
 def test_medians_under_the_new_prior(post):
     found = post.under({"kernel.lengthscale": NEW})
     a = np.linspace(-2.5, 2.5, 401)
@@ -64,6 +65,7 @@ def test_what_cannot_be_answered_is_said(post):
         )
 
 
+@pytest.mark.slow
 def test_divergent_chains_are_said_and_not_trusted():
     """A step far beyond the stable one: every trajectory is lost, and the status says so."""
     rule = MCMC(draws=30, tune=0, chains=2, sampler=HMC(8), step_size=60.0, progress=False)

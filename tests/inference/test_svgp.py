@@ -28,6 +28,7 @@ def test_regression_comes_close_to_the_collapsed_bound():
     assert found.history[-1].value == pytest.approx(found.posterior.log_evidence, abs=20.0)
 
 
+@pytest.mark.slow
 def test_classification():
     model = mc.Model(mc.GP(k.SE(1.0)), lik.Bernoulli("logit"))
     found = mc.fit(model, X, LABELS, inference=SVGP(m=12, batch=150, epochs=6))

@@ -69,6 +69,7 @@ def test_derivatives_across_critical_damping():
     np.testing.assert_allclose(slopes, central, rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_upcrossings():
     """-k''(0) / k(0) = a_0 of an oscillator: upcrossings at the undamped frequency (4.3),
     from derivatives at coincident inputs.

@@ -136,6 +136,7 @@ MODELS = {
 }
 
 
+@pytest.mark.representative("symbols", "diagonal", "full, with gaps")
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_derivatives_of_the_log_likelihood(name):
     model, missing = MODELS[name]
@@ -162,6 +163,7 @@ def test_scores_by_some_parameters_are_columns_of_all():
         model.scores(data, "emission")
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_company():
     """Padding, order and batches change nothing."""
     data = sequences(np.random.default_rng(2), (3, 40, 1, 17, 2))
@@ -465,6 +467,7 @@ def two_kinds(rng, n):
     ], labels
 
 
+@pytest.mark.slow
 def test_classification_and_regression_of_sequences():
     rng = np.random.default_rng(11)
     train, labels = two_kinds(rng, 30)

@@ -236,6 +236,7 @@ def test_no_density(make, message):
 # Fourier features
 
 
+@pytest.mark.representative("SE(l=0.7)-1", "nu=1.7)-1", "nu=0)-2")
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize(
     "kernel",

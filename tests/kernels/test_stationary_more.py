@@ -285,6 +285,7 @@ def test_matern_gradient_in_nu(nu):
     assert found[0] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [300.0, 1e4, 1e6, 1e9])
 def test_matern_of_large_order(nu):
     """A.K5: to first order in 1 / nu the SE times 1 + (r^4 / 8 - r^2 / 2) / nu;
@@ -340,6 +341,7 @@ def roughness(kernel, n=1000):
     return np.mean(np.diff(draws, 2, axis=0) ** 2)
 
 
+@pytest.mark.slow
 def test_figures_4_1_to_4_3():
     """Figures 4.1, 4.2, 4.3: paths get smoother with nu and gamma by orders of magnitude;
     all rational quadratics are smooth.

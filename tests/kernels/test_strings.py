@@ -256,6 +256,7 @@ def test_subtree(decay):
 DNA = ["gattaca", "tacat", "cattag", "", "gagataca", "tta"]
 
 
+@pytest.mark.representative("substring", "automaton", "subtree")
 @pytest.mark.parametrize(
     ("make", "X"),
     [
@@ -492,6 +493,7 @@ def test_precomputed(rng):
 # on strings
 
 
+@pytest.mark.slow
 def test_regression_on_strings(rng):
     """Condition, learn and predict on lists of strings; the decay is learned by evidence."""
     X = ["".join(rng.choice(list("acgt"), rng.integers(8, 15))) for _ in range(40)]

@@ -50,6 +50,7 @@ def test_states_are_exact(rng):
     np.testing.assert_allclose(markov.variance(at), dense.variance(at), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_parts_are_those_of_the_dense_posterior(rng):
     """Each additive term, and their sum, between, at and beyond unsorted data; one term alone too."""
     from mercer.solvers.markov_parts import parts

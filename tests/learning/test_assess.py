@@ -18,6 +18,7 @@ LINE = datasets.toy_classification_1d(0)
 X, Y = np.asarray(LINE.X)[::2], np.asarray(LINE.y)[::2]
 
 
+@pytest.mark.slow
 def test_laplace_is_rejected_where_the_posterior_is_skewed():
     """A.P4: with a large signal variance Laplace's probabilities in the left cluster are far too cautious;
     EP's are right.

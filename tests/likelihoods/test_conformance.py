@@ -62,6 +62,7 @@ def test_derivatives_match_finite_differences(case):
         assert np.all(np.asarray(case.likelihood.fisher(f, y)[0]) >= 0)
 
 
+@pytest.mark.representative("gaussian", "student", "poisson")
 @every
 def test_concave_where_it_says_so(case):
     f = np.linspace(-30, 30, 601)
@@ -72,6 +73,7 @@ def test_concave_where_it_says_so(case):
         assert worst > 1e-6
 
 
+@pytest.mark.representative("gaussian", "logit", "poisson")
 @every
 def test_log_partition_and_tilted_moments(case):
     y, mean, variance = pairs(case)
@@ -82,6 +84,7 @@ def test_log_partition_and_tilted_moments(case):
     np.testing.assert_allclose(got[2] / variance, expected[2] / variance, atol=1e-6)
 
 
+@pytest.mark.representative("gaussian", "probit", "laplace")
 @every
 def test_slope_in_the_variance_obeys_the_heat_equation(case):
     """d Z / d variance = (d2 Z / d mean^2) / 2 for any integrand."""
@@ -91,6 +94,7 @@ def test_slope_in_the_variance_obeys_the_heat_equation(case):
     np.testing.assert_allclose(slope, 0.5 * (d2 + d1**2), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.representative("gaussian", "probit", "student")
 @every
 def test_no_variance_is_the_likelihood_itself(case):
     f = np.array([-2.0, 0.1, 1.3])
@@ -113,6 +117,7 @@ def test_expectation(case):
     )
 
 
+@pytest.mark.representative("gaussian", "probit", "laplace")
 @every
 def test_gradients_of_hyperparameters(case):
     y, mean, variance = case.y[-1], 0.7, 0.9
@@ -178,6 +183,7 @@ def test_draws_agree_with_the_predictive_moments(case, rng):
     assert y.var() == pytest.approx(spread_, rel=0.25)
 
 
+@pytest.mark.representative("gaussian", "logit", "laplace")
 @every
 def test_quantiles(case):
     mean, variance = np.array([0.4, -1.0]), np.array([0.6, 2.0])
@@ -299,6 +305,7 @@ def test_by_name():
         likelihoods.by_name(given, scale=2.0)
 
 
+@pytest.mark.slow
 def test_predictions_in_blocks_are_the_same(monkeypatch):
     from mercer.likelihoods import base
 

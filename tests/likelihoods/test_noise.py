@@ -56,6 +56,7 @@ def integral(noise, y, mean, variance):
     return top + np.log(q.sum()), m, np.sum(q * (f - m) ** 2) / q.sum()
 
 
+@pytest.mark.representative("uniform", "mixture")
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_tilted_moments_far_into_the_tails(noise):
     """(y - m) / s up to 40, for noise narrower and wider than the cavity."""
@@ -143,6 +144,7 @@ def test_student_predictive_integrates_to_one():
 # scores
 
 
+@pytest.mark.representative("student-t")
 @pytest.mark.parametrize(
     "noise", [n for k, n in NOISES.items() if k != "cauchy"], ids=[k for k in NOISES if k != "cauchy"]
 )

@@ -21,6 +21,7 @@ def matrix(D, P):
     return jax.vmap(jnp.diag)(D) - jnp.einsum("nir,njr->nij", P, P)
 
 
+@pytest.mark.representative("noise")
 @BOTH
 def test_curvature_is_minus_the_hessian(likelihood, y, rng):
     """A.C12, A.E2 (3.38): W = diag(D) - P P', D > 0."""
@@ -125,6 +126,7 @@ def test_softmax_expectation_draws_and_quantiles(rng):
 # heteroscedastic noise
 
 
+@pytest.mark.slow
 def test_constant_log_variance_is_gaussian_noise():
     """A.X6."""
     mean, v, y = np.array([[0.3, np.log(0.2)]]), np.array([[0.9, 1e-14]]), np.array([1.1])

@@ -273,6 +273,7 @@ def test_the_surface_is_scipys(smoothing):
     np.testing.assert_allclose(ours.predict(XS2), reference(XS2), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.representative("1-2-cubic")
 @pytest.mark.parametrize(
     "d, order, kernel", [(3, 2, "linear"), (2, 3, None), (1, 2, "cubic"), (3, 3, "cubic")]
 )

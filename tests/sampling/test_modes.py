@@ -67,6 +67,7 @@ class Stop:
             raise KeyboardInterrupt
 
 
+@pytest.mark.representative("hmc")
 @pytest.mark.parametrize("sampler", ["nuts", "hmc", "elliptical", "metropolis"])
 def test_interrupted_chains_are_kept(sampler):
     chains = sample(
@@ -96,6 +97,7 @@ def test_interrupted_metropolis_hastings_and_gibbs():
     assert draws["x"].shape == (30,)
 
 
+@pytest.mark.slow
 def test_one_after_the_other_is_the_same_density():
     both = [
         sample(

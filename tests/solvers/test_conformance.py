@@ -196,6 +196,7 @@ def test_a_spent_state_says_so():
 # solvers and tiles
 
 
+@pytest.mark.representative("70")
 @pytest.mark.parametrize("n", [70, 257])
 def test_solvers_agree_across_tiles(n):
     """LAPACK by tiles, pure JAX and the weight space agree on everything at sizes that need several tiles and

@@ -110,6 +110,7 @@ def test_state(cls, slope, store):
     np.testing.assert_allclose(state.apply(V), expected["R"] @ V, **close)
 
 
+@pytest.mark.representative("VFE", "FITC", "ProjectedProcess")
 @slopes
 @family
 def test_every_cotangent(cls, slope):
@@ -415,6 +416,7 @@ def test_repeated_inducing_inputs_are_told():
     assert twice.log_evidence == pytest.approx(once.log_evidence, rel=1e-6)
 
 
+@pytest.mark.representative("VFE")
 @pytest.mark.parametrize("solver", [VFE, FITC, SubsetOfRegressors])
 @pytest.mark.parametrize("store", [True, False])
 def test_many_blocks_in_threads_equal_one(solver, store, monkeypatch):

@@ -53,6 +53,7 @@ def drawn(name, rng):
     return model, t[:, None], np.sin(t) + 0.3 * rng.normal(size=N)
 
 
+@pytest.mark.representative("scale", "linear")
 @each
 def test_markov_is_dense(name):
     rng = np.random.default_rng(sum(map(ord, name)))

@@ -39,6 +39,7 @@ def approximate(solver, kernel, A, B=None, on=X):
     return left @ right.T
 
 
+@pytest.mark.representative("se", "sum", "product", "matern-5/2")
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_kernel_converges(name):
     """m = 20,000: every entry within five standard deviations, at most sqrt(1 / m) of the variance each;
@@ -89,6 +90,7 @@ def test_state_is_exact_for_its_own_kernel(kind):
     assert "pairs of data" in state.notes[0] and 0 < state.kernel_error < 0.5
 
 
+@pytest.mark.representative("se", "sum")
 @pytest.mark.parametrize(
     "name", ["se", "matern-learned", "rational quadratic", "gamma-exponential", "product", "sum"]
 )

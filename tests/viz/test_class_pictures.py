@@ -36,6 +36,7 @@ def test_surface_is_marked():
     assert ax.get_xlabel() == "a" and ax.get_lines()[-1].get_marker() == "+"
 
 
+@pytest.mark.slow
 def test_chains():
     rule = MCMC(draws=20, tune=20, chains=2, sampler="hmc")
     post = mc.Model(mc.GP(k.SE(1.0)), Bernoulli()).condition([[0.0], [1.0]], [1, 0], rule)

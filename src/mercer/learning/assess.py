@@ -264,11 +264,14 @@ class _Reference:
         if self.posterior is None:
             self.problems.append("the budget ended before any draw was made")
         elif not self._draws_ok():
-            self.problems.append("the chains had not mixed within the budget")
+            found = self.posterior.diagnostics.problems()
+            self.problems.append(
+                "the chains had not mixed within the budget" + "".join(f"; {p}" for p in found)
+            )
 
     def _draws_ok(self) -> bool:
         d = self.posterior.diagnostics
-        return bool(d.worst_r_hat < 1.05 and d.least_ess > 100 and d.divergences == 0)
+        return bool(d.trusted and d.least_ess > 100)
 
     def anneal(self, deadline: Deadline) -> None:
         """Annealing with four times the temperatures while the error is large and the next would end before
@@ -333,7 +336,10 @@ class _Reference:
         if self.problems:
             return f"The reference itself cannot be trusted: {'; '.join(self.problems)}."
         d = self.posterior.diagnostics
-        checks = f"R-hat {d.worst_r_hat:.3f}, at least {d.least_ess:.0f} effective draws, no divergences"
+        checks = (
+            f"R-hat {d.worst_r_hat:.3f}, at least {d.least_ess:.0f} effective draws, "
+            f"{d.divergences or 'no'} divergences"
+        )
         text = f"The reference is good to about {noise:.3f} ({checks})"
         if self.evidence is None:
             return text + "; the evidence was not judged."

@@ -17,7 +17,7 @@ from experiments.large_data import Data
 from mercer import metrics
 from mercer.gp import prepare
 from mercer.inference import Exact
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import GaussianPosterior
 from mercer.progress import shown
 from mercer.solvers import Dense
 
@@ -32,7 +32,9 @@ def run(out=None, rows: int = 40_000, start: int = 2048) -> str:
     with shown("", clock.tell):
         result = rule.run(model, inputs.values, y, Dense())
         clock.lap("evidence: covariance and its factor", n**3 / 3)
-        mean, std = Posterior(model, inputs, y, result.state, result.log_evidence, ()).mean_and_std(data.Xs)
+        mean, std = GaussianPosterior(model, inputs, y, result.state, result.log_evidence).mean_and_std(
+            data.Xs
+        )
         clock.lap(f"mean and variance of {tests:,} test rows", tests * n**2)
         gradient = rule.gradient(model, y, result, consume=True)
         clock.lap("gradient: inverse and one pass of the kernel", 2 * n**3 / 3)

@@ -19,6 +19,7 @@ from mercer.inference import MCMC, Gibbs
 from mercer.learning.fit import FitWarning
 from mercer.likelihoods import AbstractLikelihood, Gaussian, GaussianMixtureNoise, Laplace, StudentT
 from mercer.params import flatten
+from mercer.posteriors import GivenScales
 from mercer.relatives import LinearRegression, SupportVectorRegression
 
 LEARNED = {"snMLII": "exact", "mnEP": "ep", "mnLAP": "laplace", "tVar": "scale-mixture", "lapEP": "ep"}
@@ -131,10 +132,10 @@ def learn(
 
 def latent_parts(posterior, Xs):
     """Mean and variance of f at Xs, of a posterior or of each draw that its predictions average over."""
-    if not hasattr(posterior, "draws"):
+    if not posterior.averages:
         yield posterior.latent_moments(Xs)
         return
-    noises = getattr(posterior, "used_noise", None)
+    noises = posterior.given.used_noise if isinstance(posterior.given, GivenScales) else None
     for i, model in enumerate(posterior.models):
         variance = model.likelihood.noise_variance if noises is None else noises[i]
         exact = Model(model.gp, Gaussian(variance)).condition(posterior.inputs.values, posterior.y)
@@ -195,7 +196,7 @@ def indicators(i: int, draws: int) -> dict[str, Any]:
     """Share of the draws in which each row was an outlier (figure 5.15)."""
     X, y, rows = training_set(i)
     found = learn("mnMCMC", (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), draws, chains=4, seed=i)
-    share = found.posterior.indicators.mean((0, 1))
+    share = found.posterior.given.indicators.mean((0, 1))
     return {
         "share": share.round(4).tolist(),
         "rows": rows.tolist(),

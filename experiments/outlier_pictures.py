@@ -162,7 +162,7 @@ def conflict_fits(draws: int) -> dict[str, Any]:
     found = {
         "normal, ML-II": [fit(Model(gp, Gaussian(0.1)), X, y, progress=False).posterior.latent_moments(LINE)],
         "mnMCMC": [
-            Model(gp, Gaussian(noise)).condition(X, y).latent_moments(LINE) for noise in chains.used_noise[:: max(len(chains.used_noise) // 250, 1)]
+            Model(gp, Gaussian(noise)).condition(X, y).latent_moments(LINE) for noise in chains.given.used_noise[:: max(len(chains.given.used_noise) // 250, 1)]
         ],
         "mnEP": [mixture.condition(X, y, "ep").latent_moments(LINE)],
         "tVar, upper cases first": [branch(student, X, y, y > -0.5)],

@@ -11,7 +11,7 @@ from mercer import GP, Model, datasets, kernels, metrics
 from mercer.inference import EP, KL, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Bernoulli
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import GaussianPosterior
 from mercer.solvers import Dense
 
 LOG_L, LOG_F = np.linspace(2.0, 5.0, 17), np.linspace(0.0, 5.0, 23)
@@ -106,15 +106,8 @@ class Digits:
         began = time.perf_counter()
         result = rule.run(model, self.X, self.y, Dense(), workspace)
         seconds = time.perf_counter() - began
-        return Posterior(
-            model,
-            as_inputs(self.X),
-            self.y,
-            result.state,
-            result.log_evidence,
-            result.notes,
-            None,
-            result.status,
+        return GaussianPosterior(
+            model, as_inputs(self.X), self.y, result.state, result.log_evidence, result.notes, result.status
         ), seconds
 
     def scores(self, post):

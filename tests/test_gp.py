@@ -343,17 +343,17 @@ def test_evidence_terms():
     """
     terms = POST.evidence_terms()
     Ky = KERNEL(X) + NOISE * np.eye(12)
-    assert terms["data_fit"] == pytest.approx(-0.5 * Y @ np.linalg.solve(Ky, Y), rel=1e-11)
-    assert terms["complexity"] == pytest.approx(-0.5 * np.linalg.slogdet(Ky)[1], rel=1e-10)
-    assert terms["constant"] == pytest.approx(-6 * np.log(2 * np.pi))
-    assert sum(terms.values()) == pytest.approx(POST.log_evidence, rel=1e-14)
+    assert terms.data_fit == pytest.approx(-0.5 * Y @ np.linalg.solve(Ky, Y), rel=1e-11)
+    assert terms.complexity == pytest.approx(-0.5 * np.linalg.slogdet(Ky)[1], rel=1e-10)
+    assert terms.constant == pytest.approx(-6 * np.log(2 * np.pi))
+    assert sum(terms) == terms.total == pytest.approx(POST.log_evidence, rel=1e-14)
     x = np.linspace(-5, 5, 20)[:, None]
     y = mc.GP(k.SE()).sample(x, 1, seed=5)[0] + np.sqrt(0.1) * np.random.default_rng(5).normal(size=20)
     scales = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0])
     all_terms = [mc.GP(k.SE(l)).condition(x, y, noise_variance=0.1).evidence_terms() for l in scales]
-    assert np.all(np.diff([t["data_fit"] for t in all_terms])[2:] < 0), "from the spacing of the data on"
-    assert np.all(np.diff([t["complexity"] for t in all_terms]) > 0)
-    assert 0.4 < scales[np.argmax([sum(t.values()) for t in all_terms])] < 2.5
+    assert np.all(np.diff([t.data_fit for t in all_terms])[2:] < 0), "from the spacing of the data on"
+    assert np.all(np.diff([t.complexity for t in all_terms]) > 0)
+    assert 0.4 < scales[np.argmax([t.total for t in all_terms])] < 2.5
 
 
 def test_gradient_of_the_evidence():
@@ -554,17 +554,17 @@ def test_model_is_mean_kernel_and_likelihood():
 
 def test_repr_says_what_it_is():
     """A posterior names its kernel, its size and its evidence."""
-    assert repr(POST) == f"Posterior({KERNEL}, n=12, d=2, log_evidence={POST.log_evidence:.4f})"
+    assert repr(POST) == f"GaussianPosterior({KERNEL}, n=12, d=2, log_evidence={POST.log_evidence:.4f})"
 
 
 def test_many_test_inputs_are_handled_in_blocks(monkeypatch):
     """Blocks of test inputs, small ones here, change no number."""
-    from mercer.posteriors import gaussian as posterior
+    from mercer.posteriors import GaussianPosterior
     from mercer.solvers import dense
 
     grid = RNG.normal(size=(700, 2))
     mean, variance, parts = POST.mean(grid), POST.variance(grid), POST.components(grid)
-    monkeypatch.setattr(posterior.Posterior._blocks, "__defaults__", (100,))
+    monkeypatch.setattr(GaussianPosterior._blocks, "__defaults__", (100,))
     monkeypatch.setattr(dense, "PREDICT_BYTES", 1)
     np.testing.assert_allclose(POST.mean(grid), mean, rtol=1e-12)
     np.testing.assert_allclose(POST.variance(grid), variance, rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.inference.loo import folds
+from mercer.posteriors.loo import folds
 
 RNG = np.random.default_rng(9)
 X, Y = RNG.normal(size=(10, 2)), RNG.normal(size=10)

@@ -81,6 +81,7 @@ _ROOMS = (
     "means",
     "metrics",
     "online",
+    "posteriors",
     "relatives",
     "sampling",
     "selection",

@@ -19,7 +19,7 @@ from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised, fixed
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
 from mercer.selection import Pool
@@ -42,7 +42,7 @@ class GP(AbstractPrior):
 
     def condition(
         self, X, y, noise_variance=0.0, inference=None, solver=None, progress: Progress = None
-    ) -> Posterior:
+    ) -> AbstractPosterior:
         """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for
         each datum.
 
@@ -126,7 +126,7 @@ class Model(Parametrised):
         gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
         return Model(gp, self.likelihood)
 
-    def condition(self, X, y, inference=None, solver=None, progress: Progress = None) -> Posterior:
+    def condition(self, X, y, inference=None, solver=None, progress: Progress = None) -> AbstractPosterior:
         """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
 
         Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True,
@@ -180,7 +180,7 @@ def _pool(model: Model, X: np.ndarray, y: np.ndarray) -> Pool:
 
 def posterior(
     model: Model, inputs: Inputs, y: np.ndarray, rule: AbstractInference, solver: AbstractSolver
-) -> Posterior:
+) -> AbstractPosterior:
     """Run a rule on prepared data."""
     return conditioning(rule).posterior(model, inputs, y, solver)
 

@@ -135,7 +135,7 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
     ):
         assert word in fit.stdout
     assert (tmp_path / "fit.png").read_bytes().startswith(PNG)
-    left = mc.load(model).loo()
+    left = mc.load(model).loo().probability
     wrong = np.sum(np.array(["aster", "rose"])[left.argmax(1)] != flowers()["kind"])
     assert f"{100 * wrong / 30:.1f} %   {wrong} of 30" in fit.stdout
 

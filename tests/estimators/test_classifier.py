@@ -103,7 +103,7 @@ def test_rules_and_links(inference):
             model.predict_proba(XS, how="map")[:, 1], direct.probability(XS, "map"), rtol=1e-12
         )
         np.testing.assert_allclose(model.latent(XS), direct.latent_moments(XS), rtol=1e-12)
-        np.testing.assert_allclose(model.loo()[:, 1], direct.loo().mean, rtol=1e-12)
+        np.testing.assert_allclose(model.loo().probability[:, 1], direct.loo().mean, rtol=1e-12)
         np.testing.assert_allclose(model.decision_function(XS), np.log(p[:, 1] / p[:, 0]), rtol=1e-9)
         assert model.log_marginal_likelihood_ == direct.log_evidence
 
@@ -162,7 +162,9 @@ def test_label_regression_is_regression_on_signs():
     np.testing.assert_allclose(model.predict_proba(XS)[:, 1], ndtr(mean / std), rtol=1e-4)
     np.testing.assert_array_equal(model.predict(XS), NAMES[(mean > 0).astype(int)])
     left = regression.loo()
-    np.testing.assert_allclose(model.loo()[:, 1], ndtr(left.mean / np.sqrt(left.variance)), rtol=1e-4)
+    np.testing.assert_allclose(
+        model.loo().probability[:, 1], ndtr(left.mean / np.sqrt(left.variance)), rtol=1e-4
+    )
     noise = float(model.model_.likelihood.noise_variance)
     np.testing.assert_allclose(
         model.predict_proba(XS, how="map")[:, 1], ndtr(model.latent(XS)[0] / np.sqrt(noise)), rtol=1e-9
@@ -173,7 +175,9 @@ def test_label_regression_can_be_calibrated():
     model = GPClassifier(k.SE(1.0), inference="label-regression", calibrate=True).fit(X, CODES)
     scaling = mc.relatives.PlattScaling().fit(model.posterior_.loo().mean, CODES)
     np.testing.assert_allclose(model.predict_proba(XS), scaling.predict_proba(model.latent(XS)[0]), rtol=1e-9)
-    np.testing.assert_allclose(model.loo(), scaling.predict_proba(model.posterior_.loo().mean), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.loo().probability, scaling.predict_proba(model.posterior_.loo().mean), rtol=1e-9
+    )
 
 
 # ------------------------------------------------------------------------------------------------- more
@@ -186,7 +190,7 @@ def test_softmax_shares_one_kernel_or_has_one_for_each_class():
     np.testing.assert_allclose(model.predict_proba(XS), direct.probability(XS), rtol=1e-12)
     np.testing.assert_allclose(model.latent(XS)[0], direct.latent_moments(XS)[0], rtol=1e-12)
     assert model.latent(XS)[1].shape == (8, 3) and model.kernel_ == model.model_.gp.kernel
-    np.testing.assert_allclose(model.loo().sum(1), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(model.loo().probability.sum(1), 1.0, rtol=1e-9)
     assert model.score(X, NAMES[THREE]) > 0.8
     assert (model.decision_function(XS).argmax(1) == model.predict_proba(XS).argmax(1)).all()
     own = GPClassifier([KERNEL] * 3).fit(X, NAMES[THREE])
@@ -221,8 +225,8 @@ def test_one_vs_rest_is_binary_fits_by_hand(rest):
     assert rest.log_marginal_likelihood_ == pytest.approx(
         sum(m.log_marginal_likelihood_ for m in by_hand), rel=1e-12
     )
-    left = np.stack([m.loo()[:, 1] for m in by_hand], 1)
-    np.testing.assert_allclose(rest.loo(), left / left.sum(1, keepdims=True), rtol=1e-12)
+    left = np.stack([m.loo().probability[:, 1] for m in by_hand], 1)
+    np.testing.assert_allclose(rest.loo().probability, left / left.sum(1, keepdims=True), rtol=1e-12)
     assert (
         rest.contests_ == [("ant", None), ("bee", None), ("cat", None)]
         and len(rest.posterior_) == len(rest.model_) == 3
@@ -236,14 +240,14 @@ def test_one_vs_one_is_binary_fits_by_hand(pairs):
         rows = np.isin(NAMES[THREE], [first, second])
         by_hand = held().fit(X[rows], NAMES[THREE][rows] == first)
         np.testing.assert_allclose(pairs.latent(XS)[0][:, i], by_hand.latent(XS)[0], rtol=1e-12)
-    p, left = pairs.predict_proba(XS), pairs.loo()
+    p, left = pairs.predict_proba(XS), pairs.loo().probability
     np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-12)
     assert (p >= 0).all() and left.shape == (N, 3) and pairs.score(X, NAMES[THREE]) > 0.8
     assert "cat against bee" in pairs.summary()
 
 
 def test_leaving_one_out_of_pairs_is_fitting_without_it(pairs):
-    left = pairs.loo()
+    left = pairs.loo().probability
     for i in (0, 7):
         others = np.arange(N) != i
         again = held(multi_class="one_vs_one").fit(X[others], NAMES[THREE][others])
@@ -322,7 +326,7 @@ def test_what_comes_back_predicts_the_same(case, tmp_path):
     assert again.classes_.dtype == model.classes_.dtype and again.classes_.tolist() == model.classes_.tolist()
     np.testing.assert_allclose(again.predict_proba(at), model.predict_proba(at), rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(again.predict(at), model.predict(at))
-    np.testing.assert_allclose(again.loo(), model.loo(), rtol=1e-9)
+    np.testing.assert_allclose(again.loo().probability, model.loo().probability, rtol=1e-9)
     assert again.log_marginal_likelihood_ == pytest.approx(model.log_marginal_likelihood_, rel=1e-9)
     assert str(again.get_params()) == str(model.get_params())
     assert again.summary().splitlines()[0] == model.summary().splitlines()[0]
@@ -381,7 +385,7 @@ def test_promoters(data_dir):
     strings = data.X.tolist()
     model = GPClassifier(k.Spectrum(4, normalise=True))
     fitted = model.fit(strings, data.y)
-    left = fitted.classes_[fitted.loo().argmax(1)]
+    left = fitted.classes_[fitted.loo().probability.argmax(1)]
     assert np.sum(left != data.y) <= 6  # of 106; we found 4
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     predicted = cross_val_predict(model, np.array(strings, dtype=object), data.y, cv=folds)

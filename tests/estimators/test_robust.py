@@ -317,7 +317,7 @@ def test_auto_keeps_gaussian_noise_where_it_is_enough():
 
 
 def test_held_out_density_is_that_of_ten_folds():
-    from mercer.inference.loo import folds
+    from mercer.posteriors.loo import folds
 
     model, total = fitted("auto", dirty=False), 0.0
     for fold in folds(N, 10):

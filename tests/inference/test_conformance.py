@@ -184,7 +184,8 @@ def test_gaussian_noise_is_exact_by_every_rule(rule, solver):
     assert b.log_evidence == pytest.approx(a.log_evidence, abs=1e-9)
     for p, q in zip(a.latent_moments(XS), b.latent_moments(XS), strict=True):
         np.testing.assert_allclose(q, p, rtol=1e-8, atol=1e-9)
-    for p, q in zip(a.loo(), b.loo(), strict=True):
+    for name in ("mean", "variance", "log_density"):
+        p, q = getattr(a.loo(), name), getattr(b.loo(), name)
         np.testing.assert_allclose(q, p, rtol=1e-7, atol=1e-8)
     assert b.status.iterations <= 2
 

@@ -54,7 +54,7 @@ def test_evidence_moments_and_outliers_are_the_sums_over_all_sets():
     w = np.exp(log_p - total)
     np.testing.assert_allclose(post.log_evidence, total, rtol=1e-11)
     np.testing.assert_allclose(mc.log_evidence(m, X, y, inference=Enumeration()), total, rtol=1e-11)
-    np.testing.assert_allclose(post.outlier_probability, w @ sets, atol=1e-11)
+    np.testing.assert_allclose(post.outlier_score(), w @ sets, atol=1e-11)
     mean, variance = post.latent_moments(XS)
     np.testing.assert_allclose(mean, w @ means, atol=1e-11)
     np.testing.assert_allclose(variance, w @ (variances + means**2) - mean**2, rtol=1e-9)
@@ -85,7 +85,7 @@ def test_without_outliers_it_is_exact_gaussian_inference():
     equal = model(weight=0.3, ratio=1.0 + 1e-12).condition(X, y, Enumeration())
     np.testing.assert_allclose(equal.log_evidence, exact.log_evidence, rtol=1e-9)
     np.testing.assert_allclose(equal.mean(XS), exact.mean(XS), atol=1e-9)
-    np.testing.assert_allclose(equal.outlier_probability, 0.3, atol=1e-9)
+    np.testing.assert_allclose(equal.outlier_score(), 0.3, atol=1e-9)
 
 
 def test_expectation_propagation_is_close():
@@ -96,8 +96,8 @@ def test_expectation_propagation_is_close():
     assert ep.status.converged
     assert abs(ep.log_evidence - exact.log_evidence) < 0.05
     np.testing.assert_allclose(ep.mean(X), exact.mean(X), atol=0.05)
-    assert exact.outlier_probability[[2, 7]].min() > 0.9
-    assert np.delete(exact.outlier_probability, [2, 7]).max() < 0.3
+    assert exact.outlier_score()[[2, 7]].min() > 0.9
+    assert np.delete(exact.outlier_score(), [2, 7]).max() < 0.3
 
 
 def test_refusals():

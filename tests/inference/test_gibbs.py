@@ -60,10 +60,10 @@ def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relax
     mean, variance = exact.latent_moments(X)
     assert np.all(np.abs(post.draws["f"].mean((0, 1)) - mean) < 4.5 * error(post))
     np.testing.assert_allclose(post.draws["f"].var((0, 1)), variance, rtol=0.15)
-    p = exact.outlier_probability
+    p = exact.outlier_score()
     bound = 4.5 * np.sqrt(p * (1 - p) / 1000) + 1e-3
-    assert np.all(np.abs(post.outlier_probability - p) < bound)
-    assert np.all(np.abs(post.indicators.mean((0, 1)) - p) < bound)
+    assert np.all(np.abs(post.outlier_score() - p) < bound)
+    assert np.all(np.abs(post.given.indicators.mean((0, 1)) - p) < bound)
     Xs = np.linspace(-3, 3, 7)[:, None]
     np.testing.assert_allclose(post.mean(Xs), exact.mean(Xs), atol=0.04)
     np.testing.assert_allclose(post.std(Xs), exact.std(Xs), rtol=0.02)
@@ -75,11 +75,11 @@ def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relax
 
 def test_the_raster_of_draws(mixtures):
     post = mixtures[True]
-    assert post.indicators.shape == (4, 1000, 10)
-    assert post.indicators.dtype == bool
-    np.testing.assert_allclose(np.unique(post.noise_draws), [0.05, 3.0], rtol=1e-12)
-    np.testing.assert_array_equal(post.indicators, post.noise_draws > 1.0)
-    assert set(np.flatnonzero(post.outlier_probability > 0.5)) == {2, 7}
+    assert post.given.indicators.shape == (4, 1000, 10)
+    assert post.given.indicators.dtype == bool
+    np.testing.assert_allclose(np.unique(post.given.noise_draws), [0.05, 3.0], rtol=1e-12)
+    np.testing.assert_array_equal(post.given.indicators, post.given.noise_draws > 1.0)
+    assert set(np.flatnonzero(post.outlier_score() > 0.5)) == {2, 7}
 
 
 def test_over_relaxed_indicators_forget_faster():
@@ -87,7 +87,7 @@ def test_over_relaxed_indicators_forget_faster():
     and the least certain indicator a smaller lag.
     """
     X, y = data()
-    exact = model().condition(X, y, Enumeration()).outlier_probability
+    exact = model().condition(X, y, Enumeration()).outlier_score()
     K, delta, mask = jnp.pad(model().gp.kernel(X), (0, 6)), jnp.pad(y - 0.1, (0, 6)), jnp.arange(16) < 10
     lag = {}
     for flag in (True, False):
@@ -125,9 +125,9 @@ def test_three_data_against_a_grid(likelihood, means, variances):
     mean, variance = post.latent_moments(X3)
     np.testing.assert_allclose(mean, means, atol=0.06)
     np.testing.assert_allclose(variance, variances, rtol=0.12)
-    assert np.argmax(post.outlier_probability) == 1
-    with pytest.raises(AttributeError, match="only mixture noise"):
-        _ = post.indicators
+    assert np.argmax(post.outlier_score()) == 1
+    with pytest.raises(ValueError, match="only mixture noise"):
+        _ = post.given.indicators
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_mixture_weight_has_its_beta_posterior():
         )
         inputs, targets = mc.gp.prepare(m, 3.0 * np.arange(20.0)[:, None], y)
         post = QUICK.learn(m.bind(inputs), inputs, targets, Dense())
-        np.testing.assert_array_equal(post.indicators.mean((0, 1)) > 0.5, y > 40)
+        np.testing.assert_array_equal(post.given.indicators.mean((0, 1)) > 0.5, y > 40)
         drawn = post.draws["likelihood.weight"].ravel()
         exact = stats.beta(a, b)
         ess = post.diagnostics.ess_bulk[0]
@@ -308,7 +308,7 @@ def test_fit_gives_draws_of_the_hyperparameters():
         "f",
     } <= set(post.draws)
     assert post.used == 200
-    assert post.outlier_probability[[2, -3]].min() > 0.8
+    assert post.outlier_score()[[2, -3]].min() > 0.8
     assert "likelihood.ratio: median" in found.summary()
     assert any("no prior was given for kernel.lengthscale" in note for note in post.notes)
     low, high = post.quantile(X, [0.05, 0.95]).T

@@ -300,7 +300,7 @@ def test_mixture_noise_against_all_assignments():
     np.testing.assert_allclose(ep.mean(inputs), means, atol=0.1)
     assert kl.log_evidence <= exact
     np.testing.assert_allclose(laplace.mean(inputs), means, atol=0.25)
-    from mercer.inference.cavity import cavity
+    from mercer.posteriors.cavity import cavity
 
     c = cavity(ep.state)
     np.testing.assert_allclose(

@@ -166,7 +166,7 @@ def test_ep_gradient_is_algorithm_5_2():
 )
 def test_at_the_fixed_point_marginals_have_the_tilted_moments(likelihood):
     """Moments of cavity times likelihood by a fine grid (INF9)."""
-    from mercer.inference.cavity import cavity
+    from mercer.posteriors.cavity import cavity
 
     y = LABELS if isinstance(likelihood, lk.Bernoulli) else LABELS * EXPOSURE
     post = mc.Model(GP, likelihood).condition(X, y, RULES["ep"])

@@ -96,7 +96,7 @@ def test_laplace_finds_the_mode_of_the_most_probable_set_of_outliers(seed):
     y[rows] += [6.0, -8.0]
     model = mc.Model(mc.GP(k.SE(1.5, 1.0)), lk.GaussianMixtureNoise(0.2, 0.01, 2500.0))
     exact, found = model.condition(x, y, Enumeration()), model.condition(x, y, Laplace())
-    assert sorted(np.flatnonzero(exact.outlier_probability > 0.5)) == sorted(rows)
+    assert sorted(np.flatnonzero(exact.outlier_score() > 0.5)) == sorted(rows)
     np.testing.assert_allclose(found.mean(x), exact.mean(x), atol=0.01)
     inputs, y = prepare(model, x, y)
     bound = model.bind(inputs)

@@ -243,9 +243,9 @@ def test_evidence_terms_and_their_trade():
     y = mc.GP(k.SE()).sample(X, 1, seed=1)[0] + 0.1 * np.random.default_rng(1).standard_normal(40)
     scales = np.geomspace(0.2, 6, 15)
     terms = [mc.GP(k.SE(l)).condition(X, y, noise_variance=0.01).evidence_terms() for l in scales]
-    fit, complexity = (np.array([t[name] for t in terms]) for name in ("data_fit", "complexity"))
+    fit, complexity = np.array([t.data_fit for t in terms]), np.array([t.complexity for t in terms])
     assert np.all(np.diff(complexity) > 0) and fit[0] > fit[-1]
-    total = np.array([sum(t.values()) for t in terms])
+    total = np.array([t.total for t in terms])
     assert 0.5 < scales[np.argmax(total)] < 2.0
 
 

@@ -9,7 +9,7 @@ from mercer.hyperpriors import LogNormal
 from mercer.learning import integrate
 from mercer.learning.integrate import _design, _volume
 from mercer.likelihoods import Bernoulli, Gaussian
-from mercer.posteriors.average import AveragedPosterior
+from mercer.posteriors import AveragedPosterior
 
 RNG = np.random.default_rng(2)
 X = np.sort(RNG.uniform(-3, 3, 30))[:, None]

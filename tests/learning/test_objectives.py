@@ -6,9 +6,9 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inference import Exact
-from mercer.inference.loo import folds
 from mercer.learning.objectives import by_name
 from mercer.learning.problem import Problem
+from mercer.posteriors.loo import folds
 from mercer.solvers import Dense, WeightSpace, WithBasis
 
 NAMES = ["evidence", "loo", "loo-mse", "gcv", "k-fold"]

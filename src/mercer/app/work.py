@@ -126,7 +126,7 @@ def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ..
 
 
 def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
-    p = model.loo()
+    p = np.asarray(model.loo().probability)
     wrong, n = int(np.sum(model.classes_[p.argmax(1)] != y)), len(y)
     names, counts = np.unique(y, return_counts=True)
     blind = 100 - 100 * counts.max() / n
@@ -178,7 +178,7 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
 
 def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> None:
     if model.n_features_in_ > 1:
-        curve = mc.metrics.error_reject_curve(y, model.loo(), model.classes_)
+        curve = mc.metrics.error_reject_curve(y, np.asarray(model.loo().probability), model.classes_)
         ax.step(100 * curve.rejected, 100 * curve.error, where="post")
         ax.set(
             xlabel="% left undecided, the most doubtful first", ylabel=f"% errors in {target}", ylim=(0, None)

@@ -22,7 +22,7 @@ from mercer.gp import Model, log_evidence_and_gradient
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods import Gaussian
 from mercer.params import fixed, flatten
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors.protocol import AbstractPosterior
 
 UNSEEN = 1e-10  # responsibility below which a datum does not count for an expert
 LOG_2PI = float(np.log(2 * np.pi))
@@ -145,7 +145,7 @@ class GPExpertsPosterior:
     """
 
     gate: Any
-    experts: tuple[Posterior, ...]
+    experts: tuple[AbstractPosterior, ...]
     noise: np.ndarray
     responsibilities: np.ndarray
 
@@ -193,7 +193,7 @@ class GPExpertsPosterior:
 # weighted expert
 
 
-def weighted(expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray) -> Posterior:
+def weighted(expert: Model, inputs: Inputs, y: np.ndarray, r: np.ndarray) -> AbstractPosterior:
     """The expert given data of which each counts r_i times: noise variance σ²/r_i."""
     seen, r = _seen(r)
     noise = _noise(expert) / r

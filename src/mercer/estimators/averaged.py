@@ -13,16 +13,12 @@ from mercer.gp import choose_solver
 from mercer.params import strip
 from mercer.posteriors.average import AveragedPosterior
 from mercer.posteriors.draws import DrawsPosterior
+from mercer.posteriors.given import GivenHyperparameters, GivenLatents
 from mercer.sampling.chains import Chains
 from mercer.sampling.hyper import Hyperparameters
 from mercer.serialise import SerialiseError
 
 _CHAINS = ("draws", "log_density", "acceptance", "divergent", "energy", "evaluations", "variance")
-
-
-def can_save(posterior: Any) -> bool:
-    """Whether `pack` takes this posterior."""
-    return type(posterior) in (AveragedPosterior, DrawsPosterior)
 
 
 def pack(posterior: Any, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
@@ -32,10 +28,10 @@ def pack(posterior: Any, arrays: dict[str, np.ndarray], where: str) -> dict[str,
             [_values(posterior.model, p.model) for p in posterior.posteriors]
         )
         arrays[f"{where}.weights"] = posterior.weights
-        return {"kind": "average", "log_evidence": posterior.log_evidence, "notes": list(posterior.notes)}
+        return {"kind": "average", "log_evidence": posterior.evidence, "notes": list(posterior.notes)}
     arrays[f"{where}.values"] = np.stack([_values(posterior.model, m) for m in posterior.models])
-    if posterior.whitened is not None:
-        arrays[f"{where}.whitened"] = posterior.whitened
+    if isinstance(posterior.given, GivenLatents):
+        arrays[f"{where}.whitened"] = posterior.given.whitened
     for name, value in posterior.draws.items():
         arrays[f"{where}.drawn.{name}"] = value
     chains = posterior.chains
@@ -100,6 +96,7 @@ def unpack(
             f"{len(tree['names'])} quantities are named but {quantities.shape[2]} were drawn."
         )
     diagnostics = chains.diagnostics(tuple(map(str, tree["names"])), quantities)
+    chosen = choose_solver(model, solver)
     return DrawsPosterior(
         model,
         inputs,
@@ -108,8 +105,8 @@ def unpack(
         chains,
         diagnostics,
         models,
-        whitened,
-        choose_solver(model, solver),
+        GivenHyperparameters(chosen) if whitened is None else GivenLatents(whitened),
+        chosen,
         tuple(tree["notes"]),
         InferenceStatus(*tree["status"]),
     )

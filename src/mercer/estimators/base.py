@@ -12,15 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer.conditioned import AbstractConditioned
 from mercer.estimators import defaults
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
@@ -28,7 +30,7 @@ INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sa
 Relevance = dict[str, float] | np.ndarray | None
 
 
-class AbstractEstimator(BaseEstimator):
+class AbstractEstimator(BaseEstimator, AbstractConditioned):
     """An estimator of scikit-learn's kind around one fitted model, or several of one kind."""
 
     numeric_targets: ClassVar[bool]
@@ -74,6 +76,19 @@ class AbstractEstimator(BaseEstimator):
 
         save(self, path, functions)
 
+    def one_posterior(self) -> AbstractPosterior:
+        """`posterior_`, where there is one."""
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            raise TypeError(f"this {type(self).__name__} has not seen data yet: fit it first.") from None
+        if len(self._fits) > 1:
+            raise ValueError(
+                f"this {type(self).__name__} holds several posteriors (one for each contest): choose one, "
+                "posterior_[i]."
+            )
+        return self.posterior_
+
     # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, model: Any, inputs: Inputs, y: np.ndarray, inference: Any, **settings) -> Fit:
@@ -89,15 +104,6 @@ class AbstractEstimator(BaseEstimator):
             rule: Any = inference_by_name("mcmc", model.likelihood)
             inference = dataclasses.replace(rule, seed=settings["seed"], progress=settings["progress"])
         return fit(model, inputs, y, inference=inference, **settings)
-
-    def _single(self, posterior: Any, what: str) -> Any:
-        """The posterior, which must be one Gaussian process for this."""
-        if not isinstance(posterior, Posterior):
-            raise ValueError(
-                f"{what} need one posterior at learned hyperparameters; this model averages over many "
-                f"(inference={self.inference!r})."
-            )
-        return posterior
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -219,9 +225,9 @@ def frame_index(X: Any) -> tuple[str, ...] | None:
     return None if labels == tuple(map(str, range(len(labels)))) else labels
 
 
-def evidence_of(posterior: Any) -> float | None:
+def evidence_of(posterior: AbstractPosterior) -> float | None:
     """Its log evidence; None where hyperparameters were sampled or integrated over."""
-    return float(posterior.log_evidence) if isinstance(posterior, Posterior) else None
+    return float(posterior.log_evidence) if posterior.can("log_evidence") else None
 
 
 def relevance(kernel: AbstractKernel, inputs: Inputs) -> Relevance:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.averaged import can_save
 from mercer.estimators.averaged import pack as pack_average
 from mercer.estimators.averaged import unpack as unpack_average
 from mercer.estimators.classification.classifier import GPClassifier
@@ -35,7 +34,6 @@ from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.learning import Fit, Status
 from mercer.learning.climb import Evaluation
-from mercer.posteriors.gaussian import Posterior
 from mercer.serialise import SerialiseError, from_json, to_json
 from mercer.solvers import Dense
 
@@ -74,12 +72,9 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         return _save_learned(estimator, Path(path), functions)
     inputs, y = estimator._training
     X, fits = inputs.values, estimator._fits
-    if not all(isinstance(found.posterior, Posterior) or can_save(found.posterior) for found in fits):
-        raise SerialiseError(
-            f"a posterior of this kind (inference={estimator.inference!r}) is not saved yet: save one "
-            "fitted with another "
-            "inference, or keep its posterior_ in memory (it pickles)."
-        )
+    for found in fits:
+        if (reason := found.posterior.why_not("save")) is not None:
+            raise SerialiseError(reason)
     arrays: dict[str, np.ndarray] = {"y": y} if X.dtype == object else {"X": X, "y": y}
     data = {"rows": X.shape[0], "columns": X.shape[1], "sha256": _hash(X, y)}
     if X.dtype == object:
@@ -103,7 +98,7 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
         ),
         "fit": _course(fits[0]) if len(fits) == 1 else {"each": [_course(f) for f in fits]},
     }
-    chosen = [getattr(f.posterior, "solver", None) for f in fits]
+    chosen = [f.posterior.solver for f in fits]
     if not all(s is None or isinstance(s, Dense) for s in chosen):
         manifest["solvers"] = to_json(chosen, arrays, functions, "solvers")
     if (labels := estimator._labels()) is not None:
@@ -111,7 +106,7 @@ def save(estimator, path, functions: Mapping[str, Callable] | None = None) -> No
     averaged = {
         str(i): pack_average(f.posterior, arrays, f"average.{i}")
         for i, f in enumerate(fits)
-        if can_save(f.posterior)
+        if f.posterior.averages
     }
     if averaged:
         manifest["averaged"] = averaged

@@ -7,7 +7,6 @@ from mercer.inference.exact import Exact
 from mercer.inference.gibbs import Gibbs
 from mercer.inference.importance import Importance
 from mercer.inference.laplace import Laplace
-from mercer.inference.loo import LeaveOneOut, leave_one_out
 from mercer.inference.mcmc import MCMC
 from mercer.inference.protocol import (
     AbstractConditioning,
@@ -41,12 +40,10 @@ __all__ = [
     "Importance",
     "InferenceStatus",
     "Laplace",
-    "LeaveOneOut",
     "LocalBound",
     "Result",
     "ScaleMixture",
     "by_name",
-    "leave_one_out",
 ]
 
 _NAMES = {

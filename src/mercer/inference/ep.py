@@ -16,7 +16,6 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
-from mercer.inference.cavity import Cavity, cavity
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.laplace import Laplace
 from mercer.inference.protocol import (
@@ -32,6 +31,7 @@ from mercer.inference.protocol import (
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.cavity import Cavity, cavity
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 NEAR = 1e-3  # sites that change by less are better than those of another rule

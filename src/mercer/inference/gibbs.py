@@ -8,20 +8,19 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
-from scipy.special import ndtr
 
 from mercer.hyperpriors import Beta, Gamma
 from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.inputs import Inputs
 from mercer.likelihoods import GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
-from mercer.posteriors.draws import DrawsPosterior, Mixture
+from mercer.posteriors.draws import DrawsPosterior
+from mercer.posteriors.given import GivenScales
 from mercer.progress import Progress
 from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
-from mercer.sampling.target import bucket, cross_moments, prior_moments
+from mercer.sampling.target import bucket
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 # chains whose outlier probabilities of a datum differ by more than this have found different explanations
@@ -44,7 +43,7 @@ class Gibbs(AbstractDrawing):
     prior gets Beta(1, 1), degrees of freedom without one Gamma(2, 0.1): nothing else keeps them finite where
     there are no outliers.
 
-    >>> post = model.condition(X, y, Gibbs(draws=500)); post.outlier_probability, print(post.diagnostics)
+    >>> post = model.condition(X, y, Gibbs(draws=500)); post.outlier_score(), print(post.diagnostics)
     """
 
     chains: int = 4
@@ -56,7 +55,7 @@ class Gibbs(AbstractDrawing):
     def __post_init__(self):
         runs.check_lengths(self.draws, self.tune, self.chains, 1)
 
-    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> GibbsPosterior:
+    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> DrawsPosterior:
         """Draws of the noise variances and of f (chains, draws, n) at the model's hyperparameters."""
         self.check(solver)
         scales = self._scales(model)
@@ -68,7 +67,7 @@ class Gibbs(AbstractDrawing):
 
     def learn(
         self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver, near: Any = None
-    ) -> GibbsPosterior:
+    ) -> DrawsPosterior:
         """Draws of the free hyperparameters, the noise variances and f.
         Chains start around the hyperparameters of `near`.
         """
@@ -119,7 +118,7 @@ class Gibbs(AbstractDrawing):
             progress=self.progress,
         )
 
-    def _collect(self, model, inputs, y, solver, hyper, scales, chains, notes) -> GibbsPosterior:
+    def _collect(self, model, inputs, y, solver, hyper, scales, chains, notes) -> DrawsPosterior:
         n, size, shape = y.shape[0], bucket(y.shape[0]), chains.draws.shape[:2]
         s, f = chains.draws[..., :n], chains.draws[..., size : size + n]
         draws, quantities, names = {}, f, tuple(f"f[{i}]" for i in range(n))
@@ -147,143 +146,21 @@ class Gibbs(AbstractDrawing):
                     "modes; draw longer"
                 ),
             )
-        return GibbsPosterior(
-            model, inputs, y, draws | {"f": f}, chains, diagnostics, models, None, solver,
+        given = GivenScales(
+            noise, noise.reshape(-1, n)[used], lost.mean(0), scales, _outlying(model.likelihood, draws, noise)
+        )
+        return DrawsPosterior(
+            model, inputs, y, draws | {"f": f}, chains, diagnostics, models, given, solver,
             (*notes, *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
-            noise, noise.reshape(-1, n)[used], lost.mean(0), scales,
         )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class GibbsPosterior(DrawsPosterior):
-    """Draws of a posterior in which every datum has its own noise variance. Made by `Gibbs`.
-
-    noise_draws (chains, draws, n): the noise variance of each datum; `indicators` says in which draws it was
-    an outlier.
-    outlier_probability (n,): for a mixture the posterior probability that a datum is an outlier; for
-    Student-t and Laplace noise the share of the weight of a regular datum that it has lost, 0 for regular
-    ones and close to 1 for outliers.
-    """
-
-    noise_draws: Any = None
-    used_noise: Any = None  # (S, n), of the draws that predictions average over
-    outlier_probability: Any = None
-    scales: Any = None
-
-    @property
-    def used(self) -> int:
-        return self.used_noise.shape[0]
-
-    @property
-    def indicators(self) -> np.ndarray:
-        """Raster of draws (chains, draws, n), true where a datum was an outlier (Kuss, figure 5.15);
-        of a mixture.
-        """
-        if not isinstance(self.model.likelihood, GaussianMixtureNoise):
-            raise AttributeError(
-                "only mixture noise has indicators; noise_draws holds the noise variance of each datum."
-            )
-        regular = self.draws.get(
-            "likelihood.variance", np.asarray(self.model.likelihood.variance)[None, None]
-        )
-        return self.noise_draws > np.asarray(regular)[..., None] * (1.0 + 1e-9)
-
-    def quantile(self, Xs, q, noise_variance=None) -> np.ndarray:
-        """Predictive quantiles of y by the distribution function of the mixture: (m,) for one q, (m,
-        len(q)) for several.
-        """
-        levels = np.asarray(q, float)
-        if np.any((levels <= 0) | (levels >= 1)):
-            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
-        self._likelihood(noise_variance)
-        out = [self._quantiles(mixture, np.atleast_1d(levels)) for _, mixture in self._mixtures(Xs)]
-        found = np.concatenate(out)
-        return found[:, 0] if levels.ndim == 0 else found
-
-    def _quantiles(self, mixture: Mixture, levels: np.ndarray) -> np.ndarray:
-        """Newton's steps on the distribution function, kept inside a shrinking bracket: (m, levels)."""
-        parts = [self.scales.components(likelihood) for likelihood in mixture.likelihoods]
-        means, variances = mixture.mean[:, :, 0], mixture.variance[:, :, 0]
-
-        def cdf_and_density(y):
-            total, slope = np.zeros_like(y), np.zeros_like(y)
-            for i, mean in enumerate(means):
-                noise, weights = parts[min(i, len(parts) - 1)]
-                sd = np.sqrt(variances[i] + noise[:, None])  # (J, m)
-                z = (y[None] - mean[:, None]) / sd[..., None]
-                total += np.einsum("j,jml->ml", weights, ndtr(z))
-                slope += np.einsum("j,jm,jml->ml", weights, 1.0 / sd, np.exp(-0.5 * z**2)) / np.sqrt(
-                    2 * np.pi
-                )
-            return total / len(means), slope / len(means)
-
-        return _newton(cdf_and_density, levels, means.mean(0), np.sqrt(variances.mean(0)) + means.std(0))
-
-    def _mixture(self, block: np.ndarray, shared) -> Mixture:
-        pairs = [
-            self._conditioned(prior, noise)
-            for prior, noise in zip(self._moments(block), self.used_noise, strict=True)
-        ]
-        means, variances = (np.stack(x)[..., None] for x in zip(*pairs, strict=True))
-        return Mixture(means, variances, [model.likelihood for model in self.models])
-
-    def _moments(self, block: np.ndarray):
-        """Prior moments for each draw used: computed once where the hyperparameters stand."""
-        for i in range(self.used):
-            if i < len(self.models):
-                prior = _prior(self.models[i], self.inputs.values, block)
-            yield prior
-
-    def _conditioned(self, prior, noise: np.ndarray, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m,) and variance (m,), or covariance (m, m),
-        of f at the block given the noise variances of one draw.
-        """
-        m, K, mean, cross, variance = prior
-        root = 1.0 / np.sqrt(noise)
-        L = np.linalg.cholesky(np.eye(len(noise)) + root[:, None] * K * root)
-        V = sla.solve_triangular(L, root[:, None] * cross, lower=True)
-        a = sla.solve_triangular(L, root * (self.y - m), lower=True)
-        if full:
-            return mean + a @ V, variance - V.T @ V
-        return mean + a @ V, np.maximum(variance - np.einsum("ij,ij->j", V, V), 0.0)
-
-    def _joint(self, i: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        model = self.models[min(i, len(self.models) - 1)]
-        m, K, mean, cross, _ = _prior(model, self.inputs.values, values)
-        return self._conditioned(
-            (m, K, mean, cross, prior_moments(model, values)[1][0]), self.used_noise[i], full=True
-        )
-
-
-def _prior(model, X: np.ndarray, block: np.ndarray):
-    m, matrices = prior_moments(model, X)
-    return m[:, 0], matrices[0], *cross_moments(model.priors, X, block)
-
-
-def _newton(cdf_and_density, levels: np.ndarray, centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """y (m, levels) with cdf(y) = level. Where a step of Newton's leaves the bracket,
-    the bracket is halved (or widened).
-    """
-    shape = (centre.size, levels.size)
-    y, width = np.tile(centre[:, None], (1, levels.size)), np.tile(4.0 * spread[:, None], (1, levels.size))
-    low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
-    for _ in range(100):
-        value, slope = cdf_and_density(y)
-        below = value < levels
-        low, high = np.where(below, y, low), np.where(below, high, y)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = y - (value - levels) / slope
-            middle = np.where(
-                np.isinf(low), high - width, np.where(np.isinf(high), low + width, 0.5 * (low + high))
-            )
-        width = 2.0 * width
-        far = ~((new >= low) & (new <= high)) | (np.abs(new - y) > width)
-        new = np.where(far, middle, new)
-        done = np.abs(new - y) <= 1e-10 * (np.abs(y) + spread[:, None])
-        y = new
-        if done.all():
-            break
-    return y
+def _outlying(likelihood: Any, draws: dict[str, np.ndarray], noise: np.ndarray) -> np.ndarray | None:
+    """For a mixture (chains, draws, n): true where the noise of a datum was that of an outlier."""
+    if not isinstance(likelihood, GaussianMixtureNoise):
+        return None
+    regular = np.asarray(draws.get("likelihood.variance", np.asarray(likelihood.variance)[None, None]))
+    return noise > regular[..., None] * (1.0 + 1e-9)
 
 
 # -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.draws import DrawsPosterior
+from mercer.posteriors.given import AbstractGiven, GivenHyperparameters, GivenLatents
 from mercer.progress import Progress
 from mercer.sampling import chains as runs
 from mercer.sampling.chains import Chains
@@ -97,7 +98,7 @@ class MCMC(AbstractDrawing):
             chains,
             diagnostics,
             [model],
-            u[used],
+            GivenLatents(u[used]),
             solver,
             (*notes, *self.notes(chains, diagnostics, len(used))),
             status(diagnostics, chains),
@@ -151,11 +152,12 @@ class MCMC(AbstractDrawing):
         used = spread(shape, HYPER_DRAWS)
         flat = values.reshape(-1, hyper.size)
         models = [hyper.model_at(v) for v in flat[used]]
-        quantities, names, u = values, hyper.names, None
+        quantities, names = values, hyper.names
+        given: AbstractGiven = GivenHyperparameters(solver)
         if white is not None:
             n, L = white.shape
             whitened = white.prior_whitened(chains.draws[..., target.data["where"]].reshape(-1, n * L))
-            u = whitened[used]
+            given = GivenLatents(whitened[used])
             draws["u"] = whitened.reshape(*shape, L, n)
             quantities = np.concatenate([values, whitened.reshape(*shape, -1)], -1)
             names = (*names, *(f"u[{j},{i}]" for j in range(L) for i in range(n)))
@@ -169,7 +171,7 @@ class MCMC(AbstractDrawing):
             chains,
             diagnostics,
             models,
-            u,
+            given,
             solver,
             (*notes, *wide_priors(hyper), *self.notes(chains, diagnostics, len(used))),
             status(diagnostics, chains),

@@ -14,21 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.loo import leave_one_out
 from mercer.inputs import Inputs
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.gaussian import GaussianPosterior
+from mercer.posteriors.protocol import AbstractPosterior
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
-
-
-@dataclasses.dataclass(frozen=True)
-class InferenceStatus:
-    """How the search for sites ended: whether it converged, after how many factorisations,
-    and what it had to do.
-    """
-
-    converged: bool = True
-    iterations: int = 1
-    message: str = "exact"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +69,9 @@ class AbstractConditioning(AbstractInference):
     """What gives a posterior."""
 
     @abc.abstractmethod
-    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Any:
+    def posterior(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver
+    ) -> AbstractPosterior:
         """What conditioning on prepared data returns, at the model's hyperparameters."""
 
 
@@ -132,12 +124,14 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         the bars say. `consume=True` lets the State of the `result` be spent.
         """
 
-    def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> Posterior:
+    def posterior(
+        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver
+    ) -> GaussianPosterior:
         """The State at the sites, with what a person should know of it."""
         result = self.run(model, inputs.values, y, solver)
         notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
-        return Posterior(
-            model, inputs, y, result.state, result.log_evidence, notes, leave_one_out, result.status, solver
+        return GaussianPosterior(
+            model, inputs, y, result.state, result.log_evidence, notes, result.status, solver
         )
 
     def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> float:

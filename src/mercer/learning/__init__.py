@@ -13,11 +13,9 @@ from mercer.learning.compare import (
 from mercer.learning.fit import Fit, FitWarning, Status, fit
 from mercer.learning.integrate import integrate
 from mercer.learning.objectives import Objective
-from mercer.posteriors.average import AveragedPosterior
 
 __all__ = [
     "Aligned",
-    "AveragedPosterior",
     "Comparison",
     "Fit",
     "FitWarning",

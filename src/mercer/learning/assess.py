@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractConditioned
 from mercer.gp import Model, as_model, prepare
 from mercer.inference import EP, KL, Exact, Laplace
 from mercer.inputs import as_inputs
@@ -190,7 +191,7 @@ def assess(
     reference.sample(deadline.share(0.5))
     reference.anneal(deadline)
     left_out += reference.left_out
-    classes = hasattr(bound.likelihood, "probability")
+    classes = bound.likelihood.categorical
     truth, noise = reference.views(Xs, classes)
     methods = tuple(
         _judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items()
@@ -420,13 +421,8 @@ def _most(errors: np.ndarray) -> float:
 
 
 def _unpack(model, X, y):
-    if hasattr(model, "posterior_"):
-        if isinstance(model.posterior_, list):
-            raise ValueError(
-                "assess judges one model; this estimator holds several (one for each contest): assess its "
-                "model_[i]."
-            )
-        post = model.posterior_
+    if isinstance(model, AbstractConditioned):
+        post = model.one_posterior()
         X = post.inputs.values if X is None else X
         y = post.y if y is None else _encoded(model, y)
         return post.model, X, y

@@ -159,7 +159,7 @@ def overall_scale(model: Model, X, y) -> float:
     """The factor theta0 by which multiplying all variances, noise included, maximises the evidence:
     r' K_y^-1 r / n (5.29).
     """
-    posterior = model.condition(X, y)
+    posterior: Any = model.condition(X, y)
     residual = posterior.y - np.asarray(posterior.model.gp.mean.value(posterior.inputs.values))
     return float(residual @ posterior.state.alpha / residual.shape[0])
 

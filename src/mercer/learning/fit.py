@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractConditioned
 from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
@@ -23,6 +24,7 @@ from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.params import flatten
+from mercer.posteriors.protocol import AbstractPosterior
 from mercer.progress import STOPPED, Progress, shown
 
 
@@ -46,7 +48,7 @@ class Status:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(AbstractConditioned):
     """A fitted model: `model`, its `posterior` (a list of them for pooled data),
     the `history` of evaluations, the `status`.
     """
@@ -64,7 +66,16 @@ class Fit:
         """Values, gradients, bounds, conditioning and jitter, as a text table; for draws,
         their intervals and diagnostics.
         """
-        return self.posterior.summary() if hasattr(self.posterior, "diagnostics") else summary(self)
+        one = self.posterior[0] if isinstance(self.posterior, list) else self.posterior
+        return one.summary() if one.averages else summary(self)
+
+    def one_posterior(self) -> AbstractPosterior:
+        """The `posterior`, where there is one."""
+        if isinstance(self.posterior, list):
+            raise ValueError(
+                "this fit pooled several data sets: choose one of its posteriors, fit.posterior[i]."
+            )
+        return self.posterior
 
 
 KEEPS = "Ctrl-C keeps the best"

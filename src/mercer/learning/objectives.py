@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.inference.loo import folds
 from mercer.inference.protocol import Result
+from mercer.posteriors.loo import folds
 
 _LOG_2PI = float(np.log(2 * np.pi))
 Bars = dict[str, Any]

@@ -34,6 +34,7 @@ class AbstractLikelihood(Parametrised):
     smooth: ClassVar[bool] = True  # log p(y | f) has two derivatives everywhere: what Laplace needs
     # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
     scale_mixture: ClassVar[bool] = False
+    categorical: ClassVar[bool] = False  # y is one of several classes: `probability` says how likely each is
 
     @property
     def latents(self) -> int:

@@ -4,7 +4,7 @@ function as sigma.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -32,6 +32,8 @@ class Bernoulli(AbstractLikelihood):
 
     link: Literal["probit", "logit"] = eqx.field(default="probit", static=True)
     flip: Hyper = hyper(0.0, interval(0.0, 0.5), free=False)
+
+    categorical: ClassVar[bool] = True
 
     def __check_init__(self):
         if self.link not in ("probit", "logit"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ class AbstractContaminated(AbstractNoise):
 
     weight: Hyper = hyper(0.1, OPEN_UNIT)
     variance: Hyper = hyper(0.1, positive)
+
+    has_outliers: ClassVar[bool] = True
 
     @abc.abstractmethod
     def log_outlier(self, y, mean, variance) -> Any:

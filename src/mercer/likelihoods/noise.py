@@ -15,6 +15,8 @@ class AbstractNoise(AbstractLikelihood):
     """y = f + e. A subclass gives `log_prob` and what is abstract here."""
 
     mean_is_latent: ClassVar[bool] = True
+    # outliers are a component of their own: `outlier_score` is the probability of being one
+    has_outliers: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

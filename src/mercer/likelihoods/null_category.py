@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,6 +25,8 @@ class NullCategory(AbstractLikelihood):
     """
 
     width: Hyper = hyper(1.0, nonnegative, free=False)
+
+    categorical: ClassVar[bool] = True
 
     def targets(self, y):
         y = vector(y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,6 +29,8 @@ class Ordinal(AbstractLikelihood):
     first: Hyper = hyper(None, real)
     increments: Hyper = hyper(None, positive)
     scale: Hyper = hyper(1.0, positive, free=False)
+
+    categorical: ClassVar[bool] = True
 
     def __post_init__(self):
         if np.ndim(self.levels) == 0:

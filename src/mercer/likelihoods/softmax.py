@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -27,6 +27,8 @@ class Softmax(AbstractLikelihood):
 
     classes: int = eqx.field(static=True)
     samples: int = eqx.field(default=2048, static=True)
+
+    categorical: ClassVar[bool] = True
 
     def __check_init__(self):
         if (

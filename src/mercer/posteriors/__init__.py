@@ -1,1 +1,46 @@
-"""Posteriors: what conditioning returns."""
+"""Posteriors: what conditioning and fitting return.
+
+Every one has the face of `AbstractPosterior`. `GaussianPosterior` is one Gaussian process; `DrawsPosterior`,
+`AveragedPosterior` and `EnumeratedPosterior` are mixtures of them.
+
+>>> post = mercer.GP(kernels.SE()).condition(X, y, noise_variance=0.1)
+>>> post.mean(Xs), post.std(Xs), post.sample(Xs, 5, seed=0), post.offers
+"""
+
+from mercer.posteriors.answers import (
+    Component,
+    EvidenceBounds,
+    EvidenceTerms,
+    InferenceStatus,
+    LeaveOneOut,
+    PosteriorError,
+)
+from mercer.posteriors.average import AveragedPosterior
+from mercer.posteriors.draws import DrawsPosterior
+from mercer.posteriors.enumerated import EnumeratedPosterior
+from mercer.posteriors.gaussian import GaussianPosterior
+from mercer.posteriors.given import GivenHyperparameters, GivenLatents, GivenScales
+from mercer.posteriors.loo import leave_one_out
+from mercer.posteriors.protocol import QUESTIONS, AbstractPosterior
+from mercer.posteriors.sensitivity import Sensitivity, sensitivity
+
+__all__ = [
+    "QUESTIONS",
+    "AbstractPosterior",
+    "AveragedPosterior",
+    "Component",
+    "DrawsPosterior",
+    "EnumeratedPosterior",
+    "EvidenceBounds",
+    "EvidenceTerms",
+    "GaussianPosterior",
+    "GivenHyperparameters",
+    "GivenLatents",
+    "GivenScales",
+    "InferenceStatus",
+    "LeaveOneOut",
+    "PosteriorError",
+    "Sensitivity",
+    "leave_one_out",
+    "sensitivity",
+]

@@ -5,29 +5,44 @@ or settings of hyperparameters (5.2).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
+from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
+from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.mixture import AbstractMixturePosterior
+from mercer.posteriors.protocol import AbstractPosterior
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AveragedPosterior:
+class AveragedPosterior(AbstractMixturePosterior):
     """A mixture of posteriors of the same data: means are averaged, variances gain the spread of the means.
 
-    weights (k,) sum to one. `log_evidence` is that of the mixture where the parts' weights came from their
-    evidences, else None.
+    weights (k,) sum to one. `evidence` is the log evidence of the mixture where the parts' weights came from
+    their evidences, else None. `model` is that of the heaviest part.
+
+    >>> post = learning.integrate(fit(model, X, y)); post.mean_and_std(Xs), post.weights
     """
 
-    posteriors: tuple[Any, ...]
+    posteriors: tuple[AbstractPosterior, ...]
     weights: np.ndarray
-    log_evidence: float | None = None
+    evidence: float | None = None
     notes: tuple[str, ...] = ()
+    model: Any = dataclasses.field(init=False)
+    inputs: Inputs = dataclasses.field(init=False)
+    y: np.ndarray = dataclasses.field(init=False)
+    status: InferenceStatus = dataclasses.field(init=False)
+    solver: Any = dataclasses.field(init=False)
 
-    def __post_init__(self):
+    averages: ClassVar[bool] = True
+    many: ClassVar[str] = "posteriors"
+
+    def __post_init__(self) -> None:
         weights = np.asarray(self.weights, float)
         if len(self.posteriors) == 0 or weights.shape != (len(self.posteriors),):
             raise ValueError(
@@ -35,89 +50,111 @@ class AveragedPosterior:
             )
         if np.any(weights < 0) or not np.isclose(weights.sum(), 1.0):
             raise ValueError(f"weights must be non-negative and sum to one, got {weights}.")
-        object.__setattr__(self, "weights", weights)
-
-    @property
-    def model(self) -> Any:
-        """The model of the heaviest part."""
-        return self.posteriors[int(np.argmax(self.weights))].model
-
-    @property
-    def inputs(self) -> Any:
-        return self.posteriors[0].inputs
-
-    @property
-    def y(self) -> np.ndarray:
-        return self.posteriors[0].y
-
-    def _sum(self, values) -> np.ndarray:
-        return np.tensordot(self.weights, np.stack(values), 1)
-
-    def mean(self, Xs, latent: bool = False) -> np.ndarray:
-        """Predictive mean of y, or of f."""
-        return self._sum([p.mean(Xs, latent) for p in self.posteriors])
-
-    def mean_and_std(self, Xs, latent: bool = False, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
-        """Predictive mean and standard deviation of y, or of f."""
-        pairs = [p.mean_and_std(Xs, latent, noise_variance) for p in self.posteriors]
-        mean = self._sum([m for m, _ in pairs])
-        return mean, np.sqrt(self._sum([s**2 + (m - mean) ** 2 for m, s in pairs]))
-
-    def variance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Predictive variance of y, or of f."""
-        return self.mean_and_std(Xs, latent, noise_variance)[1] ** 2
-
-    def std(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Predictive standard deviation of y, or of f."""
-        return self.mean_and_std(Xs, latent, noise_variance)[1]
-
-    def latent_moments(self, Xs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        """Mean and variance of f (m,)."""
-        mean, std = self.mean_and_std(Xs, latent=True)
-        return mean, std**2 if variance else None
-
-    def probability(self, Xs, how: str = "average") -> np.ndarray:
-        """Class probabilities."""
-        return self._sum([p.probability(Xs, how) for p in self.posteriors])
-
-    def log_density(self, Xs, ys, noise_variance=None) -> np.ndarray:
-        """Log of the averaged predictive density of each ys."""
-        logs = np.stack([p.log_density(Xs, ys, noise_variance) for p in self.posteriors])
-        return logsumexp(logs, axis=0, b=self.weights[:, None])
-
-    def quantile(self, Xs, q, noise_variance=None) -> np.ndarray:
-        """Quantiles of the mixture, (m,) for one q, (m, len(q)) for several; for Gaussian noise."""
-        levels = np.asarray(q, float)
-        if np.any((levels <= 0) | (levels >= 1)):
-            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
-        if not all(isinstance(p.model.likelihood, Gaussian) for p in self.posteriors):
-            raise ValueError(
-                "quantiles of a mixture are available for Gaussian noise; use sample or probability."
-            )
-        mean, sd = (
-            np.stack(x)
-            for x in zip(*(p.mean_and_std(Xs, False, noise_variance) for p in self.posteriors), strict=True)
+        heaviest = self.posteriors[int(np.argmax(weights))]
+        states = [part.status for part in self.posteriors]
+        status = InferenceStatus(
+            all(s.converged for s in states), sum(s.iterations for s in states), f"average of {len(states)}"
         )
+        for name, value in (
+            ("weights", weights),
+            ("model", heaviest.model),
+            ("inputs", heaviest.inputs),
+            ("y", heaviest.y),
+            ("status", status),
+            ("solver", heaviest.solver),
+        ):
+            object.__setattr__(self, name, value)
 
-        def cdf(y):
+    def _nor(self, question: str) -> str | None:
+        if question == "log_evidence" and self.evidence is None:
+            return (
+                "an average of posteriors has an evidence only where its weights came from evidences; the "
+                "parts have theirs: [part.log_evidence for part in posterior.posteriors]."
+            )
+        if question == "quantile" and not all(
+            isinstance(p.model.likelihood, Gaussian) for p in self.posteriors
+        ):
+            return "quantiles of a mixture are available for Gaussian noise; use sample or probability."
+        return None
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """Mean and variance of f at Xs: (m,) each; (m, L) and (m, L, L) for L latent functions."""
+        values = self._values(Xs)
+        if not variance:
+            return self._sum(
+                [part.latent_moments(values, variance=False)[0] for part in self.posteriors]
+            ), None
+        moments = [part._moments(values, True, None) for part in self.posteriors]
+        return self._pooled([m for m, _ in moments], [v for _, v in moments])
+
+    def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        moments = [part._observed(values, noise_variance) for part in self.posteriors]
+        return self._pooled([m for m, _ in moments], [v for _, v in moments])
+
+    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+        moments = [part._observed(values, noise_variance) for part in self.posteriors]
+        mean, sd = np.stack([m for m, _ in moments]), np.sqrt([v for _, v in moments])
+        low, high = (mean - 3 * sd).min(0), (mean + 3 * sd).max(0)
+
+        def cdf(y: np.ndarray) -> Any:
             return self.weights @ ndtr((y - mean) / sd)
 
-        low, high = (mean - 3 * sd).min(0), (mean + 3 * sd).max(0)
-        found = np.stack([continuous_quantile(cdf, p, low, high) for p in np.atleast_1d(levels)], 1)
-        return found[:, 0] if levels.ndim == 0 else found
+        return np.stack([continuous_quantile(cdf, q, low, high) for q in levels], 1)
 
-    def sample(
-        self, Xs, size: int = 1, seed: Any = None, latent: bool = False, noise_variance=None
+    def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
+        logs = np.stack([part._log_density(values, ys, noise_variance) for part in self.posteriors])
+        return np.asarray(logsumexp(logs, axis=0, b=self.weights[:, None]))
+
+    def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
+        return self._sum([part._average(values, function, how) for part in self.posteriors])
+
+    def _covariance(self, values: np.ndarray, latent: bool, noise_variance: Any) -> np.ndarray:
+        means = np.stack([part.mean(values, latent=True) for part in self.posteriors])
+        e = means - self.weights @ means
+        within = self._sum([part._covariance(values, latent, noise_variance) for part in self.posteriors])
+        return np.asarray(within + (self.weights * e.T) @ e)
+
+    def _sample(
+        self, values: np.ndarray, size: int, rng: np.random.Generator, latent: bool, noise_variance: Any
     ) -> np.ndarray:
-        """`size` joint draws at Xs (size, m), each from a part chosen by its weight."""
-        rng = np.random.default_rng(seed)
+        """Each draw from a part chosen by its weight."""
         counts = rng.multinomial(size, self.weights)
         parts = [
-            p.sample(Xs, int(c), rng, latent, noise_variance)
-            for p, c in zip(self.posteriors, counts, strict=True)
-            if c
+            part._sample(values, int(count), rng, latent, noise_variance)
+            for part, count in zip(self.posteriors, counts, strict=True)
+            if count
         ]
         return np.concatenate(parts)[rng.permutation(size)]
+
+    # -- the data seen from the model ------------------------------------------------------------------------
+
+    def outlier_score(self) -> np.ndarray:
+        """How far each datum is from being a regular observation (n,), f given all data."""
+        self.check("outlier_score")
+        return self._score_given_all()
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _sum(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        return np.tensordot(self.weights, np.stack(values), 1)
+
+    def _pooled(
+        self, means: Sequence[np.ndarray], variances: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the mixture: variances gain the spread of the means."""
+        mean = self._sum(means)
+        spread = [
+            e[..., None] * e[..., None, :] if v.ndim == 3 else e**2
+            for e, v in zip((m - mean for m in means), variances, strict=True)
+        ]
+        return mean, self._sum([v + s for v, s in zip(variances, spread, strict=True)])
+
+    def _findings(self) -> list[str]:
+        k, w = len(self.posteriors), self.weights
+        lines = [f"an average of {k} posteriors: the heaviest has weight {w.max():.3f}"]
+        return lines if self.evidence is None else [*lines, f"log evidence: {self.evidence:.4f}"]
 
     def __repr__(self) -> str:
         return f"AveragedPosterior({len(self.posteriors)} parts, heaviest {self.weights.max():.3f})"

@@ -1,56 +1,86 @@
-"""What conditioning returns: immutable, factored once; everything else is a view.
-
-Latent and observed are never confused: `latent=True` speaks of f, the default of y (noise included). For two
-classes the mean of y is the probability of class 1; for C classes it is (m, C).
+"""One Gaussian process: what rules that find sites return. Factored once; everything else is a view on its
+State.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.inputs import Inputs
 from mercer.kernels.algebra.sums import Sum
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
+from mercer.posteriors.answers import Component, EvidenceBounds, EvidenceTerms, InferenceStatus, LeaveOneOut
+from mercer.posteriors.cavity import cavity
+from mercer.posteriors.loo import leave_one_out
+from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
 from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
 
 BLOCK_ROWS = 16384  # test inputs are handled this many at a time, so memory does not grow with their number
-
-
-@dataclasses.dataclass(frozen=True)
-class Component:
-    """Posterior of one additive term of the kernel at the test inputs:
-    mean and standard deviation (m,) of that part of f.
-    """
-
-    name: str
-    mean: np.ndarray
-    std: np.ndarray
+_OF_GAUSSIAN_NOISE = {
+    "evidence_bounds": "a pair of bounds of the exact evidence",
+    "evidence_terms": "the decomposition (5.8)",
+    "prequential": "the sequential decomposition",
+    "smoother": "a linear smoother",
+    "degrees_of_freedom": "the trace of a linear smoother",
+}
+_OF_ONE_LATENT = {"components": "components are those", "loo_latent": "f without one datum is known"}
+_BY_KERNEL = {"components": "components", "smoother": "the weights of a linear smoother"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Posterior:
-    """The posterior of a model given data. Made by `GP.condition`, `Model.condition` or `fit`."""
+class GaussianPosterior(AbstractPosterior):
+    """The posterior of a model given data, as one Gaussian process: exact for Gaussian noise, else the
+    approximation of Laplace, EP or a bound. Made by `GP.condition`, `Model.condition` or `fit`.
+
+    >>> post = GP(kernels.SE()).condition(X, y, noise_variance=0.1)
+    >>> post.mean(Xs), post.std(Xs), post.sample(Xs, 5, seed=0), post.log_evidence, post.loo().log_density
+    """
 
     model: Any
     inputs: Inputs
     y: np.ndarray
     state: AbstractState
-    log_evidence: float
+    evidence: float | None
     notes: tuple[str, ...] = ()
-    loo_rule: Any = None
-    status: Any = None
-    solver: Any = None  # with the choices it made: inducing inputs, blocks
+    status: InferenceStatus = InferenceStatus()
+    solver: Any = None
+
+    averages: ClassVar[bool] = False
+
+    def why_not(self, question: str) -> str | None:
+        """Why one of the `QUESTIONS` has no answer here, and what to do instead; None where it has one."""
+        likelihood = self.model.likelihood
+        if question in _OF_GAUSSIAN_NOISE and not isinstance(likelihood, Gaussian):
+            what = _OF_GAUSSIAN_NOISE[question]
+            return not_gaussian(what, likelihood, "condition a model with Gaussian noise for it")
+        if question in _OF_ONE_LATENT and likelihood.latents > 1:
+            return f"{_OF_ONE_LATENT[question]} of one latent function, and this likelihood has several: " + (
+                "take them from a model of one; loo() and latent_moments() speak of all."
+            )
+        if question in _BY_KERNEL and not self.state.exact:
+            return (
+                f"{_BY_KERNEL[question]} need predictions by the exact covariance, which this solver "
+                "approximates: use solver='dense'."
+            )
+        if question == "prequential" and self.state.prior.basis is not None:
+            return (
+                "with basis functions of vague weight the first predictions are undefined: use a linear "
+                "kernel instead of the basis."
+            )
+        if question == "evidence_bounds" and self.state.evidence_bounds() is None:
+            return "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
+        return not_with(likelihood, question)
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def latent_moments(self, Xs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance of f at Xs, in blocks: (m,) each; (m, L) and (m, L, L) for L latent functions."""
         L = self.model.likelihood.latents
         means, variances = [np.zeros((0, L))], [np.zeros((0, L, L) if L > 1 else (0, 1))]
@@ -64,216 +94,135 @@ class Posterior:
         mean, var = np.concatenate(means), np.concatenate(variances) if variance else None
         return (mean, var) if L > 1 else (mean[:, 0], None if var is None else var[:, 0])
 
-    def mean(self, Xs, latent: bool = False) -> np.ndarray:
-        """Predictive mean (m,) of y, or of f with `latent=True` (the same where noise is symmetric)."""
-        if latent or self.model.likelihood.mean_is_latent:
-            return self.latent_moments(Xs, variance=False)[0]
-        return self._likelihood(None).predict(*self.latent_moments(Xs))[0]
+    def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = self._likelihood(noise_variance).predict(*self.latent_moments(values))
+        return mean, variance
 
-    def variance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Predictive variance (m,) of y, or of f with `latent=True`.
-        `noise_variance` for Xs where the training noise was per datum.
-        """
-        mean, variance = self.latent_moments(Xs)
-        assert variance is not None
-        return variance if latent else self._likelihood(noise_variance).predict(mean, variance)[1]
+    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+        likelihood, moments = self._likelihood(noise_variance), self.latent_moments(values)
+        return np.stack([likelihood.quantile(q, *moments) for q in levels], 1)
 
-    def mean_and_std(self, Xs, latent: bool = False, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
-        """Predictive mean and standard deviation, each (m,), in one pass."""
-        mean, variance = self.latent_moments(Xs)
-        assert variance is not None
-        if latent and variance.ndim == 3:
-            variance = np.einsum("mll->ml", variance)
-        mean, variance = (
-            (mean, variance) if latent else self._likelihood(noise_variance).predict(mean, variance)
-        )
-        return mean, np.sqrt(variance)
+    def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
+        logs: np.ndarray = self._likelihood(noise_variance).log_density(ys, *self.latent_moments(values))
+        return logs
 
-    def std(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Square root of `variance`; of f, for each latent function."""
-        return self.mean_and_std(Xs, latent, noise_variance)[1]
+    def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
+        return function(self.model.likelihood, *self.latent_moments(values))
 
-    def probability(self, Xs, how: str = "average") -> np.ndarray:
-        """Class probabilities: (m,) of class 1 for two classes, (m, C) for more.
-
-        how: "average" over f (3.25), or "map", at the mean of f, which ignores its uncertainty.
-        """
-        likelihood = self.model.likelihood
-        if not hasattr(likelihood, "probability"):
-            raise ValueError(
-                f"{type(likelihood).__name__} does not speak of classes; ask for mean, quantile or "
-                "log_density."
-            )
-        return likelihood.probability(*self.latent_moments(Xs), how=how)
-
-    def covariance(self, Xs, latent: bool = False, noise_variance=None) -> np.ndarray:
-        """Joint predictive covariance (m, m) of y at Xs, or of f."""
-        if not latent:
-            self._gaussian("the joint covariance of observations", "latent=True gives that of f")
-        values = self._values(Xs)
+    def _covariance(self, values: np.ndarray, latent: bool, noise_variance: Any) -> np.ndarray:
         _, covariance = self.state.predict(values, full=True)
         assert covariance is not None
-        if not latent:
-            noise = self._likelihood(noise_variance).noise_variance
-            covariance = covariance + np.diag(np.broadcast_to(noise, values.shape[0]))
-        return covariance
+        if latent:
+            return covariance
+        noise = self._likelihood(noise_variance).noise_variance
+        return covariance + np.diag(np.broadcast_to(noise, values.shape[0]))
 
-    def sample(
-        self, Xs, size: int = 1, seed: Any = None, latent: bool = False, noise_variance=None
+    def _sample(
+        self, values: np.ndarray, size: int, rng: np.random.Generator, latent: bool, noise_variance: Any
     ) -> np.ndarray:
-        """`size` joint draws at Xs: (size, m), of y or of f."""
-        values = self._values(Xs)
-        if self.model.likelihood.latents > 1:
-            raise ValueError(
-                "joint draws are available for one latent function; use latent_moments or mean for several."
-            )
-        rng = np.random.default_rng(seed)
         f = self.state.sample(rng, values, size)
         if latent:
             return f
         likelihood = self._likelihood(noise_variance)
         return np.stack([likelihood.sample(rng, draw) for draw in f])
 
-    def log_density(self, Xs, ys, noise_variance=None) -> np.ndarray:
-        """Log predictive density (m,) of each observation ys at Xs."""
-        values = self._values(Xs)
-        likelihood = self._likelihood(noise_variance)
-        ys = likelihood.targets(as_targets(ys, values.shape[0], "ys"))
-        return likelihood.log_density(ys, *self.latent_moments(values))
-
-    def quantile(self, Xs, q, noise_variance=None) -> np.ndarray:
-        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several."""
-        q = np.asarray(q, float)
-        if np.any((q <= 0) | (q >= 1)):
-            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {q}.")
-        mean, variance = self.latent_moments(Xs)
-        likelihood = self._likelihood(noise_variance)
-        out = [likelihood.quantile(p, mean, variance) for p in np.atleast_1d(q)]
-        return out[0] if q.ndim == 0 else np.stack(out, 1)
-
     # -- the data seen from the model ------------------------------------------------------------------------
 
-    def loo(self):
-        """Leave-one-out predictions of the training data: mean, variance, log_density (5.10-5.12; 5.5.3)."""
-        return self.loo_rule(self.state, self.y, self.model.likelihood)
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the training data, without fitting again (5.10-5.12; 5.5.3)."""
+        return leave_one_out(self.state, self.y, self.model.likelihood)
 
-    def evidence_bounds(self) -> tuple[float, float]:
+    def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
+        self.check("loo_latent")
+        mean, variance = self.latent_moments(self.inputs.values)
+        assert variance is not None
+        without = cavity(self.state)
+        m, v = without.mean[:, 0], without.variance[:, 0]
+        proper = np.isfinite(m) & (v > 0) & np.isfinite(v)
+        return np.where(proper, m, mean), np.where(proper, v, variance)
+
+    def outlier_score(self) -> np.ndarray:
+        """How far each datum is from being a regular observation (n,), from its prediction by the others."""
+        self.check("outlier_score")
+        if isinstance(self.model.likelihood, Gaussian):
+            return np.zeros(len(self.y))
+        score = self.model.likelihood.outlier_score(np.asarray(self.y, float), *self.loo_latent())
+        return np.asarray(np.clip(score, 0.0, 1.0))
+
+    def evidence_bounds(self) -> EvidenceBounds:
         """The exact log evidence lies between these two (solver VFE with Gaussian noise):
         their gap says how good m is.
         """
-        self._gaussian("bounds of the exact evidence")
+        self.check("evidence_bounds")
         bounds = self.state.evidence_bounds()
-        if bounds is None:
-            raise ValueError(
-                "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
-            )
+        assert bounds is not None
         log_noise = self.log_evidence - self.state.log_normaliser
-        return bounds.lower + log_noise, bounds.upper + log_noise
+        return EvidenceBounds(bounds.lower + log_noise, bounds.upper + log_noise)
 
-    def evidence_terms(self) -> dict[str, float]:
+    def evidence_terms(self) -> EvidenceTerms:
         """The log evidence as data fit + complexity + constant (5.8), for Gaussian noise."""
-        self._gaussian("the decomposition (5.8)")
+        self.check("evidence_terms")
         residual = self.y - np.asarray(self.state.prior.mean.value(self.inputs.values))
         data_fit = float(-0.5 * residual @ np.asarray(self.state.alpha))
         constant = -0.5 * self.y.shape[0] * float(np.log(2 * np.pi))
-        return {
-            "data_fit": data_fit,
-            "complexity": self.log_evidence - data_fit - constant,
-            "constant": constant,
-        }
+        return EvidenceTerms(data_fit, self.log_evidence - data_fit - constant, constant)
 
     def prequential(self) -> np.ndarray:
-        """log p(y_i | y_1 ... y_(i-1)) for every i, in the order of the data:
+        """log p(y_i | y_1 ... y_(i-1)) for every i (n,), in the order of the data:
         they sum to the log evidence (C.BAY7).
         """
-        self._gaussian("the sequential decomposition")
+        self.check("prequential")
         gp, noise = self.state.prior, 1.0 / np.asarray(self.state.sites.precision[:, 0])
-        if gp.basis is not None:
-            raise ValueError("with basis functions of vague weight the first predictions are undefined.")
         L, _ = cholesky(gp.kernel(self.inputs.values) + np.diag(noise))
         z = solve_triangular(L, self.y - np.asarray(gp.mean.value(self.inputs.values)), lower=True)
-        return -np.log(np.diag(L)) - 0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+        logs: np.ndarray = -np.log(np.diag(L)) - 0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+        return logs
 
-    def smoother(self, Xs) -> np.ndarray:
+    def smoother(self, Xs: Any) -> np.ndarray:
         """Weights (m, n): the mean at Xs is mean(Xs) + weights (y - mean(X)) (2.25, 2.36)."""
-        self._gaussian("a linear smoother")
-        self._exact("the weights of a linear smoother")
+        self.check("smoother")
         return self.state.smoother(self._values(Xs))
 
     def degrees_of_freedom(self) -> float:
         """Effective number of parameters, the trace of the smoother matrix at the data (2.36)."""
-        self._gaussian("the trace of a linear smoother")
+        self.check("degrees_of_freedom")
         _, kappa = self.state.dual()
         return float(np.sum(1.0 - np.asarray(kappa) / np.asarray(self.state.sites.precision)))
 
-    def components(self, Xs) -> list[Component]:
+    def components(self, Xs: Any) -> list[Component]:
         """Posterior of every additive term of the kernel at Xs, each with its own uncertainty.
         They sum to the latent mean (less m).
         """
-        if self.model.likelihood.latents > 1:
-            raise ValueError("components are those of one latent function; this likelihood has several.")
-        self._exact("components")
+        self.check("components")
         kernel = self.state.prior.kernel
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
         out = []
         alpha = np.asarray(self.state.alpha)
         for term in terms:
-            means, variances = [], []
+            means, variances = [np.zeros(0)], [np.zeros(0)]
             for _, block in self._blocks(Xs, rows=2048):
                 K = term(self.inputs.values, block)
                 means.append(K.T @ alpha)
                 prior = np.asarray(term.diag(term.encode(block)))
                 variances.append(prior - np.einsum("ij,ij->j", K, self.state.apply(K)))
-            empty = np.zeros(0)
-            std = np.sqrt(np.maximum(np.concatenate([empty, *variances]), 0.0))
-            out.append(Component(str(term), np.concatenate([empty, *means]), std))
+            std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+            out.append(Component(str(term), np.concatenate(means), std))
         return out
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _exact(self, what: str) -> None:
-        if not self.state.exact:
-            raise ValueError(
-                f"{what} need predictions by the exact covariance, which this solver approximates: use "
-                "solver='dense'."
-            )
-
-    def _values(self, Xs) -> np.ndarray:
-        inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())
-        d = self.inputs.values.shape[1]
-        if inputs.values.shape[1] != d:
-            raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")
-        return inputs.values
-
-    def _blocks(self, Xs, rows: int | None = None) -> Iterator[tuple[float, np.ndarray]]:
+    def _blocks(self, Xs: Any, rows: int | None = None) -> Iterator[tuple[float, np.ndarray]]:
         """Rows of Xs, and the share that is done after them."""
         values = self._values(Xs)
         n, rows = values.shape[0], rows or BLOCK_ROWS
         for start in range(0, n, rows):
             yield min(1.0, (start + rows) / n), values[start : start + rows]
 
-    def _gaussian(self, what: str, instead: str = "") -> None:
-        if not isinstance(self.model.likelihood, Gaussian):
-            name = type(self.model.likelihood).__name__
-            raise ValueError(
-                f"{what} is defined for Gaussian noise, not for {name}"
-                + (f"; {instead}." if instead else ".")
-            )
-
-    def _likelihood(self, noise_variance):
-        likelihood = self.model.likelihood
-        if noise_variance is not None:
-            self._gaussian("noise_variance")
-            return Gaussian(noise_variance)
-        if getattr(likelihood, "per_datum", False):
-            raise ValueError(
-                "the training noise was given per datum, so the noise at Xs is unknown: pass "
-                "noise_variance= for Xs, "
-                "or latent=True for the noise-free function."
-            )
-        return likelihood
+    def _findings(self) -> list[str]:
+        return [f"log evidence: {self.log_evidence:.4f}"]
 
     def __repr__(self) -> str:
         n, d = self.inputs.values.shape
         kernels = ", ".join(map(str, self.model.kernels))
-        return f"Posterior({kernels}, n={n}, d={d}, log_evidence={self.log_evidence:.4f})"
+        return f"GaussianPosterior({kernels}, n={n}, d={d}, log_evidence={self.log_evidence:.4f})"

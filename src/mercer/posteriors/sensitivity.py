@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from mercer.params import parameters
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.importance import Weighted
 from mercer.tables import text_table
+
+if TYPE_CHECKING:
+    from mercer.posteriors.draws import DrawsPosterior
 
 ENOUGH = 0.1  # share of the draws that must be left for the weights to be believed
 LEVELS = (0.05, 0.5, 0.95)
@@ -34,7 +37,7 @@ class Sensitivity:
     before: np.ndarray
     after: np.ndarray
     weighted: Weighted
-    posterior: Any
+    posterior: DrawsPosterior
 
     @property
     def share(self) -> float:
@@ -47,7 +50,8 @@ class Sensitivity:
 
     def shift(self) -> np.ndarray:
         """How far each median moved, in units of half the 90 % interval it had."""
-        return (self.after[:, 1] - self.before[:, 1]) / (0.5 * (self.before[:, 2] - self.before[:, 0]))
+        moved, width = self.after[:, 1] - self.before[:, 1], self.before[:, 2] - self.before[:, 0]
+        return np.asarray(moved / (0.5 * width))
 
     def __str__(self) -> str:
         rows = []
@@ -61,7 +65,7 @@ class Sensitivity:
         return "\n".join(lines)
 
 
-def sensitivity(post: Any, priors: Mapping[str, Any], seed: int = 0) -> Sensitivity:
+def sensitivity(post: DrawsPosterior, priors: Mapping[str, Any], seed: int = 0) -> Sensitivity:
     """`post.under(priors)`."""
     shape = post.chains.draws.shape[:2]
     names = tuple(n for n, v in post.draws.items() if n not in ("f", "u") and v.shape == shape)
@@ -94,18 +98,15 @@ def sensitivity(post: Any, priors: Mapping[str, Any], seed: int = 0) -> Sensitiv
     points = (rng.random() + np.arange(post.used)) / post.used
     chosen = np.minimum(np.searchsorted(np.cumsum(w), points), len(w) - 1)
     models = [hyper.model_at(values[i]) for i in chosen]
-    u = (
-        None
-        if post.whitened is None
-        else post.draws["u"].reshape(len(values), *post.whitened.shape[1:])[chosen]
-    )
     left = 100 * weighted.effective_sample_size / len(values)
     note = f"under other priors of {', '.join(priors)}: {left:.0f} % of the draws are left"
-    new = dataclasses.replace(post, models=models, whitened=u, notes=(*post.notes, note))
+    new = dataclasses.replace(
+        post, models=models, given=post.given.chosen(post.draws, chosen), notes=(*post.notes, note)
+    )
     return Sensitivity(names, np.quantile(values, LEVELS, axis=0).T, after, weighted, new)
 
 
 def _quantiles(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     order = np.argsort(x)
     middle = np.cumsum(w[order]) - 0.5 * w[order]
-    return np.interp(LEVELS, middle, x[order])
+    return np.asarray(np.interp(LEVELS, middle, x[order]))

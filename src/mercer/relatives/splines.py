@@ -25,7 +25,7 @@ from mercer.kernels.statespace import TOLERANCE, chain, state_space
 from mercer.linalg import kalman
 from mercer.means import Polynomial
 from mercer.params import fixed, strip
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import GaussianPosterior
 from mercer.solvers.markov import Line
 from mercer.solvers.protocol import AbstractState
 
@@ -48,7 +48,9 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
         """The order m of the derivatives, for d columns."""
 
     @abc.abstractmethod
-    def _condition(self, U: np.ndarray, z: np.ndarray, variance: float, noise: np.ndarray) -> Posterior:
+    def _condition(
+        self, U: np.ndarray, z: np.ndarray, variance: float, noise: np.ndarray
+    ) -> GaussianPosterior:
         """The posterior on the unit scale."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):

@@ -4,7 +4,7 @@
 >>> ax = viz.posterior(model, xlabel="time / s", ylabel="height / m")
 >>> ax.figure.savefig("fit.png")
 
-The functions that ask for a `model` take what conditioning or fitting returned: a Posterior, a Fit or a
+The functions that ask for a `model` take what conditioning or fitting returned: a posterior, a Fit or a
 fitted estimator. Colours are those of Okabe and Ito, which colour-blind people can tell apart. matplotlib is
 imported by the first picture.
 """

@@ -143,7 +143,7 @@ def evidence_profile(
     posteriors = [
         replace_leaves(model, {name: np.full(shapes[name], value)}).condition(X, y) for value in values
     ]
-    fit = np.array([post.evidence_terms()["data_fit"] for post in posteriors])
+    fit = np.array([post.evidence_terms().data_fit for post in posteriors])
     total = np.array([post.log_evidence for post in posteriors])
     ax = frame(ax, name if xlabel is None else xlabel, "log probability / nats")
     if values.min() > 0 and values.max() > 10 * values.min():

@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractConditioned
 from mercer.inputs import as_inputs
 
 
 def posterior_of(model: Any) -> Any:
-    """The Posterior inside `model`."""
-    found = getattr(model, "posterior_", getattr(model, "posterior", model))
-    if isinstance(found, list):
-        raise ValueError("this fit pooled several data sets: draw one of its posteriors, fit.posterior[i].")
-    if hasattr(found, "latent_moments"):
-        return found
-    if hasattr(model, "fit") or hasattr(model, "condition"):
-        raise TypeError(f"this {type(model).__name__} has not seen data yet: fit or condition it first.")
-    raise TypeError(f"cannot draw a {type(model).__name__}: give a Posterior, a Fit or a fitted estimator.")
+    """The posterior inside `model`."""
+    if not isinstance(model, AbstractConditioned):
+        raise TypeError(
+            f"cannot draw a {type(model).__name__}: give a posterior (what condition returns), a Fit or a "
+            "fitted estimator."
+        )
+    return model.one_posterior()
 
 
 def input_name(post: Any) -> str:
@@ -30,7 +29,7 @@ def knows_noise(post: Any) -> bool:
     """False where noise was given for each training datum: then nothing can be said of y elsewhere,
     only of f.
     """
-    return not getattr(post.model.likelihood, "per_datum", False)
+    return not post.model.likelihood.per_datum
 
 
 def grid(post: Any, count: int) -> np.ndarray:

@@ -37,7 +37,7 @@ from mercer.learning import Fit
 from mercer.likelihoods import Bernoulli, Gaussian, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, param, parameters
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.relatives import platt
 
 LABEL_REGRESSION = "label-regression"
@@ -74,7 +74,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     restarts, random_state, max_evaluations, progress, memory: as in `GPRegressor`
 
     classes_: the sorted labels (C,)
-    model_, posterior_, fit_: the learned `Model`, its `Posterior`, and the `Fit` with status and history;
+    model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history;
         lists of them for "one_vs_rest" (a class each) and "one_vs_one" (pairs, see `contests_`)
     contests_: for those, the pairs of labels (first, second or None for all the rest); the latent function
         speaks for the first
@@ -287,15 +287,15 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             return self._probabilities(self._inputs(X), how)
 
     def _probabilities(self, X: np.ndarray, how: str) -> np.ndarray:
-        if self._softmax:
-            return self._posteriors[0].probability(X, how)
-        # averages over hyperparameters or draws
-        if not all(isinstance(p, Posterior) for p in self._posteriors):
-            chances = np.column_stack([p.probability(X, how) for p in self._posteriors])
-            if len(self.classes_) == 2:
-                return np.column_stack([1.0 - chances[:, 0], chances[:, 0]])
-            return combine(chances, len(self.classes_), self.multi_class)
-        moments = [self._moments(p, X) for p in self._posteriors]
+        if self.inference == LABEL_REGRESSION:
+            return self._from_labels([self._moments(p, X) for p in self._posteriors], how)
+        if len(self._posteriors) == 1:
+            return self._posteriors[0].class_probabilities(X, how)
+        wins = np.column_stack([p.probability(X, how) for p in self._posteriors])
+        return combine(wins, len(self.classes_), self.multi_class)
+
+    def _from_labels(self, moments: list[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
+        """Probabilities (m, C) of label regression, from mean and variance of f in each contest."""
         if len(self.classes_) == 2:
             return np.column_stack([self._wins(0, *moments[0], how, sign) for sign in (-1.0, 1.0)])
         wins = np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)])
@@ -323,16 +323,23 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     # -- the fit seen from the data --------------------------------------------------------------------------
 
-    def loo(self) -> np.ndarray:
-        """Leave-one-out class probabilities (n, C) of the training data, without fitting again.
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the training data, without fitting again: `probability` (n, C) of the
+        `classes_`, `log_density` (n,) that of the label observed.
 
         They are very accurate for EP, a good guide for Laplace; hyperparameters are those learned from all
-        the data.
+        the data. `mean` is the probability of the second of two classes, or all of them.
+
+        >>> wrong = model.classes_[model.loo().probability.argmax(1)] != labels
         """
         check_is_fitted(self)
+        p, codes = self._loo_probabilities(), self._data[1].astype(int)
+        mean = p[:, 1] if p.shape[1] == 2 else p
+        log_density = np.log(np.maximum(p[np.arange(len(codes)), codes], TINY))
+        return LeaveOneOut(mean, mean * (1.0 - mean), log_density, p)
+
+    def _loo_probabilities(self) -> np.ndarray:
         inputs, codes = self._data
-        for posterior in self._posteriors:
-            self._single(posterior, "leave-one-out probabilities")
         if self._softmax:
             p = self._posteriors[0].loo().mean
             return p / p.sum(1, keepdims=True)
@@ -378,11 +385,11 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         return [(1, 0)] if C == 2 else contests(C, self.multi_class)
 
     @property
-    def _posteriors(self) -> list[Posterior]:
+    def _posteriors(self) -> list[AbstractPosterior]:
         return [f.posterior for f in self._fits]
 
     @staticmethod
-    def _moments(posterior: Posterior, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _moments(posterior: AbstractPosterior, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = posterior.latent_moments(X)
         assert variance is not None
         return mean, variance

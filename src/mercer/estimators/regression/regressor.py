@@ -29,7 +29,6 @@ from mercer.estimators.regression.robust import (
     candidate,
     noise_in_words,
     outliers,
-    without_itself,
 )
 from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_targets
@@ -38,7 +37,7 @@ from mercer.learning import Fit, fit
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed
-from mercer.posteriors.gaussian import Component, Posterior
+from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut
 from mercer.solvers.protocol import SolverError
 
 
@@ -79,7 +78,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).
 
     kernel_: kernel with the learned values, in your units
-    model_, posterior_, fit_: the learned `Model`, its `Posterior`, and the `Fit` with status and history
+    model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
     log_marginal_likelihood_: log density of your y given X, without priors; None where hyperparameters were
         averaged over
     noise_variance_: learned noise variance, or the array given; infinite for Student-t noise of at most 2
@@ -196,12 +195,12 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _take(self, fits: list[Fit]) -> GPRegressor:
         (found,) = fits
-        posterior: Posterior = found.posterior
+        posterior: AbstractPosterior = found.posterior
         if defaults.constant(posterior.y):
             note = (
                 "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
             )
-            posterior = dataclasses.replace(posterior, notes=(*posterior.notes, note))
+            posterior = posterior.noting(note)
             found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = found.model.gp.kernel
@@ -239,7 +238,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             raise ValueError(
                 f"likelihood must be one of {[*NOISES, 'auto']}, an instance or None, got {given!r}."
             )
-        if likelihood.latents > 1 or hasattr(likelihood, "probability"):
+        if likelihood.latents > 1 or likelihood.categorical:
             raise ValueError(
                 f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
                 "mercer.Model."
@@ -305,7 +304,9 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         return ends[:, 0], ends[:, 1]
 
     def sample_y(self, X, n_samples=1, random_state=0, latent=False, noise_variance=None) -> np.ndarray:
-        """Joint draws from the predictive distribution: (m, n_samples)."""
+        """Joint draws from the predictive distribution: (m, n_samples), a draw in each column as in
+        scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
+        """
         if isinstance(random_state, np.random.RandomState):
             random_state = random_state.randint(2**31 - 1)
         return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
@@ -320,14 +321,14 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
         The means sum to the predictive mean less the prior mean.
         """
-        return self._single(self.posterior_, "components").components(self._inputs(X))
+        return self.posterior_.components(self._inputs(X))
 
     # -- the fit seen from the data --------------------------------------------------------------------------
 
-    def loo(self):
+    def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,)."""
         check_is_fitted(self)
-        return self._single(self.posterior_, "leave-one-out predictions").loo()
+        return self.posterior_.loo()
 
     def loo_interval(self, level=0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (n,), of the interval that the other data predict for each training
@@ -336,12 +337,12 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         check_is_fitted(self)
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
-        posterior = self._single(self.posterior_, "leave-one-out predictions")
+        posterior = self.posterior_
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
         if isinstance(posterior.model.likelihood, Gaussian):
             loo = posterior.loo()
             return tuple(Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
-        return tuple(posterior.model.likelihood.quantile(q, *without_itself(posterior)) for q in tails)
+        return tuple(posterior.model.likelihood.quantile(q, *posterior.loo_latent()) for q in tails)
 
     def name_rows(self, names) -> GPRegressor:
         """Call the training rows by these names in `outliers_`,

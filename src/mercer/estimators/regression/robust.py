@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer.inference import default_for
-from mercer.inference.cavity import cavity
-from mercer.inference.loo import folds
 from mercer.likelihoods import AbstractNoise, Gaussian, GaussianMixtureNoise, Laplace, StudentT
 from mercer.likelihoods.base import continuous_quantile
-from mercer.posteriors.gaussian import Posterior
+from mercer.posteriors import AbstractPosterior
+from mercer.posteriors.loo import folds
 from mercer.tables import text_table
 
 AUTO = ("gaussian", "student-t", "laplace", "mixture")  # what likelihood="auto" compares, the simplest first
@@ -129,34 +128,20 @@ class Outliers:
         return "\n".join(lines)
 
 
-def outliers(posterior: Any, index: tuple[str, ...] | None = None) -> Outliers:
+def outliers(posterior: AbstractPosterior, index: tuple[str, ...] | None = None) -> Outliers:
     """Scores of the training rows of a posterior, from the prediction of each by the others."""
-    likelihood, y = posterior.model.likelihood, np.asarray(posterior.y, float)
+    likelihood, y, score = (
+        posterior.model.likelihood,
+        np.asarray(posterior.y, float),
+        posterior.outlier_score(),
+    )
     mean, _ = posterior.latent_moments(posterior.inputs.values, variance=False)
     words = noise_in_words(likelihood)
     if isinstance(likelihood, Gaussian):
         unit = np.sqrt(np.maximum(np.asarray(likelihood.noise_variance), np.finfo(float).tiny))
-        return Outliers(np.zeros_like(y), "equal", y, mean, (y - mean) / unit, words, index)
-    if not isinstance(likelihood, AbstractNoise):
-        raise ValueError(
-            f"outliers are rows that additive noise cannot explain; {type(likelihood).__name__} has none."
-        )
-    drawn = getattr(posterior, "outlier_probability", None)
-    score = np.clip(
-        likelihood.outlier_score(y, *without_itself(posterior)) if drawn is None else drawn, 0.0, 1.0
-    )
-    kind = "probability" if hasattr(likelihood, "outlier_probability") else "weight"
+        return Outliers(score, "equal", y, mean, (y - mean) / unit, words, index)
+    kind = "probability" if likelihood.has_outliers else "weight"
     return Outliers(score, kind, y, mean, (y - mean) / noise_unit(likelihood), words, index)
-
-
-def without_itself(posterior: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of f at each datum given the others; given all where only draws are at hand."""
-    mean, variance = posterior.latent_moments(posterior.inputs.values)
-    if not isinstance(posterior, Posterior):
-        return mean, variance
-    c = cavity(posterior.state)
-    proper = np.isfinite(c.mean[:, 0]) & (c.variance[:, 0] > 0) & np.isfinite(c.variance[:, 0])
-    return np.where(proper, c.mean[:, 0], mean), np.where(proper, c.variance[:, 0], variance)
 
 
 def noise_unit(likelihood: AbstractNoise) -> float:

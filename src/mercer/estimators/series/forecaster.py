@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
 from mercer.estimators.base import AbstractEstimator
-from mercer.estimators.regression.robust import without_itself
 from mercer.estimators.series import structure
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.observed import Kind, Observed, observe, table, times
@@ -281,8 +280,8 @@ class GPTimeSeries(AbstractEstimator):
 
     def anomalies_columns(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The same as arrays: stamps, and the columns by name."""
-        posterior, told = self.posterior_, ~np.isnan(self._y)
-        others = Predictive(self._likelihood, self.transform_, *without_itself(posterior))
+        told = ~np.isnan(self._y)
+        others = Predictive(self._likelihood, self.transform_, *self.posterior_.loo_latent())
         tail = others.tail(self._y[told])
         odd = tail < self.anomaly_level
         columns = {"value": self._y[told], "expected": others.quantile(0.5), "tail": tail}

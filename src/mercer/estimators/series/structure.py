@@ -90,7 +90,7 @@ def default_model(
             likelihood = defaults.default_likelihood(likelihood, z)
     if not isinstance(likelihood, AbstractLikelihood):
         raise ValueError(f"likelihood must be a name or an instance, got {likelihood!r}.")
-    if likelihood.latents > 1 or hasattr(likelihood, "probability"):
+    if likelihood.latents > 1 or likelihood.categorical:
         raise ValueError(
             f"a series has one number for each time; {type(likelihood).__name__} is for mercer.Model."
         )

@@ -9,42 +9,36 @@ covariance R_II^-1.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from mercer.inference.cavity import cavity
 from mercer.likelihoods.gaussian import Gaussian
+from mercer.posteriors.answers import LeaveOneOut
+from mercer.posteriors.cavity import cavity
+from mercer.posteriors.protocol import class_probabilities
 from mercer.solvers.protocol import AbstractState
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-class LeaveOneOut(NamedTuple):
-    """Predictions of each y_i from all the others: mean and variance of y (noise included) and log density,
-    each (n,).
-
-    For classes the mean is the probability of class 1, or (n, C) probabilities.
-    """
-
-    mean: np.ndarray
-    variance: np.ndarray
-    log_density: np.ndarray
-
-
-def leave_one_out(state: AbstractState, y: np.ndarray, likelihood) -> LeaveOneOut:
+def leave_one_out(state: AbstractState, y: np.ndarray, likelihood: Any) -> LeaveOneOut:
+    """Predictions of each y_i from all the others, at the sites of a State."""
     if not isinstance(likelihood, Gaussian):
         c = cavity(state)
         m, v = (c.mean, c.variance) if likelihood.latents > 1 else (c.mean[:, 0], c.variance[:, 0])
         mean, variance = likelihood.predict(m, v)
-        return LeaveOneOut(mean, variance, likelihood.log_density(y, m, v))
+        probability = None
+        if likelihood.categorical:
+            probability = mean if mean.ndim == 2 else class_probabilities(likelihood, m, v, "average")
+        return LeaveOneOut(mean, variance, likelihood.log_density(y, m, v), probability)
     alpha, kappa = (np.asarray(x)[:, 0] for x in state.dual())
     residual, variance = alpha / kappa, 1.0 / kappa
     log_density = -0.5 * (np.log(variance) + residual**2 / variance + _LOG_2PI)
     return LeaveOneOut(y - residual, variance, log_density)
 
 
-def folds(n: int, k: int, seed=0) -> list[np.ndarray]:
+def folds(n: int, k: int, seed: Any = 0) -> list[np.ndarray]:
     """k random folds of n rows, of sizes that differ by at most one."""
     if not 2 <= k <= n:
         raise ValueError(f"the number of folds must be between 2 and the number of data ({n}), got {k}.")

@@ -1,0 +1,357 @@
+"""What a posterior is: the one face of everything that conditioning returns.
+
+Latent and observed are never confused: `latent=True` speaks of f, the default of y (noise included). For two
+classes the mean of y is the probability of class 1; for C classes it is (m, C).
+
+Not every posterior answers every question: draws have no evidence, averages no leave-one-out. What one cannot
+say is declared in `cannot`, and asking for it raises a `PosteriorError` with the same words.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer.conditioned import AbstractConditioned
+from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.likelihoods.gaussian import Gaussian
+from mercer.likelihoods.noise import AbstractNoise
+from mercer.posteriors.answers import (
+    Component,
+    EvidenceBounds,
+    EvidenceTerms,
+    InferenceStatus,
+    LeaveOneOut,
+    PosteriorError,
+)
+
+# what a posterior may have to refuse; everything else it always answers
+QUESTIONS = frozenset(
+    {
+        "log_evidence",
+        "probability",
+        "covariance",
+        "sample",
+        "quantile",
+        "loo",
+        "loo_latent",
+        "components",
+        "evidence_bounds",
+        "evidence_terms",
+        "prequential",
+        "smoother",
+        "degrees_of_freedom",
+        "outlier_score",
+        "save",
+    }
+)
+
+
+class AbstractPosterior(AbstractConditioned):
+    """The posterior of a model given data: immutable, and every method is a view.
+
+    model, inputs, y: what was conditioned, on what; where hyperparameters are averaged over, `model` is one
+    that stands for all. evidence: the log evidence, or None where it is not known. notes: what a person
+    should know. status: how the search for it ended. solver: with the choices it made (inducing inputs,
+    blocks), where there is one.
+
+    Test inputs Xs are (m, d), or a frame with the columns of the training data. `noise_variance` is that of
+    the rows of Xs, needed where the training noise was given for each datum.
+    """
+
+    model: Any
+    inputs: Inputs
+    y: np.ndarray
+    evidence: float | None
+    notes: tuple[str, ...]
+    status: InferenceStatus
+    solver: Any
+
+    averages: ClassVar[bool]  # over settings of the hyperparameters, so that `model` is one of many
+
+    # -- what it can say -------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def why_not(self, question: str) -> str | None:
+        """Why one of the `QUESTIONS` has no answer here, and what to do instead; None where it has one."""
+
+    @property
+    def cannot(self) -> dict[str, str]:
+        """The `QUESTIONS` that have no answer here, each with the reason and what to do instead."""
+        return {q: reason for q in sorted(QUESTIONS) if (reason := self.why_not(q)) is not None}
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The `QUESTIONS` that have one."""
+        return QUESTIONS - self.cannot.keys()
+
+    def can(self, question: str) -> bool:
+        """Whether one of the `QUESTIONS` has an answer."""
+        return self.why_not(question) is None
+
+    def check(self, question: str) -> None:
+        """A `PosteriorError` that says why, and what to do, where the question has no answer."""
+        reason = self.why_not(question)
+        if reason is not None:
+            raise PosteriorError(reason)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log marginal likelihood of y at the hyperparameters of `model` (2.30), or its approximation."""
+        self.check("log_evidence")
+        assert self.evidence is not None
+        return self.evidence
+
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """Mean and variance of f at Xs: (m,) each; (m, L) and (m, L, L) for L latent functions.
+        `variance=False`: the mean and None.
+        """
+
+    def mean(self, Xs: Any, latent: bool = False) -> np.ndarray:
+        """Predictive mean (m,) of y, or of f with `latent=True` (the same where noise is symmetric)."""
+        if latent or self.model.likelihood.mean_is_latent:
+            return self.latent_moments(Xs, variance=False)[0]
+        self._likelihood(None)
+        return self._observed(self._values(Xs), None)[0]
+
+    def variance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
+        """Predictive variance (m,) of y, or of f with `latent=True`: (m, L, L) for L latent functions."""
+        return self._moments(Xs, latent, noise_variance)[1]
+
+    def mean_and_std(
+        self, Xs: Any, latent: bool = False, noise_variance: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive mean and standard deviation, each (m,), in one pass; of f, for each latent function."""
+        mean, variance = self._moments(Xs, latent, noise_variance)
+        return mean, np.sqrt(np.einsum("mll->ml", variance) if latent and variance.ndim == 3 else variance)
+
+    def std(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
+        """Predictive standard deviation (m,) of y, or of f for each latent function."""
+        return self.mean_and_std(Xs, latent, noise_variance)[1]
+
+    def quantile(self, Xs: Any, q: Any, noise_variance: Any = None) -> np.ndarray:
+        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several."""
+        levels = np.asarray(q, float)
+        if np.any((levels <= 0) | (levels >= 1)):
+            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
+        self.check("quantile")
+        self._likelihood(noise_variance)
+        found = self._quantiles(self._values(Xs), np.atleast_1d(levels), noise_variance)
+        return found[:, 0] if levels.ndim == 0 else found
+
+    def log_density(self, Xs: Any, ys: Any, noise_variance: Any = None) -> np.ndarray:
+        """Log predictive density (m,), or probability, of each observation ys at Xs."""
+        values, likelihood = self._values(Xs), self._likelihood(noise_variance)
+        targets = likelihood.targets(as_targets(ys, values.shape[0], "ys"))
+        return self._log_density(values, targets, noise_variance)
+
+    def probability(self, Xs: Any, how: str = "average") -> np.ndarray:
+        """Class probabilities: (m,) of class 1 for two classes, (m, C) for more.
+
+        how: "average" over f (3.25), or "map", at the mean of f, which ignores its uncertainty.
+        """
+        self.check("probability")
+
+        def of(likelihood: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+            p: np.ndarray = likelihood.probability(mean, variance, how=how)
+            return p
+
+        return self._average(self._values(Xs), of, how)
+
+    def class_probabilities(self, Xs: Any, how: str = "average") -> np.ndarray:
+        """Probabilities (m, C) of all classes, C >= 2; of two both are computed, so that a tiny one keeps its
+        digits.
+        """
+        self.check("probability")
+
+        def of(likelihood: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+            return class_probabilities(likelihood, mean, variance, how)
+
+        return self._average(self._values(Xs), of, how)
+
+    def covariance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
+        """Joint predictive covariance (m, m) of y at Xs, for Gaussian noise, or of f with `latent=True`."""
+        self.check("covariance")
+        if not latent:
+            self._gaussian("the joint covariance of observations", "latent=True gives that of f")
+            self._likelihood(noise_variance)
+        return self._covariance(self._values(Xs), latent, noise_variance)
+
+    def sample(
+        self, Xs: Any, size: int = 1, seed: Any = None, latent: bool = False, noise_variance: Any = None
+    ) -> np.ndarray:
+        """`size` joint draws at Xs: (size, m), of y or of f."""
+        self.check("sample")
+        if not latent:
+            self._likelihood(noise_variance)
+        return self._sample(self._values(Xs), size, np.random.default_rng(seed), latent, noise_variance)
+
+    # -- the data seen from the model ------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the training data, without fitting again (5.10-5.12; 5.5.3)."""
+
+    @abc.abstractmethod
+    def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
+
+    @abc.abstractmethod
+    def outlier_score(self) -> np.ndarray:
+        """How far each datum is from being a regular observation (n,): 0 to 1.
+
+        The probability that it is an outlier where the noise has a component for them, else one minus its
+        weight relative to that of a regular datum; all zero for Gaussian noise.
+        """
+
+    @abc.abstractmethod
+    def components(self, Xs: Any) -> list[Component]:
+        """Posterior of every additive term of the kernel at Xs, each with its own uncertainty.
+        They sum to the latent mean (less m).
+        """
+
+    @abc.abstractmethod
+    def evidence_bounds(self) -> EvidenceBounds:
+        """The exact log evidence lies between these two (solver VFE with Gaussian noise):
+        their gap says how good m is.
+        """
+
+    @abc.abstractmethod
+    def evidence_terms(self) -> EvidenceTerms:
+        """The log evidence as data fit + complexity + constant (5.8), for Gaussian noise."""
+
+    @abc.abstractmethod
+    def prequential(self) -> np.ndarray:
+        """log p(y_i | y_1 ... y_(i-1)) for every i (n,), in the order of the data:
+        they sum to the log evidence (C.BAY7).
+        """
+
+    @abc.abstractmethod
+    def smoother(self, Xs: Any) -> np.ndarray:
+        """Weights (m, n): the mean at Xs is mean(Xs) + weights (y - mean(X)) (2.25, 2.36)."""
+
+    @abc.abstractmethod
+    def degrees_of_freedom(self) -> float:
+        """Effective number of parameters, the trace of the smoother matrix at the data (2.36)."""
+
+    def summary(self) -> str:
+        """What was found, and what a person should know of it, as text."""
+        n, d = self.inputs.values.shape
+        lines = [*(f"kernel: {kernel}" for kernel in self.model.kernels), f"data: n = {n}, d = {d}"]
+        return "\n".join([*lines, *self._findings(), *(f"note: {note}" for note in self.notes)])
+
+    def noting(self, note: str) -> Self:
+        """The same with one more note."""
+        this: Any = self
+        noted: Self = dataclasses.replace(this, notes=(*self.notes, note))
+        return noted
+
+    def one_posterior(self) -> Self:
+        """Itself."""
+        return self
+
+    # -- what a kind of posterior says -----------------------------------------------------------------------
+    # values: test inputs (m, d), checked; noise_variance: None, or that of Gaussian noise at them
+
+    @abc.abstractmethod
+    def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of y, each (m,); for C classes (m, C)."""
+
+    @abc.abstractmethod
+    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+        """Quantiles of y (m, levels)."""
+
+    @abc.abstractmethod
+    def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
+        """Log predictive density (m,) of targets as the likelihood encodes them."""
+
+    @abc.abstractmethod
+    def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
+        """`function(likelihood, mean, variance)` of the Gaussians that f is a mixture of, averaged over them;
+        how="map": at the mean of f.
+        """
+
+    @abc.abstractmethod
+    def _covariance(self, values: np.ndarray, latent: bool, noise_variance: Any) -> np.ndarray:
+        """Covariance (m, m) of one latent function, or of y with Gaussian noise."""
+
+    @abc.abstractmethod
+    def _sample(
+        self, values: np.ndarray, size: int, rng: np.random.Generator, latent: bool, noise_variance: Any
+    ) -> np.ndarray:
+        """Draws (size, m)."""
+
+    @abc.abstractmethod
+    def _findings(self) -> list[str]:
+        """Lines of the summary."""
+
+    # -- shared ----------------------------------------------------------------------------------------------
+
+    def _moments(self, Xs: Any, latent: bool, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        if not latent:
+            self._likelihood(noise_variance)
+            return self._observed(self._values(Xs), noise_variance)
+        mean, variance = self.latent_moments(Xs)
+        assert variance is not None
+        return mean, variance
+
+    def _values(self, Xs: Any) -> np.ndarray:
+        """Test inputs, checked against the training data."""
+        inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())
+        d = self.inputs.values.shape[1]
+        if inputs.values.shape[1] != d:
+            raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")
+        return inputs.values
+
+    def _likelihood(self, noise_variance: Any) -> Any:
+        """The likelihood at test inputs."""
+        likelihood = self.model.likelihood
+        if noise_variance is not None:
+            self._gaussian("noise_variance", "leave it out: the noise has its own parameters")
+            return Gaussian(noise_variance)
+        if likelihood.per_datum:
+            raise PosteriorError(
+                "the training noise was given per datum, so the noise at Xs is unknown: pass noise_variance= "
+                "for Xs, or latent=True for the noise-free function."
+            )
+        return likelihood
+
+    def _gaussian(self, what: str, instead: str) -> None:
+        if not isinstance(self.model.likelihood, Gaussian):
+            raise PosteriorError(not_gaussian(what, self.model.likelihood, instead))
+
+
+def class_probabilities(likelihood: Any, mean: np.ndarray, variance: np.ndarray, how: str) -> np.ndarray:
+    """Probabilities (m, C) of all classes where f ~ N(mean, variance); of two, p(-f) is that of the other."""
+    p: np.ndarray = likelihood.probability(mean, variance, how=how)
+    return p if p.ndim == 2 else np.stack([likelihood.probability(-mean, variance, how=how), p], 1)
+
+
+def not_gaussian(what: str, likelihood: Any, instead: str) -> str:
+    """Why something is not to be had."""
+    return f"{what} is defined for Gaussian noise, not for {type(likelihood).__name__}; {instead}."
+
+
+def not_with(likelihood: Any, question: str) -> str | None:
+    """Why no posterior with this likelihood can say it; None where one can."""
+    name = type(likelihood).__name__
+    if question == "probability" and not likelihood.categorical:
+        return f"{name} does not speak of classes; ask for mean, quantile or log_density."
+    if question in ("covariance", "sample") and likelihood.latents > 1:
+        return (
+            "joint covariances and draws are available for one latent function; use latent_moments or mean "
+            "for several."
+        )
+    if question == "outlier_score" and not isinstance(likelihood, Gaussian | AbstractNoise):
+        return (
+            f"outliers are rows that additive noise cannot explain; {name} has none: look at "
+            "loo().log_density."
+        )
+    return None

@@ -31,7 +31,7 @@ class EnumeratedPosterior(AbstractMixturePosterior):
     model: Any
     inputs: Inputs
     y: np.ndarray
-    evidence: float | None
+    evidence: float
     outlying: np.ndarray
     weights: np.ndarray
     root: np.ndarray

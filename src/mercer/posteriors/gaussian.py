@@ -47,7 +47,7 @@ class GaussianPosterior(AbstractPosterior):
     inputs: Inputs
     y: np.ndarray
     state: AbstractState
-    evidence: float | None
+    evidence: float
     notes: tuple[str, ...] = ()
     status: InferenceStatus = InferenceStatus()
     solver: Any = None

@@ -23,6 +23,7 @@ from mercer import kernels as k
 from mercer import means
 from mercer.estimators import GPRegressor, defaults
 from mercer.hyperpriors import Each, LogNormal
+from mercer.learning import FitWarning
 from mercer.params import hyper
 
 
@@ -254,7 +255,9 @@ def test_noise_variance_may_be_known_for_each_row():
 def test_noise_variance_is_a_start_or_fixed():
     assert GPRegressor(k.SE(1.0), noise_variance=3.0).fit(X, Y).noise_variance_ < 0.1
     assert GPRegressor(noise_variance=mc.fixed(0.3)).fit(X, Y).noise_variance_ == 0.3
-    held = GPRegressor(noise_variance=mc.param(0.1, bounds=(0.05, 1.0))).fit(X, Y)
+    held = GPRegressor(noise_variance=mc.param(0.1, bounds=(0.05, 1.0)))
+    with pytest.warns(FitWarning, match="likelihood.noise_variance is at its lower bound 0.05"):
+        held.fit(X, Y)
     assert held.noise_variance_ == pytest.approx(0.05, rel=1e-6)
 
 

@@ -4,6 +4,13 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer import kernels as k
+from mercer.hyperpriors import LogNormal
+from mercer.learning import FitWarning
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-3, 3, (30, 2))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=30)
 
 
 @pytest.mark.parametrize("seed", [0, 9])
@@ -14,3 +21,49 @@ def test_a_softmax_fit_does_not_walk_on_roughness(seed):
     labels = np.digitize(np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=100), [-0.3, 0.3])
     status = mc.GPClassifier().fit(X, labels).fit_.status
     assert status.converged and status.evaluations <= 20
+
+
+def fitted(lengthscale, **options):
+    model = mc.Model(mc.GP(k.SE(lengthscale)), mc.likelihoods.Gaussian(0.05))
+    return mc.fit(model, X, Y, **options)
+
+
+def test_no_evaluations_learn_nothing():
+    """The values stay as they are given, and there is nothing to warn of."""
+    found = fitted(mc.param(1.3, bounds=(0.1, 2.0)), max_evaluations=0)
+    assert float(found.model.gp.kernel.lengthscale) == pytest.approx(1.3, rel=1e-12)
+    assert found.status.evaluations == 1 and "nothing was learned" in found.status.message
+    assert found.value == mc.log_evidence(found.model, X, Y)
+    with pytest.raises(ValueError, match="max_evaluations must be 0"):
+        fitted(1.0, max_evaluations=-1)
+
+
+def test_an_end_at_a_bound_is_said():
+    with pytest.warns(
+        FitWarning, match=r"kernel.lengthscale\[0\] is at its lower bound 2, and .* widen"
+    ) as said:
+        found = fitted(mc.param([3.0, 3.0], bounds=(2.0, 1e5)))
+    assert len(said) == 1 and found.model.gp.kernel.lengthscale[0] == pytest.approx(2.0)
+    with pytest.warns(FitWarning, match="kernel.lengthscale is at its upper bound 0.2"):
+        fitted(mc.param(0.1, bounds=(1e-3, 0.2)))
+
+
+@pytest.mark.parametrize(
+    "lengthscale",
+    [
+        mc.param(0.1, bounds=(1e-3, 1e3)),  # ends inside
+        mc.param(0.2, bounds=(0.199, 0.201)),  # held on purpose
+        mc.param(0.1, bounds=(1e-3, 0.2), prior=LogNormal(0.0, 1.0)),  # where the prior ends
+    ],
+)
+def test_other_bounds_are_not(lengthscale):
+    fitted(lengthscale)
+
+
+def test_a_start_outside_its_bounds_is_said():
+    with pytest.warns(
+        FitWarning, match=r"kernel.lengthscale = 50 is outside its bounds \(0.1, 10.0\)"
+    ) as said:
+        found = fitted(mc.param(50.0, bounds=(0.1, 10.0)))
+    assert len(said) == 1 and 0.1 < found.model.gp.kernel.lengthscale < 10.0
+    assert found.value == pytest.approx(fitted(mc.param(5.0, bounds=(0.1, 10.0))).value, abs=1e-3)

@@ -94,7 +94,9 @@ def test_map_depends_on_the_jacobian_and_maximum_likelihood_does_not():
 
 def test_bounds_and_ties_hold():
     X, y = _toy()
-    fit = mc.fit(mc.Model(mc.GP(k.SE(mc.param(1.0, bounds=(2.0, 5.0)))), mc.likelihoods.Gaussian()), X, y)
+    held = mc.Model(mc.GP(k.SE(mc.param(3.0, bounds=(2.0, 5.0)))), mc.likelihoods.Gaussian())
+    with pytest.warns(FitWarning, match="kernel.lengthscale is at its lower bound 2"):
+        fit = mc.fit(held, X, y)
     assert float(fit.model.gp.kernel.lengthscale) == pytest.approx(2.0, rel=1e-6)
     assert "at its lower bound" in fit.summary() and fit.status.converged
     tied = k.SE(mc.param(1.0, tie="l")) + k.Matern(nu=1.5, lengthscale=mc.param(1.0, tie="l"))

@@ -8,11 +8,13 @@ coordinates in which the full problem is nearly round, so that few of its expens
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from typing import Any
 
 import numpy as np
 
+from mercer.learning.bounds import STEEP, Bound, pressed
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.problem import Problem
 from mercer.linalg.lapack import threads_for
@@ -102,11 +104,12 @@ def maximise(
     scaling, box = _box(problem.flat.bounds(), start, scaling)
     climb = _Climb(problem, start, scaling, label, recorder)
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
+    search = functools.partial(minimize, climb.loss, jac=True, method="L-BFGS-B", bounds=box, options=options)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
         try:
-            result = minimize(
-                climb.loss, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=box, options=options
-            )
+            result = search(np.zeros_like(start))
+            if result.success and climb.steep() and climb.promise(result.hess_inv) > GAIN:
+                result = search(climb.z)  # misled by what it remembers of the curvature: go on without
         except _Stalled as stop:
             return dataclasses.replace(climb.best, expected_gain=0.0, message=str(stop))
     gain = climb.promise(result.hess_inv)
@@ -127,7 +130,7 @@ class _Climb:
     ):
         self.problem, self.start, self.scaling = problem, start, scaling
         self.label, self.recorder = label, recorder
-        self.best = Optimum(start)
+        self.best, self.z = Optimum(start), np.zeros_like(start)
         self.first: float | None = None  # finite value
         self.heights: list[float] = []  # the best value after each evaluation
         recorder.keep(self.best)
@@ -136,13 +139,12 @@ class _Climb:
         """Minus the objective, counted from its first value: stopping then depends on nats per datum, not on
         the units of y; where there is none, something larger than any. Its gradient in z.
         """
-        vector = self.start + (
-            z if self.scaling is None else self.scaling @ z
-        )  # a copy: z is the optimiser's
+        vector = self.start + (z if self.scaling is None else self.scaling @ z)
         value, gradient, objective = self.problem.value_and_gradient(vector)
         self.recorder.note(self.label, self.problem.size, value)
         if value > self.best.value:
             self.best = Optimum(vector, value, gradient, objective, size=self.problem.size)
+            self.z = z.copy()
             self.recorder.keep(self.best)
         self.heights.append(self.best.value)
         self._check_patience()
@@ -158,6 +160,14 @@ class _Climb:
         slope = self._slope(self.best.gradient)
         return 0.5 * float(slope @ (inverse_hessian @ slope))
 
+    def steep(self) -> bool:
+        """Whether the gradient at the best point says that it is not the top."""
+        vector, gradient = self.best.vector, self.best.gradient
+        if gradient is None:
+            return False
+        inside = pressed(self.problem.flat.bounds(), vector, gradient) == 0
+        return bool(np.max(np.abs(gradient[inside]), initial=0.0) > STEEP)
+
     def _slope(self, gradient: np.ndarray) -> np.ndarray:
         return gradient if self.scaling is None else self.scaling.T @ gradient
 
@@ -167,9 +177,6 @@ class _Climb:
             return
         if self.heights[-1] - self.heights[-1 - PATIENCE] < GAIN:
             raise _Stalled(f"no gain in {PATIENCE} evaluations: the top may be a ridge with a kink")
-
-
-Bound = tuple[float | None, float | None]  # lower and upper; None: open
 
 
 def _box(

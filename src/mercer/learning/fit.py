@@ -14,7 +14,7 @@ from mercer.conditioned import AbstractConditioned
 from mercer.gp import Model, as_model, choose_solver, posterior, prepare, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
-from mercer.learning import starts
+from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Evaluation, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.inducing import move_inducing
@@ -108,6 +108,7 @@ def fit(
     Gaussian noise learns; the best result is kept. Lists of X and y are pooled: one set of hyperparameters
     for several data sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the
     MAP then is of those).
+    `max_evaluations`: of the objective from each start, about; with 0 nothing is learned.
     `progress`: see `mercer.progress`. Ctrl-C returns the best model so far
     and says so. `checkpoint="fit.npz"`: the best hyperparameters so far are written there; the same call goes
     on from them if it was killed. `inference=MCMC(...)` samples the free hyperparameters instead: `posterior`
@@ -118,6 +119,8 @@ def fit(
     """
     if restarts < 0:
         raise ValueError(f"restarts must be 0 or more, got {restarts}.")
+    if max_evaluations < 0:
+        raise ValueError(f"max_evaluations must be 0 (nothing is learned) or more, got {max_evaluations}.")
     model = as_model(model)
     pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
     if pooled and len(X) != len(y):
@@ -149,6 +152,8 @@ def fit(
     problem = Problem(bound, data, rule.rough(), chosen, goal, jacobian)
     if goal.scale_free:
         _warn_scale_free(problem, goal.name)
+    if moved := bounds.moved_starts(problem.flat):
+        warnings.warn(f"{moved}: give a value within them.", FitWarning, stacklevel=2)
     with shown("fitting", progress, KEEPS):
         recorder = Recorder(problem.size)
         if checkpoint is not None:
@@ -162,7 +167,7 @@ def fit(
         if checkpoint is not None and recorder.checkpoint is not None and np.isfinite(best.value):
             recorder.checkpoint.keep(best.vector, problem.size, best.value, now=True)
         moves = chosen.inducing_to_learn() is not None
-        if moves and not pooled and not interrupted and np.isfinite(best.value):
+        if moves and max_evaluations and not pooled and not interrupted and np.isfinite(best.value):
             best, Z = move_inducing(problem, best, recorder, max_evaluations)
             chosen = chosen.with_inducing(Z, learn=False)
     if not np.isfinite(best.value):
@@ -173,10 +178,10 @@ def fit(
     problem.release()
     fitted = problem.flat.unflatten(best.vector)
     gradient = best.gradient if best.gradient is not None else np.zeros_like(best.vector)
-    free = _inside_bounds(problem, best.vector, gradient)
+    free = bounds.pressed(problem.flat.bounds(), best.vector, gradient) == 0
     norm = float(np.max(np.abs(gradient[free]), initial=0.0))
     status = Status(
-        converged=not interrupted and (norm <= 0.05 or best.expected_gain <= 0.01),
+        converged=not interrupted and (norm <= bounds.STEEP or best.expected_gain <= 0.01),
         message="interrupted: the best model so far" if interrupted else best.message,
         interrupted=interrupted,
         gradient_norm=norm,
@@ -194,6 +199,11 @@ def fit(
             f"the fit stopped with a gradient of {norm:.3g} per unit of log parameter ({best.message}): "
             "the result may be improved "
             "by restarts=, priors or bounds.", FitWarning, stacklevel=2,
+        )  # fmt: skip
+    if not interrupted and max_evaluations and (stopped := bounds.ends(problem.flat, best.vector, gradient)):
+        warnings.warn(
+            f"{stopped}, and the objective still rises beyond: widen the bounds, give a prior, or fix it "
+            "there with mercer.fixed(...).", FitWarning, stacklevel=2,
         )  # fmt: skip
     with shown("conditioning", progress):
         # as `condition` gives it
@@ -349,21 +359,19 @@ def _search(problem: Problem, restarts: int, seed: int, recorder: Recorder, max_
     }
     if restarts and began is None and isinstance(problem.model.likelihood, AbstractNoise):
         models["Gaussian"] = _by_gaussian_noise(problem, guess, seed, max_evaluations)
-    vectors = {label: _clip(problem, flatten(m).vector) for label, m in models.items()}
+    vectors = {label: bounds.clip(problem.flat, flatten(m).vector) for label, m in models.items()}
     sizes = levels(problem.size, problem.rule.warm)
     if began is not None:
         label, vector, size = began
-        vectors, sizes = {label: _clip(problem, vector)}, [s for s in sizes if s >= 0.9 * size]
+        vectors, sizes = {label: bounds.clip(problem.flat, vector)}, [s for s in sizes if s >= 0.9 * size]
     best = Optimum(next(iter(vectors.values())))  # of the full problem
     ends: dict[str, float] = {}
-    if problem.flat.vector.size == 0:
-        value, gradient, objective = problem.value_and_gradient(problem.flat.vector)
+    if problem.flat.vector.size == 0 or max_evaluations == 0:
+        vector = bounds.clip(problem.flat, problem.flat.vector)
+        value, gradient, objective = problem.value_and_gradient(vector)
         recorder.note("given", problem.size, value)
-        return (
-            Optimum(problem.flat.vector, value, gradient, objective, 0.0, "nothing to learn"),
-            {"given": value},
-            False,
-        )
+        message = "max_evaluations=0: nothing was learned" if vector.size else "nothing to learn"
+        return Optimum(vector, value, gradient, objective, 0.0, message), {"given": value}, False
     try:
         climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
         if not sizes:
@@ -410,28 +418,11 @@ def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluation
     return Model(part.flat.unflatten(best.vector).gp, guess.likelihood)
 
 
-def _clip(problem: Problem, vector: np.ndarray) -> np.ndarray:
-    bounds = problem.flat.bounds()
-    lower = np.array([-np.inf if lo is None else lo for lo, _ in bounds])
-    upper = np.array([np.inf if hi is None else hi for _, hi in bounds])
-    return np.clip(vector, lower, upper)
-
-
 def _distinct(vectors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {}
     for label, vector in vectors.items():
         if not any(np.allclose(vector, v, atol=1e-6) for v in out.values()):
             out[label] = vector
-    return out
-
-
-def _inside_bounds(problem: Problem, vector: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Entries that are not pressed against a bound."""
-    out = np.ones(vector.shape, bool)
-    for i, (lo, hi) in enumerate(problem.flat.bounds()):
-        at_lower = lo is not None and vector[i] <= lo + 1e-6 and gradient[i] < 0
-        at_upper = hi is not None and vector[i] >= hi - 1e-6 and gradient[i] > 0
-        out[i] = not (at_lower or at_upper)
     return out
 
 

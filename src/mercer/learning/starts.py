@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 from mercer.gp import GP, Model
+from mercer.learning import bounds
 from mercer.likelihoods import (
     AbstractNoise,
     ContaminatedUniform,
@@ -148,6 +149,4 @@ def random(model: Model, rng: np.random.Generator) -> Model:
         if p.info.prior is not None and p.info.prior.proper:
             drawn = p.info.prior.sample(rng, np.shape(p.value))
             vector[s] = np.ravel(p.constraint.unconstrained(np.asarray(drawn, float)))
-    for i, (lo, hi) in enumerate(flat.bounds()):
-        vector[i] = np.clip(vector[i], -np.inf if lo is None else lo, np.inf if hi is None else hi)
-    return flat.unflatten(vector)
+    return flat.unflatten(bounds.clip(flat, vector))

@@ -14,7 +14,6 @@ from .conformance import (
     FULL,
     KINDS,
     MEAN,
-    Case,
     along,
     assert_cotangents,
     assert_sum_of_parts,
@@ -86,9 +85,8 @@ def test_pullback_is_the_sum_over_blocks(quantity):
     total: dict[str, np.ndarray] = {}
     for rows in solver.members(X):
         bar = jax.tree.map(lambda a, rows=rows: a[rows] if np.ndim(a) else a, BARS[quantity])
-        block = Case("block", None, GP, inputs=True)
         for name, value in expected_cotangents(
-            block, X[rows], part(given, rows), along(quantity, bar)
+            GP, X[rows], part(given, rows), along(quantity, bar), inputs=True
         ).items():
             if name in ("centre", "precision", "slope", "inputs"):
                 total.setdefault(name, np.zeros(found[name].shape))[rows] = value

@@ -26,6 +26,8 @@ from mercer.solvers import (
 )
 from mercer.solvers.inducing import JITTER
 
+from .conformance import assert_refused
+
 N, M = 30, 6
 RNG = np.random.default_rng(0)
 X, XS = RNG.normal(size=(N, 2)), RNG.normal(size=(5, 2))
@@ -108,6 +110,35 @@ def test_state(cls, slope, store):
     np.testing.assert_allclose(state.predict(XS)[1][:, 0], np.diag(expected["covariance"]), **close)
     V = np.random.default_rng(3).normal(size=(N, 3))
     np.testing.assert_allclose(state.apply(V), expected["R"] @ V, **close)
+
+
+@family
+def test_silent_sites(cls):
+    """The log normaliser and its derivative in W, where two sites say nothing (W = 0)."""
+    given = some_sites(True)
+    W = given.precision.copy()
+    W[[2, 7]] = 0.0
+    K = cls(inducing=Z).factor(PRIOR, X, given).times_K(np.eye(N))
+    t = np.diag(KERNEL(X)) - np.diag(K) if cls is VFE else np.zeros(N)
+    delta, g = given.centre[:, 0] - 0.3, given.slope[:, 0]
+
+    def log_normaliser(W):
+        z = delta - K @ g
+        B = np.eye(N) + W * K
+        quadratic = z @ np.linalg.solve(B, W[:, 0] * z) - g @ K @ g + 2 * g @ delta + W[:, 0] @ t
+        return -0.5 * (np.linalg.slogdet(B)[1] + quadratic)
+
+    state = cls(inducing=Z).factor(PRIOR, X, Sites(given.centre, W, given.slope))
+    assert state.log_normaliser == pytest.approx(log_normaliser(W), rel=1e-9)
+    expected = [(log_normaliser(W + h) - log_normaliser(W - h)) / 2e-5 for h in 1e-5 * np.eye(N)[:, :, None]]
+    np.testing.assert_allclose(state.pullback(1.0).sites.precision[:, 0], expected, rtol=1e-6, atol=1e-7)
+
+
+def test_nystrom_declares_what_its_R_belongs_to():
+    """Its means and variances mix two priors: they have no derivatives, which are refused."""
+    state = Nystrom(inducing=Z).factor(PRIOR, X, some_sites(False))
+    for quantity in ("mean", "var"):
+        assert_refused(state, quantity, **{f"{quantity}_bar": np.ones(N)})
 
 
 @pytest.mark.representative("VFE", "FITC", "ProjectedProcess")

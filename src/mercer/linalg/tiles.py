@@ -122,10 +122,7 @@ def matrix(kernel, A, B, size: int | None = None) -> np.ndarray:
         out = np.empty((left.n, left.n))
         upper(kernel, left, np.ones(left.n), out)
         return symmetrise(out)
-    right = Panels(B, size)
-    out = np.empty((left.n, right.n))
-    rectangle(kernel, left, right, out)
-    return out
+    return between(kernel, left, Panels(B, size))
 
 
 def rectangle(kernel, left: Panels, right: Panels, out: np.ndarray) -> None:
@@ -134,6 +131,13 @@ def rectangle(kernel, left: Panels, right: Panels, out: np.ndarray) -> None:
     run = compiled(_block, treedef)
     calls = ((i, j, run(leaves, a, b)) for i, a in enumerate(left.tiles) for j, b in enumerate(right.tiles))
     _store(calls, left, right, out)
+
+
+def between(kernel, left: Panels, right: Panels) -> np.ndarray:
+    """The covariance (a, b) between two sets of panels."""
+    out = np.empty((left.n, right.n))
+    rectangle(kernel, left, right, out)
+    return out
 
 
 def upper(kernel, panels: Panels, scale: np.ndarray, out: np.ndarray) -> None:

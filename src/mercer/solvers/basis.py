@@ -20,9 +20,11 @@ from mercer.means import AbstractMean, Sum
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
+    Bars,
     BasisWeights,
     Cotangents,
     Diagnostics,
+    PriorBar,
     SiteBars,
     SolverError,
 )
@@ -69,6 +71,14 @@ class WithBasis(AbstractSolver):
 
 class BasisState(AbstractState):
     """`basis_weights()` is the posterior of beta."""
+
+    who = "WithBasis"
+    instead = "a mean or a linear kernel in place of the basis functions, with solver='dense'"
+
+    @property
+    def pulls(self) -> frozenset[str]:
+        """Through alpha and R H of the solver without basis functions; means where no site is silent."""
+        return frozenset({"log_normaliser", "mean", "alpha", "apply"}) | (self.base.pulls & {"kappa"})
 
     def __init__(self, solver, prior, X, sites, workspace):
         self.prior, self.X, self.sites = prior, X, sites
@@ -168,77 +178,63 @@ class BasisState(AbstractState):
         extra = rest @ sla.cho_solve(self.A, rest.T) if full else self._leverage(rest)[:, None]
         return mean, second + extra
 
-    def pullback(
-        self,
-        log_normaliser_bar=0.0,
-        mean_bar=None,
-        var_bar=None,
-        alpha_bar=None,
-        kappa_bar=None,
-        apply_bar=None,
-        *,
-        inputs=False,
-        consume=False,
-    ):
-        if var_bar is not None:
-            raise SolverError("with basis functions, derivatives of variances are not available.")
-        if inputs:
-            raise SolverError(
-                "with basis functions, derivatives of the inputs are not available; use a mean or a linear "
-                "kernel."
-            )
-        if mean_bar is not None:  # by the site's own equation, mean = c - (alpha - g) / W
-            return self._pull_mean(log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume)
-        H, RH, n = self.H, self.RH, self.H.shape[0]
-        a_bar, S_bar = log_normaliser_bar * self.shift, np.zeros((H.shape[1],) * 2)
-        # log Z = ... + 1/2 a'A^-1 a - 1/2 log|A|, S = H'RH inside A
-        S_bar -= 0.5 * log_normaliser_bar * (np.outer(self.shift, self.shift) + self.weights.covariance)
-        base_alpha_bar = np.zeros(n)
-        V, Y_bar = [H], [np.zeros_like(H)]
-        if alpha_bar is not None:  # alpha = alpha0 - RH A^-1 H' alpha0
-            t = np.asarray(alpha_bar, float).reshape(n)
-            c = sla.cho_solve(self.A, RH.T @ t)
-            base_alpha_bar += t - H @ c
-            Y_bar[0] -= np.outer(t, self.shift)
+    # -- cotangents ------------------------------------------------------------------------------------------
+
+    def pull(self, bars: Bars) -> Cotangents:
+        """One pass of the solver without basis functions, with bars of its alpha, kappa, R H and R V.
+
+        With a = H' alpha0, A = B^-1 + S and S = H' R H, everything is made of alpha0, R H and S.
+        """
+        if bars.mean is not None:
+            return self._pull_mean(bars)
+        ln, n, p = bars.log_normaliser, *self.H.shape
+        # log Z = log Z0 + 1/2 a' A^-1 a - 1/2 log|A|
+        S_bar = -0.5 * ln * (np.outer(self.shift, self.shift) + self.weights.covariance)
+        alpha0_bar, RH_bar = np.zeros(n), np.zeros((n, p))
+        applied = []
+        if bars.alpha is not None:  # alpha = alpha0 - RH A^-1 H' alpha0
+            t = np.asarray(bars.alpha, float).reshape(n)
+            c = sla.cho_solve(self.A, self.RH.T @ t)
+            alpha0_bar += t - self.H @ c
+            RH_bar -= np.outer(t, self.shift)
             S_bar += np.outer(c, self.shift)
-        if kappa_bar is not None:  # kappa = kappa0 - diag(RH A^-1 RH')
-            k = np.asarray(kappa_bar, float).reshape(n)
-            G = sla.cho_solve(self.A, RH.T).T  # RH A^-1
-            Y_bar[0] -= 2.0 * k[:, None] * G
+        if bars.kappa is not None:  # kappa = kappa0 - diag(RH A^-1 RH')
+            k = np.asarray(bars.kappa, float).reshape(n)
+            G = sla.cho_solve(self.A, self.RH.T).T  # RH A^-1
+            RH_bar -= 2.0 * k[:, None] * G
             S_bar += (G * k[:, None]).T @ G
-        if apply_bar is not None:  # Y = R V - RH A^-1 H'R V
-            V1, Y1 = apply_bar
-            RV = self.base.apply(V1)
-            C, D = sla.cho_solve(self.A, H.T @ RV), sla.cho_solve(self.A, RH.T @ Y1)
-            V.append(V1)
-            Y_bar.append(Y1 - H @ D)
-            Y_bar[0] -= Y1 @ C.T
+        if bars.apply is not None:  # Y = R V - RH A^-1 H'R V
+            V, Y_bar = bars.apply
+            C = sla.cho_solve(self.A, self.H.T @ self.base.apply(V))
+            D = sla.cho_solve(self.A, self.RH.T @ Y_bar)
+            applied.append((V, Y_bar - self.H @ D))
+            RH_bar -= Y_bar @ C.T
             S_bar += D @ C.T
-        base_alpha_bar += H @ a_bar
-        Y_bar[0] += H @ S_bar.T
-        bars = dict(alpha_bar=base_alpha_bar, kappa_bar=kappa_bar, apply_bar=(np.hstack(V), np.hstack(Y_bar)))
-        out = self.base.pullback(log_normaliser_bar, **bars, inputs=inputs, consume=consume)
+        alpha0_bar += self.H @ (ln * self.shift)
+        RH_bar += self.H @ S_bar.T
+        V, Y_bar = (np.hstack(parts) for parts in zip((self.H, RH_bar), *applied, strict=True))
+        out = self.base.pull(dataclasses.replace(bars, alpha=alpha0_bar[:, None], apply=(V, Y_bar)))
         if self.base.prior.mean is self.prior.mean:
             return out
+        assert isinstance(out.prior, PriorBar)
         return dataclasses.replace(out, prior=dataclasses.replace(out.prior, mean=out.prior.mean.terms[0]))
 
-    def _pull_mean(self, log_normaliser_bar, mean_bar, alpha_bar, kappa_bar, apply_bar, consume):
+    def _pull_mean(self, bars: Bars) -> Cotangents:
+        """By the site's own equation, mean = c - (alpha - g) / W."""
         W = np.asarray(self.sites.precision, float)
-        u = np.asarray(mean_bar, float).reshape(W.shape)
+        u = np.asarray(bars.mean, float).reshape(W.shape)
         if np.any((W == 0) & (u != 0)):
             raise SolverError(
                 "with basis functions, the mean at a datum whose site says nothing has no derivative here."
             )
         scaled = np.divide(u, W, out=np.zeros_like(u), where=W != 0)
-        total = -scaled if alpha_bar is None else np.asarray(alpha_bar, float).reshape(W.shape) - scaled
-        out = self.pullback(
-            log_normaliser_bar, alpha_bar=total, kappa_bar=kappa_bar, apply_bar=apply_bar, consume=consume
-        )
-        bars, dual = out.sites, self.alpha[:, None] - (0.0 if self.sites.slope is None else self.sites.slope)
-        slope = None if bars.slope is None else bars.slope + scaled
+        alpha_bar = -scaled if bars.alpha is None else np.asarray(bars.alpha, float).reshape(W.shape) - scaled
+        out = self.pull(dataclasses.replace(bars, mean=None, alpha=alpha_bar))
+        of, dual = out.sites, self.alpha[:, None] - (0.0 if self.sites.slope is None else self.sites.slope)
+        slope = None if of.slope is None else of.slope + scaled
         ratio = np.divide(dual, W, out=np.zeros_like(u), where=W != 0)
-        sites = SiteBars(bars.centre + u, bars.precision + scaled * ratio, slope)
-        return Cotangents(out.prior, sites, out.inputs)
+        sites = SiteBars(of.centre + u, of.precision + scaled * ratio, slope)
+        return dataclasses.replace(out, sites=sites)
 
 
 class _Vector(AbstractMean):

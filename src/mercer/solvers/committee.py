@@ -31,6 +31,7 @@ from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
+    Bars,
     Cost,
     Cotangents,
     Diagnostics,
@@ -150,6 +151,11 @@ class CommitteeState(AbstractState):
 
     exact = False
 
+    @property
+    def pulls(self) -> frozenset[str]:
+        """What all members pull back."""
+        return frozenset.intersection(*(member.pulls for member in self.members))
+
     def __init__(self, solver: Committee, prior, X: np.ndarray, sites: Sites, workspace: Workspace):
         self.solver, self.prior, self.X, self.sites, self.rows = solver, prior, X, sites, workspace.rows
         self.priors = prior if isinstance(prior, tuple) else (prior,) * sites.centre.shape[1]
@@ -213,31 +219,8 @@ class CommitteeState(AbstractState):
             "Linear kernel instead of them."
         )
 
-    def pullback(
-        self,
-        log_normaliser_bar=0.0,
-        mean_bar=None,
-        var_bar=None,
-        alpha_bar=None,
-        kappa_bar=None,
-        apply_bar=None,
-        *,
-        inputs=False,
-        consume=False,
-    ):
-        bars = dict(
-            mean_bar=mean_bar, var_bar=var_bar, alpha_bar=alpha_bar, kappa_bar=kappa_bar, apply_bar=apply_bar
-        )
-        bars = {name: jax.tree.map(np.asarray, bar) for name, bar in bars.items() if bar is not None}
-        parts = [
-            member.pullback(
-                log_normaliser_bar,
-                **jax.tree.map(lambda a, rows=rows: a[rows], bars),
-                inputs=inputs,
-                consume=consume,
-            )
-            for rows, member in zip(self.rows, self.members, strict=True)
-        ]
+    def pull(self, bars: Bars) -> Cotangents:
+        parts = [member.pull(_at(bars, rows)) for rows, member in zip(self.rows, self.members, strict=True)]
         slope = None if self.sites.slope is None else self._gather([part.sites.slope for part in parts])
         bar = SiteBars(
             self._gather([part.sites.centre for part in parts]),
@@ -247,7 +230,7 @@ class CommitteeState(AbstractState):
         return Cotangents(
             _sum([part.prior for part in parts]),
             bar,
-            self._gather([p.inputs for p in parts]) if inputs else None,
+            self._gather([p.inputs for p in parts]) if bars.inputs else None,
         )
 
     # -- combined predictions --------------------------------------------------------------------------------
@@ -363,6 +346,12 @@ def _root(A: np.ndarray, scale: float, what: str) -> tuple[np.ndarray, float]:
         f"{what} is not positive definite: test inputs coincide or the noise is almost zero. Ask for "
         "smaller queries, or query=1."
     )
+
+
+def _at(bars: Bars, rows: np.ndarray) -> Bars:
+    """The bars of some data."""
+    arrays = {name: getattr(bars, name) for name in ("mean", "var", "alpha", "kappa", "apply")}
+    return dataclasses.replace(bars, **jax.tree.map(lambda a: np.asarray(a)[rows], arrays))
 
 
 def _sum(bars: list[Any]) -> Any:

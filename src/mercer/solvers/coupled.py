@@ -15,16 +15,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from mercer.linalg import lapack
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.prior import AbstractPrior
+from mercer.solvers.host import AbstractMatrixState, pull_mean
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
+    Bars,
     Cotangents,
     Diagnostics,
     PriorBar,
@@ -37,32 +42,39 @@ from mercer.solvers.protocol import (
 
 WEAK = 1e-6  # below this D k(x, x), a site says so little that its own equation loses digits
 
+# how a solver factors one latent function: (prior, X, sites, its workspace or None)
+FactorOne = Callable[[AbstractPrior, np.ndarray, Sites, Any], AbstractMatrixState]
+
 
 class CoupledState(AbstractState):
     """L latent functions, independent a priori. Arrays are (n, L);
     for L = 1 `alpha` is (n,) as everywhere.
     """
 
-    def __init__(self, solver: AbstractSolver, prior, X: np.ndarray, sites: Sites, workspace=None):
+    pulls = frozenset({"log_normaliser", "mean", "alpha", "apply"})
+    who = "a State with coupled or negative sites"
+    instead = "solver='dense' with sites of one latent function and non-negative precision"
+
+    def __init__(
+        self,
+        factor_one: FactorOne,
+        prior: AbstractPrior | tuple[AbstractPrior, ...],
+        X: np.ndarray,
+        sites: Sites,
+        workspace: Any = None,
+    ):
         L = sites.centre.shape[1]
         priors = prior if isinstance(prior, tuple) else (prior,) * L
         if len(priors) != L:
             raise SolverError(f"there are {len(priors)} priors but the sites have {L} latent functions.")
-        self.prior, self.priors, self.X, self.sites, self.L = prior, priors, X, sites, L
-        D, self.rows, self.P = _split(sites)
-        self.D = D
-        spaces = (
-            [None] * L
-            if workspace is None
-            else workspace.children
-            if isinstance(workspace, CoupledWorkspace)
-            else [workspace]
-        )
-        self.parts: list[Any] = []
+        self.prior, self.priors, self.X, self.sites, self.L = prior, priors, X, sites, L  # type: ignore[assignment]
+        self.D, self.rows, self.P = _split(sites)
+        spaces = _spaces(workspace, L)
+        self.parts: list[AbstractMatrixState] = []
         for j in range(L):
             slope = None if sites.slope is None else sites.slope[:, [j]]
-            one = Sites(sites.centre[:, [j]], D[:, [j]], slope)
-            self.parts.append(solver.factor(priors[j], X, one, spaces[j]))
+            one = Sites(sites.centre[:, [j]], self.D[:, [j]], slope)
+            self.parts.append(factor_one(priors[j], X, one, spaces[j]))
         self.jitter = max(part.jitter for part in self.parts)
         self.G, M = self._downdate()
         self.U = M  # the factor of M in its upper triangle
@@ -81,31 +93,43 @@ class CoupledState(AbstractState):
             -0.5 * logdet - 0.5 * np.sum((delta - Kg) * r) - np.sum(g * delta) + 0.5 * np.sum(g * Kg)
         )
 
+    # -- the downdate ----------------------------------------------------------------------------------------
+
     def _downdate(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """G_l = N_l P_l (n, q) for every latent function, and M (q, q)."""
-        rows, q = self.rows, self.rows.shape[0]
-        M, G = np.eye(q), []
-        # a column for every datum, as in softmax
-        one_each = q == self.X.shape[0] and (rows == np.arange(q)).all()
+        """G_l = N_l P_l (n, q) for every latent function, and M = I - sum_l P_l'(K_l - K_l R_l K_l) P_l.
+
+        Column j of P_l has one entry, P_lj in row `rows_j`.
+        """
+        rows, G = self.rows, []
+        M = np.eye(rows.shape[0])
         for part, P, D in zip(self.parts, self.P, self.D.T, strict=True):
-            if (D[rows] > 0).all() and q > 0:  # N P = R P / D, and P'A P = P'P / D - (P / D)' R (P / D)
-                scale = P / D[rows]
-                R = part.resolvent(reuse=True)
-                g = R if one_each else R[:, rows]
-                if (scale != 1.0).any():
-                    g *= scale
-                    M += scale[:, None] * (g if one_each else g[rows])
-                else:
-                    M += g if one_each else g[rows]
-                if one_each:
-                    np.einsum("ii->i", M)[:] -= P * scale
-                else:
-                    M -= np.where(rows[:, None] == rows[None, :], P[:, None] * scale, 0.0)
+            if rows.size and (D[rows] > 0).all():
+                G.append(self._add_by_resolvent(part, P, P / D[rows], M))
             else:
                 g, less = part.downdate(rows, P)
                 M += less
-            G.append(g)
+                G.append(g)
         return G, M
+
+    def _add_by_resolvent(
+        self, part: AbstractMatrixState, P: np.ndarray, scale: np.ndarray, M: np.ndarray
+    ) -> np.ndarray:
+        """Where D > 0, with scale = P / D: G = N P = R diag(scale) (n, q), which is returned, and M gains
+        P'(K R K - K) P = diag(scale) R diag(scale) - diag(scale) P.
+        """
+        rows, n = self.rows, self.X.shape[0]
+        every_datum = rows.shape[0] == n and bool((rows == np.arange(n)).all())  # as in softmax: no copies
+        R = part.resolvent(reuse=True)
+        G = R if every_datum else R[:, rows]
+        if (scale != 1.0).any():
+            G *= scale
+        at_rows = G if every_datum else G[rows]
+        M += at_rows if (scale == 1.0).all() else scale[:, None] * at_rows
+        if every_datum:
+            np.einsum("ii->i", M)[:] -= P * scale
+        else:  # several columns may belong to one datum
+            M -= np.where(rows[:, None] == rows[None, :], P[:, None] * scale, 0.0)
+        return G
 
     # -- products with stacked vectors (n, L) ----------------------------------------------------------------
 
@@ -215,111 +239,132 @@ class CoupledState(AbstractState):
         )
         if not variance:
             return mean, None
-        answers = [part.predict(Xs, full) for part in self.parts]
+        own = [np.asarray(part.predict(Xs, full)[1]) for part in self.parts]
         S = [self._whiten(part.cross(Xs, G)) for part, G in zip(self.parts, self.G, strict=True)]
         if self.L == 1:
-            second = answers[0][1]
-            return mean, second + (S[0].T @ S[0] if full else np.sum(S[0] ** 2, 0)[:, None])
+            return mean, own[0] + (S[0].T @ S[0] if full else np.sum(S[0] ** 2, 0)[:, None])
         out = np.empty((Xs.shape[0], self.L, self.L))
         for j in range(self.L):
             for i in range(j + 1):
                 out[:, i, j] = out[:, j, i] = np.einsum("qm,qm->m", S[i], S[j])
-            out[:, j, j] += answers[j][1][:, 0]
+            out[:, j, j] += own[j][:, 0]
         return mean, out
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def pullback(
-        self,
-        log_normaliser_bar=0.0,
-        mean_bar=None,
-        var_bar=None,
-        alpha_bar=None,
-        kappa_bar=None,
-        apply_bar=None,
-        *,
-        inputs=False,
-        consume=False,
-    ):
-        if var_bar is not None or kappa_bar is not None or inputs:
-            raise SolverError(
-                "with coupled or negative sites, derivatives are available of the log normaliser, mean, "
-                "alpha and apply."
-            )
-        n, L, ln = self.X.shape[0], self.L, float(log_normaliser_bar)
-        residual = np.asarray(self.sites.centre) - self.mean()
-        m_bar, c_bar, g_bar = (np.zeros((n, L)) for _ in range(3))
-        W_bar = np.zeros((n, L, L))
-        pairs: list[tuple[np.ndarray, np.ndarray]] = []  # the cotangent of K has sym(p q') for each
-
-        def block(p, q):
-            W_bar[:] += 0.5 * (p[:, :, None] * q[:, None, :] + q[:, :, None] * p[:, None, :])
-
+    def pull(self, bars: Bars) -> Cotangents:
+        """As for one latent function (`mercer.solvers.host`), with R = R - G M^-1 G' and blocks for W."""
+        (n, L), ln = self._alpha.shape, float(bars.log_normaliser)
+        total, residual = _Total(n, L), np.asarray(self.sites.centre) - self.mean()
         if ln:
-            pairs.append((0.5 * ln * self._alpha, self._alpha))
-            m_bar += ln * self._alpha
-            c_bar -= ln * self._alpha
-            g_bar -= ln * residual
-            block(-0.5 * ln * residual, residual)
-            W_bar -= 0.5 * ln * self.blocks()
-        if mean_bar is not None:
-            u = np.asarray(mean_bar, float).reshape(n, L)
-            t = u - self._apply(self._times_K(u))
-            Kt = self._times_K(t)
-            pairs.append((t, self._alpha))
-            m_bar += t
-            c_bar += u - t
-            g_bar += Kt
-            block(Kt, residual)
-        if alpha_bar is not None:
-            a = np.asarray(alpha_bar, float).reshape(n, L)
-            b = self._apply(a)
-            rest = a - self._times_K(b)
-            pairs.append((-b, self._alpha))
-            m_bar -= b
-            c_bar += b
-            g_bar += rest
-            block(rest, residual)
-        if apply_bar is not None:
-            V, Y = (np.asarray(x, float).reshape(n, L, -1) for x in apply_bar)
-            RV, RY = self._apply(V), self._apply(Y)
-            left, right = Y - self._times_K(RY), V - self._times_K(RV)
-            for i in range(V.shape[2]):
-                pairs.append((-RY[:, :, i], RV[:, :, i]))
-                block(left[:, :, i], right[:, :, i])
-        priors = self._pull_priors(ln, pairs, m_bar)
-        slope = None if self.sites.slope is None else g_bar
-        W_bar_out = W_bar[:, :, 0] if L == 1 else W_bar
-        return Cotangents(priors[0] if L == 1 else tuple(priors), SiteBars(c_bar, W_bar_out, slope))
+            self._pull_log_normaliser(ln, residual, total)
+        if bars.mean is not None:
+            self._pull_mean(np.asarray(bars.mean, float).reshape(n, L), residual, total)
+        if bars.alpha is not None:
+            self._pull_alpha(np.asarray(bars.alpha, float).reshape(n, L), residual, total)
+        if bars.apply is not None:
+            V, bar = (np.asarray(x, float).reshape(n, L, -1) for x in bars.apply)
+            self._pull_apply(V, bar, total)
+        priors = self._pull_priors(ln, total)
+        slope = None if self.sites.slope is None else total.slope
+        precision = total.precision[:, :, 0] if L == 1 else total.precision
+        return Cotangents(priors[0] if L == 1 else priors, SiteBars(total.centre, precision, slope))
 
-    def _pull_priors(self, ln: float, pairs, m_bar: np.ndarray) -> list[Any]:
+    def _pull_log_normaliser(self, bar: float, residual: np.ndarray, total: _Total) -> None:
+        """d log Z = 1/2 (alpha' dK alpha - tr R dK) + alpha'(dm - dc) - r'dg - 1/2 tr (r r' + A) dW.
+
+        What R says of K is taken in by `_pull_priors`.
+        """
+        total.outer(0.5 * bar * self._alpha, self._alpha)
+        total.mean += bar * self._alpha
+        total.centre -= bar * self._alpha
+        total.slope -= bar * residual
+        total.block(-0.5 * bar * residual, residual)
+        total.precision -= 0.5 * bar * self.blocks()
+
+    def _pull_mean(self, bar: np.ndarray, residual: np.ndarray, total: _Total) -> None:
+        """With t = N bar: d mean = N'(dm + dK alpha) + (I - N') dc + A (dg + dW r), and A bar = K t."""
+        t = bar - self._apply(self._times_K(bar))
+        Kt = self._times_K(t)
+        total.outer(t, self._alpha)
+        total.mean += t
+        total.centre += bar - t
+        total.slope += Kt
+        total.block(Kt, residual)
+
+    def _pull_alpha(self, bar: np.ndarray, residual: np.ndarray, total: _Total) -> None:
+        """With b = R bar: d alpha = -R (dm + dK alpha - dc) + N (dg + dW r), and N' bar = bar - K b."""
+        b = self._apply(bar)
+        rest = bar - self._times_K(b)
+        total.outer(-b, self._alpha)
+        total.mean -= b
+        total.centre += b
+        total.slope += rest
+        total.block(rest, residual)
+
+    def _pull_apply(self, V: np.ndarray, bar: np.ndarray, total: _Total) -> None:
+        """d(R V) = -R dK R V + N dW N' V, for V (n, L, q)."""
+        RV, R_bar = self._apply(V), self._apply(bar)
+        left, right = bar - self._times_K(R_bar), V - self._times_K(RV)
+        for i in range(V.shape[2]):
+            total.outer(-R_bar[:, :, i], RV[:, :, i])
+            total.block(left[:, :, i], right[:, :, i])
+
+    def _pull_priors(self, ln: float, total: _Total) -> tuple[PriorBar, ...]:
         """Cotangents of every prior. Latent functions with the same prior are pulled together:
         their share is with the first.
         """
-        from mercer.solvers.host import pull_mean
-
         kernels: list[Any] = []
-        means: list[Any] = []
-        for j, part in enumerate(self.parts):
-            first = next(i for i in range(self.L) if self.priors[i] is self.priors[j])
-            means.append(pull_mean(self.priors[j].mean, part.columns, m_bar[:, j]))
-            if first != j:
-                kernels.append(_zero(kernels[first]))
-                continue
-            shared = [i for i in range(j, self.L) if self.priors[i] is self.priors[j]]
-            bar = np.zeros((self.X.shape[0],) * 2)
-            if ln:
-                for i in shared:
-                    T = self._whiten(self.G[i])
-                    bar += self.parts[i].resolvent()
-                    bar -= lapack.matmul(T.T, T)
-                bar *= -0.5 * ln
-            P = np.stack([x for p, q in pairs for i in shared for x in (0.5 * p[:, i], 0.5 * q[:, i])], 1)
-            Q = np.stack([x for p, q in pairs for i in shared for x in (q[:, i], p[:, i])], 1)
-            bar += lapack.matmul(P, Q.T)
-            none = np.zeros((bar.shape[0], 1))
-            kernels.append(part.pull_matrix(bar, none, none, False)[0])
-        return [PriorBar(*pair) for pair in zip(kernels, means, strict=True)]
+        for j, prior in enumerate(self.priors):
+            same = [i for i in range(self.L) if self.priors[i] is prior]
+            if same[0] < j:
+                kernels.append(jax.tree.map(np.zeros_like, kernels[same[0]]))
+            else:
+                kernels.append(self.parts[j].pull_matrix(self._kernel_bar(ln, same, total)))
+        means = [
+            pull_mean(part.prior.mean, part.columns, total.mean[:, j]) for j, part in enumerate(self.parts)
+        ]
+        return tuple(PriorBar(*pair) for pair in zip(kernels, means, strict=True))
+
+    def _kernel_bar(self, ln: float, same: list[int], total: _Total) -> np.ndarray:
+        """The cotangent of the covariance (n, n) that some latent functions share:
+        the sum over them of -1/2 ln (R - G M^-1 G') and of the pairs sym(p q').
+        """
+        bar = np.zeros((self.X.shape[0],) * 2)
+        if ln:
+            for i in same:
+                T = self._whiten(self.G[i])
+                bar += self.parts[i].resolvent()
+                bar -= lapack.matmul(T.T, T)
+            bar *= -0.5 * ln
+        P, Q = total.columns(same)
+        bar += lapack.matmul(P, Q.T)
+        return bar
+
+
+class _Total:
+    """The sum of what the bars say of the mean functions, the sites (n, L), their precision blocks (n, L, L)
+    and, as a list of pairs (n, L), of the covariances.
+    """
+
+    def __init__(self, n: int, L: int):
+        self.mean, self.centre, self.slope = (np.zeros((n, L)) for _ in range(3))
+        self.precision = np.zeros((n, L, L))
+        self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def outer(self, p: np.ndarray, q: np.ndarray) -> None:
+        """sym(p_l q_l') more in the cotangent of every K_l."""
+        self._pairs.append((p, q))
+
+    def block(self, p: np.ndarray, q: np.ndarray) -> None:
+        """sym(p_i q_i') more in the cotangent of the precision of every datum."""
+        self.precision += 0.5 * (p[:, :, None] * q[:, None, :] + q[:, :, None] * p[:, None, :])
+
+    def columns(self, which: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """P and Q (n, q) whose product P Q' is the sum of the pairs of these latent functions."""
+        both = [(p[:, i], q[:, i]) for p, q in self._pairs for i in which]
+        P = np.stack([x for p, q in both for x in (0.5 * p, 0.5 * q)], 1)
+        return P, np.stack([x for p, q in both for x in (q, p)], 1)
 
 
 class CoupledWorkspace(AbstractWorkspace):
@@ -339,10 +384,11 @@ class CoupledWorkspace(AbstractWorkspace):
             mine.share(theirs)
 
 
-def _zero(kernel):
-    import jax
-
-    return jax.tree.map(np.zeros_like, kernel)
+def _spaces(workspace: Any, L: int) -> list[Any]:
+    """A workspace for each latent function."""
+    if workspace is None:
+        return [None] * L
+    return workspace.children if isinstance(workspace, CoupledWorkspace) else [workspace]
 
 
 def _split(sites: Sites) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

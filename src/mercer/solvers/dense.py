@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import jax
@@ -14,9 +16,18 @@ import numpy as np
 from mercer.linalg import blocked, lapack, memory, tiles
 from mercer.linalg.cholesky import factor, invert
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
-from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.host import (
+    AbstractHostState,
+    AbstractMatrixState,
+    Columns,
+    KernelBar,
+    Pulled,
+    conditional,
+)
 from mercer.solvers.protocol import (
+    EVERYTHING,
     AbstractSolver,
     AbstractWorkspace,
     Cost,
@@ -72,7 +83,7 @@ class Dense(AbstractSolver):
 
             return JaxState(prior, X, sites)
         if is_coupled(sites):
-            return CoupledState(self, prior, X, sites, workspace)
+            return CoupledState(DenseState, prior, X, sites, workspace)
         return DenseState(prior, X, sites, workspace)
 
     def cost(self, n, d, L=1):
@@ -96,14 +107,14 @@ def square(n: int, dtype: Any = np.float64) -> np.ndarray:
 
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`,
-    the matrix K in a second one.
+    the matrix K in a second one (in double precision only).
     """
 
-    def __init__(self, prior, X):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, dtype: Any = np.float64):
         self.memory: dict[str, Any] = {}
         self.held: Any = None
         self.gram: np.ndarray | None = None
-        self.X, self.columns = X, Columns(X)
+        self.X, self.columns, self.dtype = X, Columns(X), dtype
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))
         self._buffer: np.ndarray | None = None
@@ -111,7 +122,7 @@ class Workspace(AbstractWorkspace):
 
     def buffer(self) -> np.ndarray:
         if self._buffer is None:
-            self._buffer = square(self.X.shape[0])
+            self._buffer = square(self.X.shape[0], self.dtype)
         return self._buffer
 
     def scratch(self) -> np.ndarray:
@@ -121,6 +132,8 @@ class Workspace(AbstractWorkspace):
         return self._scratch
 
     def hold(self, prior):
+        if self.dtype != np.float64:
+            return
         if self.gram is None:
             self.gram = square(self.X.shape[0])
         tiles.upper(strip(prior.kernel), self.panels, np.ones(self.X.shape[0]), self.gram)
@@ -132,35 +145,51 @@ class Workspace(AbstractWorkspace):
         self.gram, self.held = other.gram, other.held
 
 
-class DenseState(AbstractHostState):
-    """B = I + W^1/2 K W^1/2 factored; R = W^1/2 B^-1 W^1/2.
+class AbstractDenseState(AbstractHostState):
+    """B = I + W^1/2 K W^1/2 factored, in double or single precision; R = W^1/2 B^-1 W^1/2.
     A State made with a workspace is valid until the next one is.
     """
 
-    def __init__(self, prior, X, sites: Sites, workspace: Workspace | None = None):
-        own = workspace is None
-        workspace = workspace or Workspace(prior, X)
-        super().__init__(prior, X, sites, workspace.columns, "dense")
+    pulls = EVERYTHING
+
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace, own: bool):
+        super().__init__(prior, X, sites, workspace.columns)
         self.kernel = strip(prior.kernel)
         self.panels, self.encoded = workspace.panels, workspace.encoded
         self.gram = workspace.gram if workspace.held is prior.kernel else None
         self.transient = not own
         self.scratch = None if own else workspace.scratch
         self.root = np.sqrt(self.precision)
-        self.U: np.ndarray | None = square(X.shape[0]) if own else workspace.buffer()
+        self.U: np.ndarray | None = workspace.buffer()
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
         self.pivots = np.diagonal(self.U).copy()
         self.logdet = 2.0 * float(np.sum(np.log(self.pivots)))
 
     def _fill(self, buffer: np.ndarray) -> None:
+        """B in the upper triangle."""
         if self.gram is None:
             tiles.upper(self.kernel, self.panels, self.root, buffer)
         else:
             lapack.scale_upper(self.gram, self.root, buffer)
-        np.einsum("ii->i", buffer)[:] += 1.0
+        diagonal = np.einsum("ii->i", buffer)
+        diagonal += 1.0
+        self.check_size(diagonal)
 
-    def _factor(self) -> np.ndarray:
+    # -- what the precision decides --------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def check_size(self, diagonal: np.ndarray) -> None:
+        """Refuse to factor a B whose diagonal (n,) is beyond the precision."""
+
+    @abc.abstractmethod
+    def half(self, K: np.ndarray) -> np.ndarray:
+        """V = L^-1 W^1/2 K' (n, m) for covariances K (m, n), which may be overwritten."""
+
+    # -- algebra ---------------------------------------------------------------------------------------------
+
+    def factored(self) -> np.ndarray:
+        """The factor of B in its upper triangle (n, n)."""
         if self.U is None:
             raise RuntimeError("this State was spent by pullback(consume=True); factor again.")
         return self.U
@@ -169,61 +198,33 @@ class DenseState(AbstractHostState):
         condition = condition_from_pivots(self.pivots)
         return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
-    def apply(self, V):
-        Y = np.asfortranarray(self.root[:, None] * V)
-        U = self._factor()
-        lapack.solve_lower(U, lapack.solve_lower(U, Y), transpose=True)
-        return self.root[:, None] * Y
-
     def times_K(self, V):
         return self._product(self.panels, V) if self.gram is None else lapack.matmul(self.gram, V)
-
-    def rows_times_K(self, rows, V):
-        """K[rows] V."""
-        if self.gram is not None:
-            return lapack.matmul(self.gram[rows], V)
-        return self._product(self._some(rows), V)
-
-    def downdate(self, rows, P):
-        if self.gram is None:
-            K = np.empty((rows.shape[0], self.centre.shape[0]))
-            tiles.rectangle(self.kernel, self._some(rows), self.panels, K)
-        else:
-            K = self.gram[rows]
-        K *= P[:, None]
-        M = -P * K[:, rows]
-        K *= self.root
-        V = lapack.solve_lower(self._factor(), K.T)
-        M += lapack.matmul(V.T, V)  # P'K R K P
-        G = lapack.solve_lower(self._factor(), V, transpose=True)
-        G *= -self.root[:, None]
-        G[rows, np.arange(rows.shape[0])] += P
-        return G, M
 
     def cross(self, Xs, V):
         return self._product(self._test_panels(Xs), V)
 
-    def _product(self, panels, V):
+    def _product(self, panels: tiles.Panels, V: np.ndarray) -> np.ndarray:
         """K(rows of panels, X) V; wide V by blocks of K, so that nothing is compiled for its width."""
         if V.shape[1] <= 32:
             return tiles.times(self.kernel, panels, self.panels, V)
         return np.concatenate([lapack.matmul(K, V) for _, K in self._rectangles(panels)])
 
-    def prior_variance(self):
+    def prior_variance(self) -> np.ndarray:
         """k(x, x) at the data (n,)."""
         return tiles.diagonal(self.kernel, self.panels) if self.gram is None else np.diag(self.gram).copy()
 
     def _some(self, rows: np.ndarray) -> tiles.Panels:
         return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size)
 
-    def _test_panels(self, Xs):
+    def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
         return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
 
     # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
 
     def prepare_inverse(self, consume):
         if self._inverse is None:
-            self._inverse = self._factor() if consume else self._factor().copy()
+            self._inverse = self.factored() if consume else self.factored().copy()
             if consume:
                 self.U = None
             invert(self._inverse)
@@ -231,7 +232,7 @@ class DenseState(AbstractHostState):
 
     @functools.cached_property
     def _kappa(self) -> np.ndarray:
-        inverse = self._factor().copy()
+        inverse = self.factored().copy()
         invert(inverse)
         if self.transient:  # a pullback is likely to follow
             self._inverse = inverse
@@ -251,107 +252,135 @@ class DenseState(AbstractHostState):
         prior = self.prior_variance()
         weak = np.flatnonzero(W * prior < WEAK)  # here the site says little and by_dual loses digits
         if weak.size:
-            by_dual[weak] = prior[weak] - self._explained(self._some(weak), weak.size)
+            by_dual[weak] = prior[weak] - self._explained(self._some(weak))
         return by_dual
 
-    def _explained(self, panels, m: int) -> np.ndarray:
-        """diag(K_* R K_*') for the rows of `panels`, in blocks."""
-        out = np.empty(m)
-        for rows, K in self._blocks(panels):
-            out[rows] = np.einsum("ij,ij->j", K, K)
+    # -- predictions -----------------------------------------------------------------------------------------
+
+    def predict(self, Xs, full=False, variance=True):
+        test = self._test_panels(Xs)
+        m = np.asarray(self.prior.mean.value(Xs), float)
+        if variance and full:
+            K = tiles.between(self.kernel, test, self.panels)
+            mean = m + K @ self.alpha
+            return mean[:, None], conditional(tiles.between(self.kernel, test, test), self.half(K))
+        mean = m + tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
+        if not variance:
+            return mean[:, None], None
+        prior = tiles.diagonal(self.kernel, test)
+        return mean[:, None], np.maximum(prior - self._explained(test), 0.0)[:, None]
+
+    def _explained(self, panels: tiles.Panels) -> np.ndarray:
+        """diag(K_* R K_*') (m,) for the rows of `panels`, in blocks."""
+        out = np.empty(panels.n)
+        for rows, K in self._rectangles(panels):
+            V = self.half(K)
+            out[rows] = np.einsum("ij,ij->j", V, V)
         return out
 
-    def _blocks(self, panels):
-        """L^-1 W^1/2 K(X, Xs) for blocks of test rows, Fortran-ordered (n, block)."""
-        for rows, block in self._rectangles(panels):
-            block *= self.root
-            yield rows, lapack.solve_lower(self._factor(), block.T)
-
-    def _rectangles(self, panels):
+    def _rectangles(self, panels: tiles.Panels) -> Iterator[tuple[slice, np.ndarray]]:
         """K(Xs, X) for blocks of test rows (block, n)."""
         n, size = self.centre.shape[0], panels.size
         per = max(1, int(PREDICT_BYTES / (8.0 * n * size)))
         for first in range(0, len(panels.tiles), per):
             part = panels.part(first, first + per)
-            block = np.empty((part.n, n))
-            tiles.rectangle(self.kernel, part, self.panels, block)
-            yield slice(first * size, first * size + part.n), block
-
-    # -- predictions -----------------------------------------------------------------------------------------
-
-    def predict(self, Xs, full=False, variance=True):
-        panels = self._test_panels(Xs)
-        m = np.asarray(self.prior.mean.value(Xs), float)
-        if not variance or not full:
-            mean = m + tiles.times(self.kernel, panels, self.panels, self.alpha[:, None])[:, 0]
-            if not variance:
-                return mean[:, None], None
-            prior = tiles.diagonal(self.kernel, panels)
-            return mean[:, None], np.maximum(prior - self._explained(panels, Xs.shape[0]), 0.0)[:, None]
-        K = np.empty((Xs.shape[0], self.centre.shape[0]))
-        tiles.rectangle(self.kernel, panels, self.panels, K)
-        mean = m + K @ self.alpha
-        V = lapack.solve_lower(self._factor(), (K * self.root).T)
-        covariance = np.empty((Xs.shape[0],) * 2)
-        tiles.rectangle(self.kernel, panels, panels, covariance)
-        covariance -= V.T @ V
-        return mean[:, None], covariance
+            rows = slice(first * size, first * size + part.n)
+            yield rows, tiles.between(self.kernel, part, self.panels)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def _full_R(self) -> np.ndarray:
+    def _R(self) -> np.ndarray:
         assert self._inverse is not None
-        R = lapack.symmetrise(self._inverse.copy())
+        R = lapack.symmetrise(np.array(self._inverse, float))
         R *= self.root[:, None]
         R *= self.root[None, :]
         return R
 
-    def _full_N(self, R: np.ndarray) -> np.ndarray:
+    def _N(self, R: np.ndarray) -> np.ndarray:
         """N = I - R K; where W > 0 its column is R / W."""
         if (self.precision > 0).all():
             return R / self.precision[None, :]
-        K = np.empty_like(R)
-        tiles.rectangle(self.kernel, self.panels, self.panels, K)
-        return np.eye(R.shape[0]) - lapack.matmul(R, K)
+        return np.eye(R.shape[0]) - lapack.matmul(R, tiles.between(self.kernel, self.panels, self.panels))
+
+    def weighted_squares(self, k, v):
+        N = self._N(self._R())
+        out = np.zeros(N.shape[0])
+        if k is not None:
+            out += k @ (N * N)
+        if v is not None:
+            A = lapack.matmul(tiles.between(self.kernel, self.panels, self.panels), N)
+            out -= (A * A) @ v
+        return out
+
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        matrix, scale, coefficient = self._inverse, self.root, bar.coefficient
+        assert matrix is not None
+        if bar.kappa is not None or bar.var is not None:
+            R = self._R()
+            matrix, scale, coefficient = bar.coefficient * R, np.ones_like(self.root), 1.0
+            if bar.kappa is not None:
+                matrix -= lapack.matmul(R * bar.kappa, R)
+            if bar.var is not None:
+                N = self._N(R)
+                matrix += lapack.matmul(N * bar.var, N.T)
+        pulled = tiles.pull_symmetric(
+            self.kernel, self.panels, coefficient, matrix, scale, bar.P, bar.Q, inputs
+        )
+        self._inverse = None
+        return Pulled(*pulled)
+
+
+class DenseState(AbstractDenseState, AbstractMatrixState):
+    """The factor in double precision."""
+
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace | None = None):
+        super().__init__(prior, X, sites, workspace or Workspace(prior, X), own=workspace is None)
+
+    def check_size(self, diagonal):
+        pass  # the jitter policy sees to it
+
+    def half(self, K):
+        K *= self.root
+        return lapack.solve_lower(self.factored(), K.T)
+
+    def apply(self, V):
+        Y = np.asfortranarray(self.root[:, None] * V)
+        U = self.factored()
+        lapack.solve_lower(U, lapack.solve_lower(U, Y), transpose=True)
+        return self.root[:, None] * Y
+
+    # -- as a matrix -----------------------------------------------------------------------------------------
+
+    def rows_times_K(self, rows, V):
+        if self.gram is not None:
+            return lapack.matmul(self.gram[rows], V)
+        return self._product(self._some(rows), V)
+
+    def downdate(self, rows, P):
+        K = self.gram[rows] if self.gram is not None else self._rows_of_K(rows)
+        K *= P[:, None]
+        M = -P * K[:, rows]
+        V = self.half(K)
+        M += lapack.matmul(V.T, V)  # P'K R K P
+        G = lapack.solve_lower(self.factored(), V, transpose=True)
+        G *= -self.root[:, None]
+        G[rows, np.arange(rows.shape[0])] += P
+        return G, M
+
+    def _rows_of_K(self, rows: np.ndarray) -> np.ndarray:
+        return tiles.between(self.kernel, self._some(rows), self.panels)
 
     def resolvent(self, reuse=False):
         inverse, self._inverse = self._inverse, None
         if inverse is None:
-            inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self._factor())
-            np.copyto(inverse, self._factor())
+            inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self.factored())
+            np.copyto(inverse, self.factored())
             invert(inverse)
         self._kappa = self.precision * np.einsum("ii->i", inverse)
         lapack.scale_upper(inverse, self.root, inverse)
         return lapack.symmetrise(inverse)
 
-    def pull_matrix(self, bar, P, Q, inputs):
-        return tiles.pull_symmetric(self.kernel, self.panels, 1.0, bar, np.ones_like(self.root), P, Q, inputs)
-
-    def weighted_squares(self, k, v):
-        R = self._full_R()
-        N = self._full_N(R)
-        out = np.zeros(R.shape[0])
-        if k is not None:
-            out += k @ (N * N)
-        if v is not None:
-            K = np.empty_like(R)
-            tiles.rectangle(self.kernel, self.panels, self.panels, K)
-            A = lapack.matmul(K, N)
-            out -= (A * A) @ v
-        return out
-
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        inverse, scale = self._inverse, self.root
-        assert inverse is not None
-        if k is not None or v is not None:
-            R = self._full_R()
-            bar = coefficient * R
-            if k is not None:
-                bar -= lapack.matmul(R * k, R)
-            if v is not None:
-                N = self._full_N(R)
-                bar += lapack.matmul(N * v, N.T)
-            inverse, scale, coefficient = bar, np.ones_like(scale), 1.0
-        out = tiles.pull_symmetric(self.kernel, self.panels, coefficient, inverse, scale, P, Q, inputs)
-        self._inverse = None
-        return out
+    def pull_matrix(self, bar):
+        nothing = np.zeros((self.root.shape[0], 1))
+        ones = np.ones_like(self.root)
+        return tiles.pull_symmetric(self.kernel, self.panels, 1.0, bar, ones, nothing, nothing)[0]

@@ -17,7 +17,9 @@ import numpy as np
 
 from mercer.params import strip
 from mercer.solvers.protocol import (
+    EVERYTHING,
     AbstractState,
+    Bars,
     Cotangents,
     Diagnostics,
     PriorBar,
@@ -116,6 +118,8 @@ class JaxState(AbstractState):
     """State on JAX arrays; inside a trace shapes are taken as they come."""
 
     jitter = 0.0
+    pulls = EVERYTHING
+    who = "Dense(backend='jax')"
 
     def __init__(self, prior, X, sites: Sites):
         if is_coupled(sites):
@@ -212,18 +216,7 @@ class JaxState(AbstractState):
             return self._out(mean), self._out(self._K(B, B) - V.T @ V)
         return self._out(mean), self._out((self.bare.kernel.diag(B) - jnp.sum(V * V, 0))[:, None])
 
-    def pullback(
-        self,
-        log_normaliser_bar=0.0,
-        mean_bar=None,
-        var_bar=None,
-        alpha_bar=None,
-        kappa_bar=None,
-        apply_bar=None,
-        *,
-        inputs=False,
-        consume=False,
-    ):
+    def pull(self, bars: Bars) -> Cotangents:
         size = self.n + self.padded
 
         def rows(bar):
@@ -233,11 +226,11 @@ class JaxState(AbstractState):
                 else jnp.zeros(size).at[: self.n].set(jnp.reshape(jnp.asarray(bar), self.n))
             )
 
-        V, Y = (np.zeros((self.n, 1)),) * 2 if apply_bar is None else apply_bar
+        V, Y = (np.zeros((self.n, 1)),) * 2 if bars.apply is None else bars.apply
         fill = jnp.zeros((self.padded, V.shape[1]))
-        bars = dict(
-            log_normaliser=jnp.asarray(log_normaliser_bar, float), mean=rows(mean_bar), var=rows(var_bar),
-            alpha=rows(alpha_bar), kappa=rows(kappa_bar), apply=jnp.concatenate([jnp.asarray(Y), fill]),
+        padded = dict(
+            log_normaliser=jnp.asarray(bars.log_normaliser, float), mean=rows(bars.mean), var=rows(bars.var),
+            alpha=rows(bars.alpha), kappa=rows(bars.kappa), apply=jnp.concatenate([jnp.asarray(Y), fill]),
         )  # fmt: skip
         back = _compiled(self.treedef)[1]
         leaves, A, X, centre, W, g = back(
@@ -248,13 +241,13 @@ class JaxState(AbstractState):
             self.W,
             self.g,
             jnp.concatenate([jnp.asarray(V), fill]),
-            bars,
+            padded,
         )
         prior = jax.tree.unflatten(self.treedef, [self._out(x) for x in leaves])
         slope = None if self.sites.slope is None else self._out(g[: self.n, None])
         sites = SiteBars(self._out(centre[: self.n, None]), self._out(W[: self.n, None]), slope)
         inputs_bar = None
-        if inputs:  # directly through the mean, and through what the kernel reads
+        if bars.inputs:  # directly through the mean, and through what the kernel reads
             _, pull = jax.vjp(self.bare.kernel.encode, self.Xp)
             inputs_bar = self._out((X + pull(A)[0])[: self.n])
         return Cotangents(PriorBar(prior.kernel, prior.mean), sites, inputs_bar)

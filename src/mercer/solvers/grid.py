@@ -17,7 +17,15 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
+from mercer.solvers.protocol import (
+    EVERYTHING,
+    AbstractSolver,
+    AbstractWorkspace,
+    Cost,
+    Proposal,
+    Sites,
+    SolverError,
+)
 
 BLOCK = 128  # unit vectors or test inputs at a time, fewer where n is large
 BLOCK_BYTES = 128 * 2**20
@@ -141,9 +149,10 @@ class AbstractGridWorkspace(AbstractWorkspace):
 class AbstractGridState(AbstractHostState):
     """One precision w for all sites."""
 
+    pulls = EVERYTHING - {"inputs"}
+
     def __init__(self, prior, X, sites: Sites, workspace: AbstractGridWorkspace):
-        self.who = type(self).__name__.removesuffix("State")
-        super().__init__(prior, X, sites, workspace.columns, self.who)
+        super().__init__(prior, X, sites, workspace.columns)
         if (self.precision != self.precision[0]).any():
             raise SolverError(
                 f"{self.who} needs the same noise variance for all data, as with Gaussian noise and "
@@ -167,13 +176,13 @@ class AbstractGridState(AbstractHostState):
     def _test_blocks(self, Xs: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of test rows, and K(X, Xs) for each (n, block)."""
 
-    def rows_times_K(self, rows, V):
-        return self.times_K(V)[rows]
-
     def cross(self, Xs, V):
         return np.concatenate([K.T @ V for _, K in self._test_blocks(Xs)])
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict_by_blocks(
+        self, Xs: np.ndarray, full: bool, variance: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """`predict`, by blocks of K(X, Xs) and R times them."""
         mean = np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0]
         if not variance:
             return mean[:, None], None
@@ -185,37 +194,6 @@ class AbstractGridState(AbstractHostState):
             [np.einsum("ij,ij->j", K, self.apply(K)) for _, K in self._test_blocks(Xs)]
         )
         return mean[:, None], np.maximum(diagonal(self.kernel, Xs) - explained, 0.0)[:, None]
-
-    def _unit_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows, and the columns of N = B^-1 that belong to them."""
-        n = self.centre.shape[0]
-        step = block_size(n)
-        for first in range(0, n, step):
-            rows = np.arange(first, min(first + step, n))
-            unit = np.zeros((n, rows.size))
-            unit[rows, np.arange(rows.size)] = 1.0
-            yield rows, unit - self.apply(self.times_K(unit))
-
-    def weighted_squares(self, k, v):
-        out = np.zeros(self.centre.shape[0])
-        for rows, N in self._unit_blocks():
-            if k is not None:
-                out += (N * N) @ k[rows]
-            if v is not None:
-                out -= self.times_K(N) ** 2 @ v[rows]
-        return out
-
-    def refuse_inputs(self, inputs: bool) -> None:
-        if inputs:
-            raise SolverError(
-                f"{self.who} does not differentiate with respect to the inputs; use solver='dense'."
-            )
-
-    def resolvent(self, reuse=False):
-        raise SolverError(f"{self.who} never forms an n x n matrix; use solver='dense' for R itself.")
-
-    def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError(f"{self.who} never forms an n x n matrix; use solver='dense' for this derivative.")
 
 
 def block_size(n: int) -> int:

@@ -15,10 +15,10 @@ bad one.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -27,7 +27,7 @@ import numpy as np
 from mercer.linalg import cg, tiles
 from mercer.params import named_leaves, strip
 from mercer.selection.pivoted import pivoted_cholesky
-from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
 from mercer.solvers.sparse import Pairs
 
@@ -146,18 +146,22 @@ class Preconditioner:
 class ConjugateGradientState(AbstractHostState):
     """`logdet` with its standard error `logdet_error`; `notes` say both and how the iterations ended."""
 
+    pulls = frozenset({"log_normaliser", "mean", "alpha", "apply"})  # the others need all of R
+
     def __init__(self, solver: ConjugateGradient, prior, X, sites, workspace: Workspace):
-        super().__init__(prior, X, sites, workspace.columns, "ConjugateGradient")
+        super().__init__(prior, X, sites, workspace.columns)
         self.solver, self.kernel, self.jitter = solver, strip(prior.kernel), 0.0
         self.panels, self.encoded = workspace.panels, workspace.encoded
         self.root = np.sqrt(self.precision)
         G, self.pairs = workspace.known(prior)
         self.near = Preconditioner(self.root[:, None] * G)
-        self._diagonal = self._solved_diagonal
-        self._start()
+        self._found = self._start()
 
-    def _start(self) -> None:
-        """One block of iterations for the data and the probes."""
+    def solve_sites(self):
+        return self._found
+
+    def _start(self) -> tuple[np.ndarray, float]:
+        """One block of iterations for the data and the probes: alpha and the log normaliser."""
         n, p = self.panels.n, self.solver.probes
         g, delta = self.slope, self.centre - self.m
         Kg = np.zeros(n) if g is None else self.times_K(g[:, None])[:, 0]
@@ -178,7 +182,6 @@ class ConjugateGradientState(AbstractHostState):
         r = self.root * self.near.half(solution.X[:, :1])[:, 0]
         alpha = r if g is None else g + r
         value = -0.5 * self.logdet - 0.5 * rest @ r
-        self._solved = alpha, float(value if g is None else value - g @ delta + 0.5 * g @ Kg)
         converged = (solution.residual <= self.solver.tol).all()
         ended = (
             ""
@@ -194,6 +197,7 @@ class ConjugateGradientState(AbstractHostState):
             f"{0.5 * self.logdet_error:.2g}, "
             f"of its derivative along the log amplitude {0.5 * _standard_error(along):.2g}",
         )
+        return alpha, float(value if g is None else value - g @ delta + 0.5 * g @ Kg)
 
     # -- solutions -------------------------------------------------------------------------------------------
 
@@ -224,15 +228,10 @@ class ConjugateGradientState(AbstractHostState):
         """diag(K_* R K_*') for the rows of `panels`, a block of iterations for each tile."""
         out = []
         for i in range(len(panels.tiles)):
-            K = self._rectangle(panels.part(i, i + 1))
+            K = tiles.between(self.kernel, panels.part(i, i + 1), self.panels)
             H = self.near.half(self.root[:, None] * K.T)
             out.append(np.einsum("ij,ij->j", H, self._iterate(H).X))
         return np.concatenate(out) if out else np.zeros(0)
-
-    def _rectangle(self, panels: tiles.Panels) -> np.ndarray:
-        K = np.empty((panels.n, self.panels.n))
-        tiles.rectangle(self.kernel, panels, self.panels, K)
-        return K
 
     def _test_panels(self, Xs):
         return tiles.Panels(self.kernel.encode(Xs), BLOCK)
@@ -247,19 +246,14 @@ class ConjugateGradientState(AbstractHostState):
             return self.pairs.K @ V
         return cg.symmetric_times(self.kernel, self.panels, V)
 
-    def rows_times_K(self, rows, V):
-        return cg.times(self.kernel, self._some(rows), self.panels, V)
-
     def cross(self, Xs, V):
         return cg.times(self.kernel, self._test_panels(Xs), self.panels, V)
-
-    def prior_variance(self):
-        return tiles.diagonal(self.kernel, self.panels)
 
     # -- variances -------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def _inverse_diagonal(self) -> np.ndarray:
+        """diag B^-1, by n solutions."""
         n, out = self.panels.n, []
         for j in range(0, n, BLOCK):
             rows = np.arange(j, min(j + BLOCK, n))
@@ -269,12 +263,8 @@ class ConjugateGradientState(AbstractHostState):
             out.append(np.einsum("ij,ij->j", H, self._iterate(H).X))
         return np.concatenate(out)
 
-    def _solved_diagonal(self) -> np.ndarray:
-        """diag B^-1, by n solutions."""
-        return self._inverse_diagonal
-
     def _estimated_diagonal(self) -> np.ndarray:
-        """The same, by the probes."""
+        """diag B^-1, by the probes."""
         return self.near.inverse_diagonal() + np.mean(self.probe * self._ahead(1.0), 1)
 
     def _ahead(self, share: float) -> np.ndarray:
@@ -282,14 +272,25 @@ class ConjugateGradientState(AbstractHostState):
         return self.inverse_probe - share * self.probe
 
     def kappa(self):
-        return self.precision * self._diagonal()
+        return self.precision * self._inverse_diagonal
 
     def variances(self):
-        prior = self.prior_variance()
+        return self._variances_by(lambda: self._inverse_diagonal)
+
+    def site_kappa(self):
+        """By the probes: a derivative of the evidence takes no solution for each datum."""
+        return self.precision * self._estimated_diagonal()
+
+    def site_variances(self):
+        return self._variances_by(self._estimated_diagonal)
+
+    def _variances_by(self, inverse_diagonal: Callable[[], np.ndarray]) -> np.ndarray:
+        """Variances at the data from diag B^-1, which is asked for where sites say enough."""
+        prior = tiles.diagonal(self.kernel, self.panels)
         weak = self.precision * prior < WEAK
         out = np.empty_like(prior)
         if not weak.all():
-            out[~weak] = (1.0 - self._diagonal()[~weak]) / self.precision[~weak]
+            out[~weak] = (1.0 - inverse_diagonal()[~weak]) / self.precision[~weak]
         if weak.any():
             out[weak] = prior[weak] - self._explained(self._some(np.flatnonzero(weak)))
         return out
@@ -302,43 +303,26 @@ class ConjugateGradientState(AbstractHostState):
         if not full:
             prior = tiles.diagonal(self.kernel, panels)
             return mean[:, None], np.maximum(prior - self._explained(panels), 0.0)[:, None]
-        K, covariance = self._rectangle(panels), np.empty((panels.n, panels.n))
-        tiles.rectangle(self.kernel, panels, panels, covariance)
+        K = tiles.between(self.kernel, panels, self.panels)
+        covariance = tiles.between(self.kernel, panels, panels)
         covariance -= K @ self.apply(K.T)
         return mean[:, None], 0.5 * (covariance + covariance.T)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def pullback(self, log_normaliser_bar=0.0, *bars, **named):
-        """As everywhere, except that the diagonal of R inside the derivative of the evidence is the probes'
-        estimate.
-        """
-        estimated = copy.copy(self)
-        estimated._diagonal = estimated._estimated_diagonal
-        return AbstractHostState.pullback(estimated, log_normaliser_bar, *bars, **named)
-
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        if inputs:
-            raise SolverError(
-                "ConjugateGradient does not differentiate with respect to the inputs; use solver='dense'."
-            )
-        if k is not None or v is not None:
-            raise SolverError(
-                "ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'."
-            )
-        left, right = [P], [Q]
-        if coefficient:
-            F, half = self.root[:, None] * self.near.F, 0.5 * coefficient / self.solver.probes
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        """R by the probes: c W^1/2 P^-1 W^1/2 and the mean of W^1/2 (ahead probe') W^1/2, symmetric."""
+        left, right, c = [bar.P], [bar.Q], bar.coefficient
+        if c:
+            F, half = self.root[:, None] * self.near.F, 0.5 * c / self.solver.probes
             ahead, probe = self.root[:, None] * self._ahead(self.share), self.root[:, None] * self.probe
-            left += [-coefficient * self.share * F, half * ahead, half * probe]
+            left += [-c * self.share * F, half * ahead, half * probe]
             right += [F, probe, ahead]
-        bar = self._pull(np.concatenate(left, 1), np.concatenate(right, 1))
-        on_diagonal = tiles.pull_rows(
-            _diag, self.kernel, self.panels, coefficient * self.share * self.precision
-        )
-        return jax.tree.map(np.add, bar, on_diagonal), None
+        pulled = self._pull(np.concatenate(left, 1), np.concatenate(right, 1))
+        on_diagonal = tiles.pull_diagonal(self.kernel, self.panels, c * self.share * self.precision)
+        return Pulled(jax.tree.map(np.add, pulled, on_diagonal))
 
-    def _pull(self, P, Q):
+    def _pull(self, P: np.ndarray, Q: np.ndarray) -> Any:
         """Cotangents of the kernel for cotangent P Q' of K."""
         if self.pairs is not None:
             bars = (p[self.pairs.i] * q[self.pairs.j] for p, q in zip(P.T, Q.T, strict=True))
@@ -361,23 +345,6 @@ class ConjugateGradientState(AbstractHostState):
             bar = self._pull(0.5 * np.concatenate([a, b], 1), np.concatenate([b, a], 1))
             each.append({f"kernel.{name}": np.asarray(value) for name, value in named_leaves(bar)})
         return {name: 0.5 * _standard_error(np.stack([one[name] for one in each])) for name in each[0]}
-
-    def weighted_squares(self, k, v):
-        raise SolverError(
-            "ConjugateGradient has no derivative of variances (it needs all of R); use solver='dense'."
-        )
-
-    def resolvent(self, reuse=False):
-        raise SolverError("ConjugateGradient never forms an n x n matrix; use solver='dense' for R itself.")
-
-    def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError(
-            "ConjugateGradient never forms an n x n matrix; use solver='dense' for this derivative."
-        )
-
-
-def _diag(kernel, A):
-    return kernel.diag(A)
 
 
 def _standard_error(values: np.ndarray):

@@ -18,6 +18,7 @@ from mercer.linalg.kronecker import along_axis, kronecker_diagonal, kronecker_ti
 from mercer.linalg.lapack import symmetrise
 from mercer.params import strip
 from mercer.solvers.grid import AbstractGridState, AbstractGridWorkspace, block_size, diag, diagonal
+from mercer.solvers.host import KernelBar, Pulled
 from mercer.solvers.protocol import Diagnostics, SolverError
 
 
@@ -135,9 +136,6 @@ class KroneckerState(AbstractGridState):
     def times_K(self, V):
         return self._back(kronecker_times(self.K, self._onto(V)))
 
-    def prior_variance(self):
-        return self._back(kronecker_diagonal([np.diag(K) for K in self.K]))
-
     def _diagonal_of(self, eigenvalues):
         return self._back(kronecker_times([Q * Q for Q in self.Q], eigenvalues[:, None])[:, 0])
 
@@ -157,9 +155,7 @@ class KroneckerState(AbstractGridState):
                 left = tiles.Panels(
                     self.kernel.encode(self.grid.along(columns, part[:, columns])), tiles.tile_size(step)
                 )
-                rows = np.empty((len(part), panels.n))
-                tiles.rectangle(self.kernel, left, panels, rows)
-                out.append(rows)
+                out.append(tiles.between(self.kernel, left, panels))
             out[0] *= self.share
             yield slice(first, first + step), out
 
@@ -172,7 +168,7 @@ class KroneckerState(AbstractGridState):
 
     def predict(self, Xs, full=False, variance=True):
         if full:
-            return super().predict(Xs, full=True)
+            return self.predict_by_blocks(Xs, full, variance)
         m = np.asarray(self.prior.mean.value(Xs), float)
         alpha, R = self._onto(self.alpha).reshape(self.shape), (self.w * self.N).reshape(self.shape)
         mean, explained = np.empty_like(m), np.empty_like(m)
@@ -188,23 +184,23 @@ class KroneckerState(AbstractGridState):
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        self.refuse_inputs(inputs)
-        P, Q = self._onto(P), self._onto(Q)
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
         total, c_bar = [], 0.0
         for j, panels in enumerate(self.grid.panels):
-            bar = self._axis_bar(j, coefficient, P, Q, k, v)
+            axis_bar = self._axis_bar(j, bar)
             if j == 0:
-                c_bar = (1 - len(self.shape)) / self.c * float(np.sum(bar * self.K[0]))
-                bar *= self.share
+                c_bar = (1 - len(self.shape)) / self.c * float(np.sum(axis_bar * self.K[0]))
+                axis_bar *= self.share
             nothing = np.zeros((panels.n, 1))
             total.append(
-                tiles.pull_symmetric(self.kernel, panels, 1.0, bar, np.ones(panels.n), nothing, nothing)[0]
+                tiles.pull_symmetric(self.kernel, panels, 1.0, axis_bar, np.ones(panels.n), nothing, nothing)[
+                    0
+                ]
             )
         total.append(tiles.pull_rows(diag, self.kernel, self.grid.corner, np.array([c_bar])))
-        return jax.tree.map(lambda *bars: np.sum(bars, 0), *total), None
+        return Pulled(jax.tree.map(lambda *bars: np.sum(bars, 0), *total))
 
-    def _axis_bar(self, j, coefficient, P, Q, k, v) -> np.ndarray:
+    def _axis_bar(self, j: int, bar: KernelBar) -> np.ndarray:
         """Cotangent of K_j (n_j, n_j), symmetric."""
         shape, U = self.shape, self.Q[j]
         others = kronecker_diagonal(
@@ -212,15 +208,15 @@ class KroneckerState(AbstractGridState):
         )
         first = lambda tensor: np.moveaxis(tensor.reshape(shape), j, 0).reshape(shape[j], -1)  # noqa: E731
         R, N = first(self.w * self.N), first(self.N)
-        rotated = np.diag(coefficient * (R @ others))
-        for weights, F, sign in ((k, R, -1.0), (v, N, 1.0)):
+        rotated = np.diag(bar.coefficient * (R @ others))
+        for weights, F, sign in ((bar.kappa, R, -1.0), (bar.var, N, 1.0)):
             if weights is not None:
                 rotated += sign * self._squeezed(j, first, self._onto(weights), F, others)
-        right = Q.reshape(*shape, -1)
+        right = self._onto(bar.Q).reshape(*shape, -1)
         for i, K in enumerate(self.K):
             right = right if i == j else along_axis(K, right, i)
         axes = [i for i in range(len(shape) + 1) if i != j]
-        outer = np.tensordot(P.reshape(*shape, -1), right, axes=(axes, axes))
+        outer = np.tensordot(self._onto(bar.P).reshape(*shape, -1), right, axes=(axes, axes))
         return U @ rotated @ U.T + 0.5 * (outer + outer.T)
 
     def _squeezed(self, j, first, weights, F, others) -> np.ndarray:

@@ -4,33 +4,50 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
-from mercer.solvers.host import AbstractHostState, pull_encoding
+from mercer.prior import AbstractPrior
+from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding
 from mercer.solvers.inducing import JITTER, Workspace
-from mercer.solvers.protocol import Bounds, Diagnostics, SolverError, condition_from_pivots
+from mercer.solvers.protocol import EVERYTHING, Bounds, Diagnostics, Sites, SolverError, condition_from_pivots
 
 if TYPE_CHECKING:
     from mercer.solvers.lowrank import AbstractLowRank
 
 
-class LowRankState(AbstractHostState):
+class FeatureBar(NamedTuple):
+    """The cotangent of the features Psi in three weights of their rows and a product,
+
+        Psi_bar = 2 (Lambda Psi by_Lambda + w Psi C^-1 + u Psi + P Q'Psi),
+
+    so that a pass over blocks of rows is enough, and what K_mm needs of it.
+    """
+
+    by_Lambda: np.ndarray  # (m, m)
+    w: np.ndarray | None  # (n,): what the bars of kappa and var say of each datum
+    u: np.ndarray | None  # (n,): from t = k(x, x) - |Psi|^2
+    QPsi: np.ndarray  # (m, q): Psi' Q
+    inner: np.ndarray  # (m, m): 1/2 Psi' Psi_bar
+    t: np.ndarray  # (n,): the cotangent of t
+
+
+class AbstractLowRankState(AbstractHostState):
     """Posterior over m whitened weights w ~ N(0, I), f = m + Psi w (+ an independent part): `weights()`."""
 
     exact = False
-    variances_last = True
 
-    def __init__(self, solver: AbstractLowRank, prior, X, sites, workspace: Workspace):
-        super().__init__(prior, X, sites, workspace.columns, type(solver).__name__)
+    def __init__(
+        self, solver: AbstractLowRank, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace
+    ):
         self.solver, self.workspace = solver, workspace
+        super().__init__(prior, X, sites, workspace.columns)
         self.features = workspace.features(prior)
         self.kernel = self.features.kernel
         W, n = self.precision, self.centre.shape[0]
@@ -51,21 +68,19 @@ class LowRankState(AbstractHostState):
             np.einsum("ii->i", buffer)[:] += 1.0
 
         self.jitter = max(factor(fill, self.U), self.features.jitter)
-        self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U)))) - float(np.sum(np.log(self.s)))
         self.trace = float(W @ self.t) if solver.rest_in_bound else 0.0
-        self.notes = workspace.notes
+        logdet_C = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
+        self.logdet = logdet_C - float(np.sum(np.log(self.s))) + self.trace  # with what the bound pays for t
 
-    @functools.cached_property
-    def _solved(self):
-        if self.slope is not None:
-            alpha, value = super()._solved
-            return alpha, value - 0.5 * self.trace
+    @property
+    def who(self) -> str:
+        return type(self.solver).__name__
+
+    def solve_data(self):
         delta, p = self.centre - self.m, self._Psi_Lambda_delta
         w = self._solve_C(p)
         alpha = self.Lambda * (delta - self.features.expand(w)[:, 0])
-        return alpha, float(
-            -0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]) - 0.5 * self.trace
-        )
+        return alpha, float(-0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]))
 
     def diagnostics(self) -> Diagnostics:
         condition, rank = condition_from_pivots(np.diagonal(self.U)), self.U.shape[0]
@@ -73,25 +88,7 @@ class LowRankState(AbstractHostState):
             condition, "C = I + Psi' Lambda Psi", self.jitter, rank, self.evidence_bounds(), self.notes
         )
 
-    def evidence_bounds(self) -> Bounds | None:
-        """Below, VFE's own; above, that of Titsias (2014). They belong to VFE and ProjectedProcess with
-        Gaussian noise.
-        """
-        if self.slope is not None or self.solver.rest_in_prior or not self.solver.rest_at_test:
-            return None
-        unpaid = 0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
-        return Bounds(self.log_normaliser - unpaid, self._upper_bound())
-
-    def _upper_bound(self) -> float:
-        """W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I."""
-        tau = float(self.precision @ self.t)
-        C = np.triu(self.U).T @ np.triu(self.U) + tau * np.eye(self.U.shape[0])
-        delta = self.centre - self.m
-        p = self._Psi_Lambda_delta[:, 0]
-        quadratic = (delta @ (self.precision * delta) - p @ np.linalg.solve(C, p)) / (1.0 + tau)
-        return float(-0.5 * self.logdet - 0.5 * quadratic)
-
-    def _solve_C(self, B):
+    def _solve_C(self, B: np.ndarray) -> np.ndarray:
         Y = np.array(B, order="F")
         return lapack.solve_lower(self.U, lapack.solve_lower(self.U, Y), transpose=True)
 
@@ -101,7 +98,7 @@ class LowRankState(AbstractHostState):
 
     @functools.cached_property
     def _leverage(self) -> np.ndarray:
-        """diag(Psi C^-1 Psi')."""
+        """h = diag(Psi C^-1 Psi')."""
 
         def work(blocks):
             solved = (lapack.solve_lower(self.U, np.array(Psi, order="C").T) for _, _, Psi in blocks)
@@ -109,7 +106,7 @@ class LowRankState(AbstractHostState):
 
         return np.concatenate(self.features.each(work))
 
-    def weights(self):
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean (m,) and covariance (m, m) of the whitened weights."""
         return self._weight_mean, self._C_inverse
 
@@ -130,76 +127,62 @@ class LowRankState(AbstractHostState):
         out = self.features.expand(self.features.project(V))
         return out + self.own[:, None] * V if self.solver.rest_in_prior else out
 
-    def rows_times_K(self, rows, V):
-        return self.times_K(V)[rows]
-
-    def prior_variance(self):
-        """As the sites see it."""
-        return self.features.diagonal - self.t + self.own
-
     def kappa(self):
         return self.Lambda * (1.0 - self.Lambda * self._leverage)
 
-    def variances(self):
-        """At the data, as the likelihood sees f."""
+    def site_variances(self):
+        return self._site_variances(self._leverage)
+
+    def _site_variances(self, leverage: np.ndarray) -> np.ndarray:
+        """Of Psi w and, where it is in the prior or the bound pays for it, of the independent part."""
         if self.solver.rest_in_prior:
-            return self.t * self.s + self.s**2 * self._leverage
-        return self._leverage + self.t if self.solver.rest_at_test else self._leverage
+            return self.t * self.s + self.s**2 * leverage
+        return leverage + self.t if self.solver.rest_in_bound else leverage
 
-    def site_marginals(self):
-        if self.solver.rest_at_test and not (self.solver.rest_in_prior or self.solver.rest_in_bound):
-            return self.mean(), self._leverage[:, None]
-        return self.marginals()
+    def _test_half(self, Psi: np.ndarray) -> np.ndarray:
+        """V = L_C^-1 Psi' (m, tests): V'V is the posterior covariance of Psi w."""
+        return lapack.solve_lower(self.U, np.array(Psi, order="C").T)
 
-    def mean(self):
-        mean = self.m + self.features.expand(self._weight_mean[:, None])[:, 0]
-        return (mean + self.own * self.alpha)[:, None] if self.solver.rest_in_prior else mean[:, None]
-
-    def cross(self, Xs, V):
-        return self.features.of(Xs) @ self.features.project(V)
-
-    def predict(self, Xs, full=False, variance=True):
-        Psi = self.features.of(Xs)
-        mean = (np.asarray(self.prior.mean.value(Xs), float) + Psi @ self._weight_mean)[:, None]
-        if not variance:
-            return mean, None
-        V = lapack.solve_lower(self.U, np.array(Psi, order="C").T)
-        covariance = V.T @ V if full else np.einsum("ij,ij->j", V, V)[:, None]
-        if self.solver.rest_at_test:
-            covariance = covariance + self._rest(Xs, Psi, full)
-        return mean, covariance
-
-    def _rest(self, Xs, Psi, full):
-        panels = tiles.Panels(self.kernel.encode(Xs), self.features.panels.size)
+    def _test_rest(self, panels: tiles.Panels, Psi: np.ndarray, full: bool) -> np.ndarray:
+        """k - q at test inputs: (tests, tests), or its diagonal (tests, 1)."""
         if full:
-            K = np.empty((panels.n, panels.n))
-            tiles.rectangle(self.kernel, panels, panels, K)
-            return K - Psi @ Psi.T
+            return tiles.between(self.kernel, panels, panels) - Psi @ Psi.T
         return np.maximum(tiles.diagonal(self.kernel, panels) - np.einsum("ij,ij->i", Psi, Psi), 0.0)[:, None]
+
+    def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
+        return tiles.Panels(self.kernel.encode(Xs), self.features.panels.size)
+
+    def _prior_mean_at(self, Xs: np.ndarray) -> np.ndarray:
+        return np.asarray(self.prior.mean.value(Xs), float)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def pullback(self, log_normaliser_bar=0.0, *args, **kwargs):
-        out = super().pullback(log_normaliser_bar, *args, **kwargs)
-        if self.solver.rest_in_bound and log_normaliser_bar:
-            out.sites.precision[:] -= 0.5 * log_normaliser_bar * self.t[:, None]
-        if self.solver.learn:
-            Z_bar = pull_encoding(self.kernel, self.workspace.Z, self._inducing_bar)
-            return dataclasses.replace(out, prior=dataclasses.replace(out.prior, inducing=Z_bar))
-        return out
-
     def weighted_squares(self, k, v):
-        out, s, h, C1 = np.zeros(self.centre.shape[0]), self.s, self._leverage, self._C_inverse
+        """With w as in `_row_weights` and G = Psi' diag(w) Psi: -s^2 diag(Psi C^-1 G C^-1 Psi') and what a
+        datum says of itself.
+        """
+        s, h = self.s, self._leverage
+        G = self.features.gram(self._row_weights(k, v))[0]
+        out = -(s**2) * self._quadratic(self._C_inverse @ G @ self._C_inverse)
         if k is not None:
-            G, _ = self.features.gram(k * self.Lambda**2)
-            out += s**2 * (k * (1.0 - 2.0 * self.Lambda * h) + self._quadratic(C1 @ G @ C1))
+            out += s**2 * k * (1.0 - 2.0 * self.Lambda * h)
         if v is not None:
-            G, _ = self.features.gram(v * s**2)
             own = self.own * s
-            out -= s**2 * self._quadratic(C1 @ G @ C1) + v * (own**2 + 2.0 * own * s**2 * h)
+            out -= v * (own**2 + 2.0 * own * s**2 * h)
         return out
 
-    def _quadratic(self, M):
+    def _row_weights(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
+        """w = v s^2 - k Lambda^2 (n,): R diag(k) R has k Lambda^2, and N diag(v) N' has v s^2, on the rows
+        of Psi.
+        """
+        out = np.zeros(self.centre.shape[0])
+        if k is not None:
+            out -= k * self.Lambda**2
+        if v is not None:
+            out += v * self.s**2
+        return out
+
+    def _quadratic(self, M: np.ndarray) -> np.ndarray:
         """diag(Psi M Psi')."""
 
         def work(blocks):
@@ -207,118 +190,196 @@ class LowRankState(AbstractHostState):
 
         return np.concatenate(self.features.each(work))
 
-    def resolvent(self, reuse=False):
-        return self.apply(np.eye(self.centre.shape[0]))
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        """K is Q + diag(own) here, Q = Psi Psi', Psi = K_nm L^-T and K_mm = L L'."""
+        features, learn = self._feature_bar(bar), self.solver.learn
+        f, L1 = self.features, self.features.solve(np.eye(self.features.m))  # L^-1
+        rows = self._pull_rows(features, bar.P, L1, inputs or learn)
+        at_Z, Z_bar = self._pull_K_mm(features.inner, L1, inputs or learn)
+        kernels = [*rows.kernel, at_Z]
+        if features.t.any():
+            kernels.append(tiles.pull_diagonal(self.kernel, f.panels, features.t))
+        encoded = inducing = None
+        if learn:
+            inducing = pull_encoding(self.kernel, self.workspace.Z, _add(*rows.right, Z_bar))
+        if inputs:
+            left = jax.tree.map(lambda *t: np.concatenate(t), *rows.left)
+            encoded = _add(left, _pull_diagonal_inputs(self.kernel, f.panels, features.t))
+        variances = None
+        if bar.coefficient:
+            variances = self._site_variances(self._leverage_on_the_way(features, bar, rows.products))
+        return Pulled(_add(*kernels), encoded, inducing, variances)
 
-    def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError(
-            f"{type(self.solver).__name__} takes sites of one latent function with non-negative precision."
-        )
+    def _feature_bar(self, bar: KernelBar) -> FeatureBar:
+        """The cotangent S of K is coefficient R + P Q' - R diag(k) R + N diag(v) N', and that of Psi 2 S Psi.
 
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        """The cotangent S of Q + diag(own) is coefficient R + P Q' - R diag(k) R + N diag(v) N', of which Psi
-        needs 2 S Psi.
+        R Psi = Lambda Psi C^-1 and N'Psi = s Psi C^-1: with w = v s^2 - k Lambda^2 and G = Psi' diag(w) Psi
 
-        Row i of S Psi is (a_i Psi_i C^-1 + Lambda_i Psi_i C^-1 M + P_i Q' Psi), so a pass over blocks of rows
-        is enough.
+            S Psi = Lambda Psi (coefficient C^-1 - C^-1 G C^-1) + w Psi C^-1 + P Q'Psi.
+
+        The bound pays coefficient sum W t more, t = k(x, x) - |Psi|^2.
         """
-        f, Lambda, s, C1 = self.features, self.Lambda, self.s, self._C_inverse
-        n, m = self.centre.shape[0], f.m
-        C_less_I = np.triu(self.U).T @ np.triu(self.U) - np.eye(m)  # Psi' Lambda Psi
-        G_k = None if k is None else f.gram(k * Lambda**2)[0]
-        G_v = None if v is None else f.gram(v * s**2)[0]
-        both = f.project(np.concatenate([P, Q], 1))
-        PPsi, QPsi = both[:, : P.shape[1]], both[:, P.shape[1] :]
-        # by weights that multiply rows of Psi: Lambda, and what the bars k and v say of each datum
-        by_Lambda = coefficient * C1
-        inner = coefficient * (C_less_I @ C1) + PPsi @ QPsi.T  # Psi' S Psi
-        extra = np.zeros(n)
-        for G, sign, weight in (
-            (G_k, -1.0, None if k is None else k * Lambda**2),
-            (G_v, 1.0, None if v is None else v * s**2),
-        ):
-            if G is not None and weight is not None:
-                by_Lambda = by_Lambda - sign * C1 @ G @ C1
-                inner = inner + sign * (G @ C1 - C_less_I @ C1 @ G @ C1)
-                extra += sign * weight
-        t_bar = self._rest_bar(coefficient, P, Q, k, v, G_k, G_v)
-        plain = np.zeros(n)  # weight of Psi itself, from t = k(x, x) - |Psi|^2
-        if self.solver.rest_in_bound:
-            by_Lambda = by_Lambda - coefficient * np.eye(m)
-            inner = inner - coefficient * C_less_I
-            if v is not None:
-                plain -= v
-        else:
-            plain -= t_bar
-        if plain.any():
-            inner = inner + f.gram(plain)[0]
-        L1 = f.solve(np.eye(m))  # L^-1
-        first, second, third, last = (2.0 * (by @ L1) for by in (by_Lambda, C1, np.eye(m), QPsi.T))
-        ends = inputs or self.solver.learn
+        f, C1, c = self.features, self._C_inverse, bar.coefficient
+        C_less_I = np.triu(self.U).T @ np.triu(self.U) - np.eye(f.m)  # Psi' Lambda Psi
+        both = f.project(np.concatenate([bar.P, bar.Q], 1))
+        PPsi, QPsi = np.split(both, 2, 1)
+        by_Lambda = c * C1
+        inner = c * (C_less_I @ C1) + PPsi @ QPsi.T
+        w = C1_G_C1 = None
+        if bar.kappa is not None or bar.var is not None:
+            w = self._row_weights(bar.kappa, bar.var)
+            G = f.gram(w)[0]
+            C1_G_C1 = C1 @ G @ C1
+            by_Lambda = by_Lambda - C1_G_C1
+            inner = inner + G @ C1 - C_less_I @ C1_G_C1
+        t_bar, u = self._rest_bar(bar, w, C1_G_C1), None
+        if self.solver.rest_in_bound:  # coefficient W = coefficient Lambda of it is in `by_Lambda`
+            by_Lambda = by_Lambda - c * np.eye(f.m)
+            inner = inner - c * C_less_I
+            if bar.var is not None:
+                u = -bar.var
+        elif t_bar.any():
+            u = -t_bar
+        if u is not None:
+            inner = inner + f.gram(u)[0]
+        return FeatureBar(by_Lambda, w, u, QPsi, inner, t_bar)
 
-        def work(blocks):
-            pull = tiles.PullRectangle(self.kernel, f.Z_panels, ends)
-            for rows, panels, Psi in blocks:
-                bar = Psi @ first
-                bar *= Lambda[rows, None]
-                bar += P[rows] @ last
-                if extra.any():
-                    bar += extra[rows, None] * (Psi @ second)
-                if plain.any():
-                    bar += plain[rows, None] * (Psi @ third)
-                pull.add(panels, bar)
-            return pull.kernel, pull.right, pull.left, pull.products
-
-        kernel_bars, right, left, products = zip(*f.each(work), strict=True)
-        if (
-            "_leverage" not in self.__dict__
-            and coefficient
-            and Lambda.all()
-            and not (extra.any() or plain.any())
-        ):
-            # the sums are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q' Psi Psi_i': the leverage without
-            # products of its own
-            sums = np.concatenate(products) - np.einsum("ij,ij->i", P, f.expand(2.0 * QPsi))
-            self._leverage = sums / (2.0 * coefficient * Lambda) + (
-                f.explained if self.solver.rest_in_bound else 0.0
-            )
-        K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
-        # the jitter scales with the diagonal
-        np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m
-        none = np.zeros((m, 1))
-        at_Z, Z_bar = tiles.pull_symmetric(
-            self.kernel, f.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, inputs or self.solver.learn
-        )
-        parts = [*kernel_bars, at_Z]
-        if t_bar.any():
-            parts.append(tiles.pull_diagonal(self.kernel, f.panels, t_bar))
-        total = _add(*parts)
-        if self.solver.learn:
-            self._inducing_bar = _add(*right, Z_bar)
-        if not inputs:
-            return total, None
-        left = jax.tree.map(lambda *t: np.concatenate(t), *left)
-        return total, _add(left, _pull_diagonal_inputs(self.kernel, f.panels, t_bar))
-
-    def _rest_bar(self, coefficient, P, Q, k, v, G_k, G_v) -> np.ndarray:
-        """The cotangent of t (n,)."""
-        if self.solver.rest_in_prior:  # diag S
-            Lambda, s, h, C1 = self.Lambda, self.s, self._leverage, self._C_inverse
-            out = coefficient * self.kappa() + np.einsum("ij,ij->i", P, Q)
-            if k is not None:
-                out -= Lambda**2 * (k * (1.0 - 2.0 * Lambda * h) + self._quadratic(C1 @ G_k @ C1))
-            if v is not None:
-                out += v * s**2 * (1.0 - 2.0 * Lambda * h) + Lambda**2 * self._quadratic(C1 @ G_v @ C1)
+    def _rest_bar(self, bar: KernelBar, w: np.ndarray | None, C1_G_C1: np.ndarray | None) -> np.ndarray:
+        """The cotangent of t (n,): diag S where t is in the prior, else what bound and test inputs say."""
+        if self.solver.rest_in_prior:
+            out = bar.coefficient * self.kappa() + np.einsum("ij,ij->i", bar.P, bar.Q)
+            if w is not None and C1_G_C1 is not None:
+                out += w * (1.0 - 2.0 * self.Lambda * self._leverage)
+                out += self.Lambda**2 * self._quadratic(C1_G_C1)
             return out
         out = np.zeros(self.centre.shape[0])
         if self.solver.rest_in_bound:
-            out += coefficient * self.precision
-        if v is not None and self.solver.rest_at_test:
-            out += v
+            out += bar.coefficient * self.precision
+        if bar.var is not None and self.solver.rest_at_test:
+            out += bar.var
         return out
 
+    def _pull_rows(self, bar: FeatureBar, P: np.ndarray, L1: np.ndarray, ends: bool) -> _Rows:
+        """Cotangents for K_nm_bar = Psi_bar L^-1, block of rows by block; those of the inputs if `ends`."""
+        of_Lambda, of_P = 2.0 * (bar.by_Lambda @ L1), 2.0 * (bar.QPsi.T @ L1)
+        of_w, of_u = 2.0 * (self._C_inverse @ L1), 2.0 * L1
 
-class AugmentedState(LowRankState):
+        def work(blocks):
+            pull = tiles.PullRectangle(self.kernel, self.features.Z_panels, ends)
+            for rows, panels, Psi in blocks:
+                K_bar = Psi @ of_Lambda
+                K_bar *= self.Lambda[rows, None]
+                K_bar += P[rows] @ of_P
+                if bar.w is not None:
+                    K_bar += bar.w[rows, None] * (Psi @ of_w)
+                if bar.u is not None:
+                    K_bar += bar.u[rows, None] * (Psi @ of_u)
+                pull.add(panels, K_bar)
+            return pull.kernel, pull.left, pull.right, pull.products
+
+        return _Rows(*zip(*self.features.each(work), strict=True))
+
+    def _pull_K_mm(self, inner: np.ndarray, L1: np.ndarray, ends: bool) -> tuple[Any, Any]:
+        """Cotangents of the kernel and, if `ends`, of the encoded inducing inputs, for
+        K_mm_bar = -L^-T sym(Psi' S Psi) L^-1; the jitter scales with the diagonal.
+        """
+        m = self.features.m
+        K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
+        np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m
+        none = np.zeros((m, 1))
+        return tiles.pull_symmetric(
+            self.kernel, self.features.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, ends
+        )
+
+    def _leverage_on_the_way(
+        self, features: FeatureBar, bar: KernelBar, products: tuple[np.ndarray, ...]
+    ) -> np.ndarray:
+        """h (n,), without products of its own where the log normaliser's bar is alone.
+
+        Row sums of K_nm times its cotangent are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q'Psi Psi_i', and
+        by_Lambda is coefficient (C^-1 - I) in the bound, coefficient C^-1 else.
+        """
+        if features.w is not None or features.u is not None or not self.Lambda.all():
+            return self._leverage
+        f = self.features
+        sums = np.concatenate(products) - np.einsum("ij,ij->i", bar.P, f.expand(2.0 * features.QPsi))
+        leverage = sums / (2.0 * bar.coefficient * self.Lambda)
+        return leverage + f.explained if self.solver.rest_in_bound else leverage
+
+
+class _Rows(NamedTuple):
+    """What each thread found of K_nm's cotangent: see `tiles.PullRectangle`."""
+
+    kernel: tuple[Any, ...]
+    left: tuple[Any, ...]
+    right: tuple[Any, ...]
+    products: tuple[np.ndarray, ...]
+
+
+class AbstractProjectedState(AbstractLowRankState):
+    """Test inputs are seen through the inducing inputs, as the data are."""
+
+    pulls = EVERYTHING
+
+    def __init__(
+        self, solver: AbstractLowRank, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace
+    ):
+        super().__init__(solver, prior, X, sites, workspace)
+        self.notes = workspace.notes
+
+    def evidence_bounds(self) -> Bounds | None:
+        """Below, VFE's own; above, that of Titsias (2014). They belong to VFE and ProjectedProcess with
+        Gaussian noise.
+        """
+        if self.slope is not None or self.solver.rest_in_prior or not self.solver.rest_at_test:
+            return None
+        unpaid = 0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
+        return Bounds(self.log_normaliser - unpaid, self._upper_bound())
+
+    def _upper_bound(self) -> float:
+        """W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I."""
+        tau = float(self.precision @ self.t)
+        C = np.triu(self.U).T @ np.triu(self.U) + tau * np.eye(self.U.shape[0])
+        delta = self.centre - self.m
+        p = self._Psi_Lambda_delta[:, 0]
+        quadratic = (delta @ (self.precision * delta) - p @ np.linalg.solve(C, p)) / (1.0 + tau)
+        return float(-0.5 * (self.logdet - self.trace) - 0.5 * quadratic)
+
+    def mean(self):
+        mean = self.m + self.features.expand(self._weight_mean[:, None])[:, 0]
+        return (mean + self.own * self.alpha)[:, None] if self.solver.rest_in_prior else mean[:, None]
+
+    def variances(self):
+        """At the data, as the likelihood sees f."""
+        if self.solver.rest_at_test and not self.solver.rest_in_prior:
+            return self._leverage + self.t
+        return self.site_variances()
+
+    def site_marginals(self):
+        if self.solver.rest_at_test and not (self.solver.rest_in_prior or self.solver.rest_in_bound):
+            return self.mean(), self._leverage[:, None]
+        return self.marginals()
+
+    def cross(self, Xs, V):
+        return self.features.of(Xs) @ self.features.project(V)
+
+
+class LowRankState(AbstractProjectedState):
+    """The posterior of the weights, and at test inputs the exact prior variance where the solver says so."""
+
+    def predict(self, Xs, full=False, variance=True):
+        Psi = self.features.of(Xs)
+        mean = (self._prior_mean_at(Xs) + Psi @ self._weight_mean)[:, None]
+        if not variance:
+            return mean, None
+        V = self._test_half(Psi)
+        covariance = V.T @ V if full else np.einsum("ij,ij->j", V, V)[:, None]
+        if self.solver.rest_at_test:
+            covariance = covariance + self._test_rest(self._test_panels(Xs), Psi, full)
+        return mean, covariance
+
+
+class AugmentedState(AbstractProjectedState):
     """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*),
     of unit variance.
     """
@@ -330,11 +391,9 @@ class AugmentedState(LowRankState):
                 "ProjectedProcess."
             )
         f, Psi = self.features, self.features.of(Xs)
-        panels = tiles.Panels(self.kernel.encode(Xs), f.panels.size)
-        root = np.sqrt(self._rest(Xs, Psi, False)[:, 0])
-        K = np.empty((f.panels.n, panels.n))
-        tiles.rectangle(self.kernel, f.panels, panels, K)
-        r = (K - f.expand(Psi.T)) / np.maximum(root, 1e-300)
+        panels = self._test_panels(Xs)
+        root = np.sqrt(self._test_rest(panels, Psi, False)[:, 0])
+        r = (tiles.between(self.kernel, f.panels, panels) - f.expand(Psi.T)) / np.maximum(root, 1e-300)
         r[:, root**2 < 1e-12 * tiles.diagonal(self.kernel, panels)] = 0.0
         Lr = self.Lambda[:, None] * r
         c, w = f.project(Lr), self._weight_mean  # its covariance with the other weights, which have mean w
@@ -342,46 +401,41 @@ class AugmentedState(LowRankState):
         schur = 1.0 + np.einsum("ij,ij->j", r, Lr) - np.einsum("ij,ij->j", c, Cc)
         own = (Lr.T @ (self.centre - self.m) - c.T @ w) / schur
         reach = root - np.einsum("ij,ji->i", Psi, Cc)
-        mean = np.asarray(self.prior.mean.value(Xs), float) + Psi @ w + reach * own
+        mean = self._prior_mean_at(Xs) + Psi @ w + reach * own
         if not variance:
             return mean[:, None], None
-        V = lapack.solve_lower(self.U, np.array(Psi, order="C").T)
+        V = self._test_half(Psi)
         return mean[:, None], (np.einsum("ij,ij->j", V, V) + reach**2 / schur)[:, None]
 
 
-class NystromState(LowRankState):
+class NystromState(AbstractLowRankState):
     """R of SubsetOfRegressors with exact covariances to the test inputs."""
 
-    def evidence_bounds(self):
-        return None
+    pulls = EVERYTHING - {"mean", "var"}  # which are not those of the prior that R belongs to
+    instead = "ProjectedProcess, FITC or VFE"
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.notes: tuple[str, ...] = ()
+    def mean(self):
+        return (self.m + self.cross(self.X, self.alpha[:, None])[:, 0])[:, None]
+
+    def variances(self):
+        return self.predict(self.X)[1][:, 0]
 
     def cross(self, Xs, V):
-        f = self.features
-        return tiles.times(self.kernel, tiles.Panels(self.kernel.encode(Xs), f.panels.size), f.panels, V)
+        return tiles.times(self.kernel, self._test_panels(Xs), self.features.panels, V)
 
     def predict(self, Xs, full=False, variance=True):
-        f = self.features
-        panels = tiles.Panels(self.kernel.encode(Xs), f.panels.size)
-        mean = (np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0])[
-            :, None
-        ]
+        mean = (self._prior_mean_at(Xs) + self.cross(Xs, self.alpha[:, None])[:, 0])[:, None]
         if not variance:
             return mean, None
-        K = np.empty((panels.n, f.panels.n))
-        tiles.rectangle(self.kernel, panels, f.panels, K)
+        panels = self._test_panels(Xs)
+        K = tiles.between(self.kernel, panels, self.features.panels)
         RK = self.apply(K.T)
         if full:
-            covariance = np.empty((panels.n, panels.n))
-            tiles.rectangle(self.kernel, panels, panels, covariance)
-            return mean, covariance - K @ RK
+            return mean, tiles.between(self.kernel, panels, panels) - K @ RK
         prior = tiles.diagonal(self.kernel, panels)
         return mean, self._guard(prior - np.einsum("ij,ji->i", K, RK), prior)[:, None]
 
-    def _guard(self, variance, prior):
+    def _guard(self, variance: np.ndarray, prior: np.ndarray) -> np.ndarray:
         bad = int(np.sum(variance < 0.0))
         if bad:
             warnings.warn(
@@ -390,15 +444,6 @@ class NystromState(LowRankState):
                 "use ProjectedProcess, FITC or VFE, or more inducing inputs.", RuntimeWarning, stacklevel=4,
             )  # fmt: skip
         return np.where(variance < 0.0, 1e-10 * prior, variance)
-
-    def mean(self):
-        return (self.m + self.cross(self.X, self.alpha[:, None])[:, 0])[:, None]
-
-    def variances(self):
-        return self.predict(self.X)[1][:, 0]
-
-    def site_marginals(self):
-        return self.marginals()
 
 
 def _add(*trees):

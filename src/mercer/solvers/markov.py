@@ -17,8 +17,16 @@ from mercer.linalg import kalman, tiles
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import strip
 from mercer.solvers.grid import diagonal
-from mercer.solvers.host import AbstractHostState, Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Proposal, Sites, SolverError
+from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
+from mercer.solvers.protocol import (
+    EVERYTHING,
+    AbstractSolver,
+    AbstractWorkspace,
+    Cost,
+    Proposal,
+    Sites,
+    SolverError,
+)
 
 COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
 SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
@@ -197,15 +205,14 @@ def _pull_chain(form, t, bar):
 class MarkovState(AbstractHostState):
     """The filter's gains; everything else is a sweep over the data."""
 
+    pulls = EVERYTHING - {"inputs"}
+
     def __init__(self, prior, X, sites: Sites, workspace: Workspace):
         if sites.centre.shape[1] > 1 or sites.coupling is not None:
             raise SolverError("Markov works with one latent function; for several use solver='dense'.")
         if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
             raise SolverError("the sites are not finite.")
-        self.prior, self.X, self.sites, self.columns = prior, X, sites, workspace.columns
-        self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
-        self.slope = None if sites.slope is None else sites.slope[:, 0]
-        self.m = np.asarray(prior.mean.value(X), float)
+        self._keep(prior, X, sites, workspace.columns)  # precisions may be negative
         self.jitter, self.workspace, self.line = 0.0, workspace, workspace.line
         self.kernel = strip(prior.kernel)
         self.form = workspace.form(self.kernel)
@@ -266,12 +273,6 @@ class MarkovState(AbstractHostState):
     def times_K(self, V):
         return self.line.columns(lambda V: _times(self.links, V), V)
 
-    def rows_times_K(self, rows, V):
-        return self.times_K(V)[rows]
-
-    def prior_variance(self):
-        return diagonal(self.kernel, self.X)
-
     # -- second moments --------------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -283,12 +284,6 @@ class MarkovState(AbstractHostState):
 
     def kappa(self):
         return self.precision - self.precision**2 * self.line.back(self._logdet_bar.variances)
-
-    def residual(self):
-        dual = self.alpha if self.slope is None else self.alpha - self.slope
-        told = self.precision != 0
-        out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=told)
-        return out if told.all() else np.where(told, out, self.centre - self.mean()[:, 0])
 
     # -- predictions -----------------------------------------------------------------------------------------
 
@@ -340,24 +335,17 @@ class MarkovState(AbstractHostState):
         total = np.zeros_like(self.precision) if v is None else v
         return self.line.onto(total if k is None else total - k * self.precision**2)
 
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        if inputs:
-            raise SolverError("Markov does not differentiate with respect to the inputs; use solver='dense'.")
-        P, Q = _distinct(P, Q)
-        bar = _products(self.links, self.line.onto(P), self.line.onto(Q))
-        if coefficient:
-            bar = jax.tree.map(lambda a, b: a + coefficient * b, bar, self._logdet_bar.chain)
-        if k is not None or v is not None:
-            bar = jax.tree.map(jnp.add, bar, _variances(self.links, self.W, self._direction(k, v)).chain)
-        pulled = tiles.call(_pull_chain, self.form, self.line.t, bar)
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        P, Q = _distinct(bar.P, bar.Q)
+        total = _products(self.links, self.line.onto(P), self.line.onto(Q))
+        if bar.coefficient:
+            total = jax.tree.map(lambda a, b: a + bar.coefficient * b, total, self._logdet_bar.chain)
+        if bar.kappa is not None or bar.var is not None:
+            direction = self._direction(bar.kappa, bar.var)
+            total = jax.tree.map(jnp.add, total, _variances(self.links, self.W, direction).chain)
+        pulled = tiles.call(_pull_chain, self.form, self.line.t, total)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pulled)]
-        return jax.tree.unflatten(jax.tree.structure(self.kernel), leaves), None
-
-    def resolvent(self, reuse=False):
-        raise SolverError("Markov never forms an n x n matrix; use solver='dense' for R itself.")
-
-    def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError("Markov never forms an n x n matrix; use solver='dense' for this derivative.")
+        return Pulled(jax.tree.unflatten(jax.tree.structure(self.kernel), leaves))
 
 
 def _distinct(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

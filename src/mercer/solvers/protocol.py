@@ -59,6 +59,42 @@ class Sites:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Bars:
+    """Cotangents of what a State says, for one pass back: None for what is not asked about.
+
+    `inputs`: whether the cotangent of the inputs is asked for too. `consume`: whether the pass may overwrite
+    the factor.
+    """
+
+    log_normaliser: float = 0.0
+    mean: np.ndarray | None = None  # (n, L)
+    var: np.ndarray | None = None  # (n, 1), of the variances of one latent function
+    alpha: np.ndarray | None = None  # (n, L)
+    kappa: np.ndarray | None = None  # (n, 1)
+    apply: tuple[np.ndarray, np.ndarray] | None = None  # V (n, q), and the cotangent of R V (n, q)
+    inputs: bool = False
+    consume: bool = False
+
+    def asked(self) -> frozenset[str]:
+        """What must be among a State's `pulls`."""
+        named = {name: getattr(self, name) for name in ("mean", "var", "alpha", "kappa", "apply")}
+        given = {name for name, bar in named.items() if bar is not None}
+        return frozenset(given | {"log_normaliser"} | ({"inputs"} if self.inputs else set()))
+
+
+PULLS: dict[str, str] = {
+    "log_normaliser": "the log normaliser",
+    "mean": "means at the data",
+    "var": "variances at the data",
+    "alpha": "alpha",
+    "kappa": "kappa = diag R",
+    "apply": "R V",
+    "inputs": "the inputs",
+}  # what a State may pull back, in words
+EVERYTHING = frozenset(PULLS)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class PriorBar:
     """Derivatives with respect to a prior: `kernel` and `mean` are values of the same structure with
     derivatives for leaves; `inducing` (m, d) is that of the solver's inducing inputs, where it learns them.
@@ -277,8 +313,19 @@ class AbstractState(abc.ABC):
     jitter: float
     log_normaliser: float
     alpha: np.ndarray  # (n,), or (n, L): R(z - m)
+    instead: str = "solver='dense'"  # what does the derivatives that it does not, for people
     notes: tuple[str, ...] = ()  # what a person should know about the approximation made
     exact: bool = True  # predictions are K_* alpha and K_** - K_* R K_*' with the prior's own covariances
+
+    @property
+    @abc.abstractmethod
+    def pulls(self) -> frozenset[str]:
+        """What `pullback` takes: a set of names out of `PULLS`. Everything else it refuses."""
+
+    @property
+    def who(self) -> str:
+        """How errors name it."""
+        return type(self).__name__.removesuffix("State")
 
     @abc.abstractmethod
     def prior_mean(self) -> np.ndarray:
@@ -315,7 +362,6 @@ class AbstractState(abc.ABC):
     def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         """K(Xs, X) V for V (n, q): (m, q)."""
 
-    @abc.abstractmethod
     def pullback(
         self,
         log_normaliser_bar: float = 0.0,
@@ -333,6 +379,17 @@ class AbstractState(abc.ABC):
         `apply_bar` is (V, cotangent of R V). `consume=True` lets the pass overwrite the factor: the State is
         spent afterwards.
         """
+        bars = Bars(log_normaliser_bar, mean_bar, var_bar, alpha_bar, kappa_bar, apply_bar, inputs, consume)
+        missing = [words for name, words in PULLS.items() if name in bars.asked() - self.pulls]
+        if missing:
+            raise SolverError(
+                f"{self.who} has no derivatives of {' and '.join(missing)}; use {self.instead}."
+            )
+        return self.pull(bars)
+
+    @abc.abstractmethod
+    def pull(self, bars: Bars) -> Cotangents:
+        """The pass itself, for bars that are all among `pulls`."""
 
     @abc.abstractmethod
     def predict(

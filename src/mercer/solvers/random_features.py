@@ -24,10 +24,11 @@ from mercer.kernels.families.dot import Constant
 from mercer.kernels.families.stationary import SE, GammaExponential, Matern, RationalQuadratic
 from mercer.linalg import tiles
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError, is_coupled
-from mercer.solvers.weight_space import WeightSpaceState
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError, is_coupled
+from mercer.solvers.weight_space import AbstractWeightSpaceState
 
 STEP = 1e-5  # relative, of central differences
 PAIRS = 512  # of data, at which the approximate kernel is compared with the true one
@@ -64,7 +65,12 @@ class RandomFeatures(AbstractSolver):
 
     def factor(self, prior, X, sites, workspace=None):
         if is_coupled(sites):
-            return CoupledState(self, prior, X, sites, workspace)
+            return CoupledState(self._factor_one, prior, X, sites, workspace)
+        return self._factor_one(prior, X, sites, workspace)
+
+    def _factor_one(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any
+    ) -> RandomFeaturesState:
         return RandomFeaturesState(prior, X, sites, workspace or Workspace(self, prior, X))
 
     def cost(self, n, d, L=1):
@@ -127,32 +133,26 @@ def _values(waves, A):
     return waves.features(A)
 
 
-class RandomFeaturesState(WeightSpaceState):
+class RandomFeaturesState(AbstractWeightSpaceState):
     """As in weight space; `kernel_error` is the root-mean-square error of k at pairs of data,
     over the mean prior variance.
     """
 
     exact = False
 
-    def __init__(self, prior, X, sites, workspace: Workspace):
-        super().__init__(prior, X, sites, workspace)  # type: ignore[arg-type]
-        self.kernel = workspace.waves(prior)
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+        super().__init__(prior, X, sites, workspace, workspace.waves(prior), workspace.features(prior))
         true = np.asarray(tiles.call(_at_pairs, self.kernel.kernel, *workspace.ends))
         ours = np.einsum("ij,ij->i", self.Psi[workspace.pairs[0]], self.Psi[workspace.pairs[1]])
         self.kernel_error = float(np.sqrt(np.mean((true - ours) ** 2)) / np.mean(self.prior_variance()))
-        self.notes = (
+        self.notes: tuple[str, ...] = (
             f"random features: p = {self.Psi.shape[1]}; root-mean-square error of the kernel at {PAIRS} "
             "pairs of data "
             f"{self.kernel_error:.2g} of the prior variance",
         )
 
-    def pull_matrix(self, bar, P, Q, inputs):
-        waves, nothing = super().pull_matrix(bar, P, Q, inputs)
-        return waves.kernel, nothing
-
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        waves, nothing = super().pull_kernel(coefficient, P, Q, k, v, inputs)
-        return waves.kernel, nothing
+    def leaves_of(self, pulled):
+        return pulled.kernel
 
 
 def _at_pairs(kernel, A, B):

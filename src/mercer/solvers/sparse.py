@@ -21,8 +21,9 @@ from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covariances
 from mercer.params import strip
 from mercer.solvers.dense import WEAK
-from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled, conditional
 from mercer.solvers.protocol import (
+    EVERYTHING,
     AbstractSolver,
     AbstractWorkspace,
     Cost,
@@ -166,8 +167,11 @@ class Pairs:
 class SparseState(AbstractHostState):
     """B = I + W^1/2 K W^1/2 factored in block-tridiagonal form; R = W^1/2 B^-1 W^1/2."""
 
+    pulls = EVERYTHING
+    who = "SparseCholesky"
+
     def __init__(self, prior, X, sites: Sites, workspace: Workspace):
-        super().__init__(prior, X, sites, workspace.columns, "sparse")
+        super().__init__(prior, X, sites, workspace.columns)
         self.kernel, self.encoded = strip(prior.kernel), workspace.encoded
         gram = workspace.covariances(prior)
         self.pairs, self.K, self.i, self.j = gram.pairs, gram.K, gram.elimination.i, gram.elimination.j
@@ -214,13 +218,6 @@ class SparseState(AbstractHostState):
     def times_K(self, V):
         return self.K @ V
 
-    def rows_times_K(self, rows, V):
-        """K[rows] V."""
-        return self.K[rows] @ V
-
-    def prior_variance(self):
-        return self.K.diagonal()
-
     @functools.cached_property
     def _inverse(self) -> np.ndarray:
         """B^-1 at the pairs."""
@@ -233,7 +230,7 @@ class SparseState(AbstractHostState):
         return self.precision * out
 
     def variances(self):
-        prior, W = self.prior_variance(), self.precision
+        prior, W = self.K.diagonal(), self.precision
         safe = np.where(W > 0, W, 1.0)
         out = (1.0 - self.kappa() / safe) / safe
         weak = np.flatnonzero(W * prior < WEAK)  # here the site says little and the line above loses digits
@@ -269,8 +266,7 @@ class SparseState(AbstractHostState):
             return mean, None
         test = self.kernel.encode(Xs)
         if full:
-            half = self._half(K)
-            return mean, tiles.matrix(self.kernel, test, test) - half.T @ half
+            return mean, conditional(tiles.matrix(self.kernel, test, test), self._half(K))
         prior = tiles.diagonal(self.kernel, tiles.Panels(test, tiles.tile_size(Xs.shape[0])))
         return mean, np.maximum(prior - self._explained(K), 0.0)[:, None]
 
@@ -303,22 +299,16 @@ class SparseState(AbstractHostState):
                 out[columns] -= v @ (self.K @ N) ** 2
         return out
 
-    def resolvent(self, reuse=False):
-        raise SolverError("SparseCholesky never forms R (n, n); use solver='dense'.")
-
-    def pull_matrix(self, bar, P, Q, inputs):
-        raise SolverError("SparseCholesky takes no cotangent of all of K; use solver='dense'.")
-
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
         i, j = self.i, self.j
-        bar = coefficient * self.root[i] * self._inverse * self.root[j]
-        for p, q in zip(P.T, Q.T, strict=True):
-            bar += p[i] * q[j]
-        for weights, matrix in ((None if k is None else -k, self._R), (v, self._N)):
+        at_pairs = bar.coefficient * self.root[i] * self._inverse * self.root[j]
+        for p, q in zip(bar.P.T, bar.Q.T, strict=True):
+            at_pairs += p[i] * q[j]
+        for weights, matrix in ((None if bar.kappa is None else -bar.kappa, self._R), (bar.var, self._N)):
             if weights is not None:
                 for columns in self._blocks():
-                    bar += _squares(matrix(columns), weights[columns], i, j)
-        return self.pairs.pull(bar, inputs)
+                    at_pairs += _squares(matrix(columns), weights[columns], i, j)
+        return Pulled(*self.pairs.pull(at_pairs, inputs))
 
 
 def _squares(F: np.ndarray, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:

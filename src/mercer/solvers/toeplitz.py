@@ -8,6 +8,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.linalg.toeplitz import ToeplitzInverse, correlation
 from mercer.solvers.grid import AbstractGridState, AbstractGridWorkspace, block_size
+from mercer.solvers.host import KernelBar, Pulled
 from mercer.solvers.protocol import SolverError
 
 
@@ -62,32 +63,30 @@ class ToeplitzState(AbstractGridState):
     def times_K(self, V):
         return self._back(self.inverse.multiply(self.column, self._onto(V)))
 
-    def prior_variance(self):
-        return np.full(self.column.shape, self.column[0])
-
     def kappa(self):
         return self.w * self._back(self.inverse.diagonal())
 
     def variances(self):
         if self.w == 0:
-            return self.prior_variance()
+            return np.full(self.column.shape, self.column[0])
         return (1.0 - self._back(self.inverse.diagonal())) / self.w
+
+    def predict(self, Xs, full=False, variance=True):
+        return self.predict_by_blocks(Xs, full, variance)
 
     def _test_blocks(self, Xs):
         step = block_size(self.column.shape[0])
         for first in range(0, Xs.shape[0], step):
             part = tiles.Panels(self.kernel.encode(Xs[first : first + step]), tiles.tile_size(step))
-            K = np.empty((part.n, self.column.shape[0]))
-            tiles.rectangle(self.kernel, part, self.grid.panels, K)
-            yield slice(first, first + step), self._back(K.T)
+            yield slice(first, first + step), self._back(tiles.between(self.kernel, part, self.grid.panels).T)
 
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        self.refuse_inputs(inputs)
-        sums = coefficient * self.w * self.inverse.diagonal_sums() + correlation(self._onto(P), self._onto(Q))
-        for weights, scale in ((k, -(self.w**2)), (v, 1.0)):
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        sums = bar.coefficient * self.w * self.inverse.diagonal_sums()
+        sums += correlation(self._onto(bar.P), self._onto(bar.Q))
+        for weights, scale in ((bar.kappa, -(self.w**2)), (bar.var, 1.0)):
             if weights is not None:  # R = w N
-                for rows, N in self._unit_blocks():
+                for rows, N in self.unit_blocks():
                     N = self._onto(N)
                     sums += scale * correlation(weights[rows] * N, N)
         sums[1:] *= 2.0  # above and below the diagonal
-        return tiles.pull_rows(_at_lag, self.kernel, self.grid.lags, sums), None
+        return Pulled(tiles.pull_rows(_at_lag, self.kernel, self.grid.lags, sums))

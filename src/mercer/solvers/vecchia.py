@@ -43,6 +43,7 @@ from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
+    Bars,
     Cost,
     Cotangents,
     Diagnostics,
@@ -153,6 +154,8 @@ class VecchiaState(AbstractState):
     """
 
     exact = False
+    pulls = frozenset({"log_normaliser", "alpha", "kappa", "apply", "inputs"})
+    instead = "FITC or solver='dense'"
 
     def __init__(self, prior, X, sites: Sites, workspace: Workspace):
         check_sites(sites, "Vecchia")
@@ -271,48 +274,28 @@ class VecchiaState(AbstractState):
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def pullback(
-        self,
-        log_normaliser_bar=0.0,
-        mean_bar=None,
-        var_bar=None,
-        alpha_bar=None,
-        kappa_bar=None,
-        apply_bar=None,
-        *,
-        inputs=False,
-        consume=False,
-    ):
-        if mean_bar is not None or var_bar is not None:
-            raise SolverError(
-                "Vecchia has no derivatives of means and variances at the data; use FITC or solver='dense'."
-            )
-        n, ln, s, index, entries = (
-            self.root.size,
-            float(log_normaliser_bar),
-            self.root,
-            self.index,
-            self.entries,
-        )
+    def pull(self, bars: Bars) -> Cotangents:
+        n, ln = self.root.size, float(bars.log_normaliser)
+        s, index, entries = self.root, self.index, self.entries
         bar, s_bar, scaled_bar = np.zeros_like(entries), np.zeros(n), np.zeros(n)  # of U, of S, of S delta
         if ln:
             bar[:, -1] += ln / entries[:, -1]
             bar -= ln * self.whitened[:, None] * (s * self.delta)[index]
             scaled_bar -= ln * (self.U @ self.whitened)
-        if kappa_bar is not None:
-            k = np.asarray(kappa_bar, float).reshape(n)
+        if bars.kappa is not None:
+            k = np.asarray(bars.kappa, float).reshape(n)
             s_bar += 2.0 * k * self.dual()[1][:, 0] / s
             bar += 2.0 * (s**2 * k)[index] * entries
-        if alpha_bar is not None:
-            scaled_bar += self._pull_apply(self.delta, np.asarray(alpha_bar, float).reshape(n), bar, s_bar)
-        if apply_bar is not None:
-            for v, y_bar in zip(np.transpose(apply_bar[0]), np.transpose(apply_bar[1]), strict=True):
+        if bars.alpha is not None:
+            scaled_bar += self._pull_apply(self.delta, np.asarray(bars.alpha, float).reshape(n), bar, s_bar)
+        if bars.apply is not None:
+            for v, y_bar in zip(*(np.transpose(x) for x in bars.apply), strict=True):
                 s_bar += v * self._pull_apply(v, y_bar, bar, s_bar)
         s_bar += scaled_bar * self.delta
         c_bar = s * scaled_bar
-        kernel_bar, encoded_bar = self._pull_entries(bar * self.workspace.present, s_bar, inputs)
+        kernel_bar, encoded_bar = self._pull_entries(bar * self.workspace.present, s_bar, bars.inputs)
         prior_bar = PriorBar(kernel_bar, pull_mean(self.prior.mean, self.workspace.columns, -c_bar))
-        inputs_bar = pull_inputs(self.prior, self.X, encoded_bar, -c_bar) if inputs else None
+        inputs_bar = pull_inputs(self.prior, self.X, encoded_bar, -c_bar) if bars.inputs else None
         return Cotangents(prior_bar, SiteBars(c_bar[:, None], (0.5 * s_bar / s)[:, None]), inputs_bar)
 
     def _pull_apply(self, v, y_bar, bar, s_bar):

@@ -7,6 +7,7 @@ posterior covariance is Psi C^-1 Psi'.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -15,14 +16,17 @@ import numpy as np
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
-from mercer.solvers.host import AbstractHostState, Columns
+from mercer.solvers.host import AbstractMatrixState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import (
+    EVERYTHING,
     AbstractSolver,
     AbstractWorkspace,
     Cost,
     Diagnostics,
     Proposal,
+    Sites,
     SolverError,
     condition_from_pivots,
     is_coupled,
@@ -57,7 +61,12 @@ class WeightSpace(AbstractSolver):
 
     def factor(self, prior, X, sites, workspace=None):
         if is_coupled(sites):
-            return CoupledState(self, prior, X, sites, workspace)
+            return CoupledState(self._factor_one, prior, X, sites, workspace)
+        return self._factor_one(prior, X, sites, workspace)
+
+    def _factor_one(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any
+    ) -> WeightSpaceState:
         if prior.kernel.rank(X.shape[1]) is None:
             raise SolverError(
                 f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use "
@@ -98,16 +107,20 @@ def _features(kernel, A):
     return kernel.features(A)
 
 
-class WeightSpaceState(AbstractHostState):
+class AbstractWeightSpaceState(AbstractMatrixState):
     """Posterior over p whitened weights w ~ N(0, I), f = m + Psi w:
     `weights()` gives its mean and covariance.
+
+    `kernel` is what has `encode` and `features`: the prior's kernel, or something that stands for it.
     """
 
-    def __init__(self, prior, X, sites, workspace: Workspace):
-        super().__init__(prior, X, sites, workspace.columns, "weight_space")
-        self.kernel = strip(prior.kernel)
-        self.panels = workspace.panels
-        self.Psi = workspace.features(prior)
+    pulls = EVERYTHING - {"inputs"}
+
+    def __init__(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any, kernel: Any, Psi: np.ndarray
+    ):
+        super().__init__(prior, X, sites, workspace.columns)
+        self.kernel, self.panels, self.Psi = kernel, workspace.panels, Psi
         gram = (self.Psi * self.precision[:, None]).T @ self.Psi
         self.U = np.empty_like(gram)
 
@@ -120,12 +133,16 @@ class WeightSpaceState(AbstractHostState):
         self.E = self._solve(self.Psi.T).T
         self.logdet = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
 
-    def _solve(self, B):
+    @abc.abstractmethod
+    def leaves_of(self, pulled: Any) -> Any:
+        """The cotangent of the prior's kernel in that of `kernel`."""
+
+    def _solve(self, B: np.ndarray) -> np.ndarray:
         """C^-1 B for B (p, q)."""
         Y = np.array(B, order="F")
         return lapack.solve_lower(self.U, lapack.solve_lower(self.U, Y), transpose=True)
 
-    def weights(self):
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean (p,) and covariance (p, p) of the whitened weights."""
         return self.Psi.T @ self.alpha, self._solve(np.eye(self.U.shape[0]))
 
@@ -141,14 +158,12 @@ class WeightSpaceState(AbstractHostState):
         return self.Psi @ (self.Psi.T @ V)
 
     def rows_times_K(self, rows, V):
-        """K[rows] V."""
         return self.Psi[rows] @ (self.Psi.T @ V)
 
     def prior_variance(self):
-        """k(x, x) at the data (n,)."""
         return np.einsum("ij,ij->i", self.Psi, self.Psi)
 
-    def _test_features(self, Xs):
+    def _test_features(self, Xs: np.ndarray) -> np.ndarray:
         return tiles.map_rows(_features, self.kernel, tiles.Panels(self.kernel.encode(Xs), self.panels.size))
 
     def cross(self, Xs, V):
@@ -186,24 +201,31 @@ class WeightSpaceState(AbstractHostState):
             - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
         )
 
-    def pull_matrix(self, bar, P, Q, inputs):
-        if inputs:
-            raise SolverError(
-                "solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'."
-            )
+    def pull_matrix(self, bar):
         upper = np.triu(bar, 1)
-        full = upper @ self.Psi + upper.T @ self.Psi + np.diag(bar)[:, None] * self.Psi + P @ (Q.T @ self.Psi)
-        return tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * full), None
+        return self._pull(upper @ self.Psi + upper.T @ self.Psi + np.diag(bar)[:, None] * self.Psi)
 
-    def pull_kernel(self, coefficient, P, Q, k, v, inputs):
-        if inputs:
-            raise SolverError(
-                "solver 'weight_space' does not differentiate with respect to the inputs; use 'dense'."
-            )
-        F = self.precision[:, None] * self.E
-        bar = coefficient * F + P @ (Q.T @ self.Psi)
-        if k is not None:
-            bar -= self.apply(k[:, None] * F)
-        if v is not None:
-            bar += v[:, None] * self.E - F @ (self.Psi.T @ (v[:, None] * self.E))
-        return tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * bar), None
+    def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
+        F = self.precision[:, None] * self.E  # R Psi
+        half = bar.coefficient * F + bar.P @ (bar.Q.T @ self.Psi)
+        if bar.kappa is not None:
+            half -= self.apply(bar.kappa[:, None] * F)
+        if bar.var is not None:
+            half += bar.var[:, None] * self.E - F @ (self.Psi.T @ (bar.var[:, None] * self.E))
+        return Pulled(self._pull(half))
+
+    def _pull(self, half: np.ndarray) -> Any:
+        """K = Psi Psi': the cotangent S of K is that of Psi as 2 S Psi, of which S Psi is given (n, p)."""
+        return self.leaves_of(tiles.pull_rows(_features, self.kernel, self.panels, 2.0 * half))
+
+
+class WeightSpaceState(AbstractWeightSpaceState):
+    """The kernel's own features: exact."""
+
+    who = "WeightSpace"
+
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+        super().__init__(prior, X, sites, workspace, strip(prior.kernel), workspace.features(prior))
+
+    def leaves_of(self, pulled):
+        return pulled

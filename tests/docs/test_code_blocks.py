@@ -1,0 +1,147 @@
+"""Every block of code in README and docs runs as it stands, one after the other, in an empty folder.
+
+Python blocks of a page share their names. Of bash blocks the `mercer` commands run, on the files of `FILES`.
+"""
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from mercer.app.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BUDGET = re.compile(r"""(budget(?:="|\s))\d+s""")
+
+
+def blocks(page: Path) -> list[tuple[str, str, int]]:
+    """(language, code, lines before it) of the blocks of a page. Where `assess` is offered a minute it is
+    given two seconds: that it runs is tried here, what it finds elsewhere.
+    """
+    text = page.read_text(encoding="utf-8")
+    found = [(block[1], block[2], text[: block.start(2)].count("\n")) for block in BLOCK.finditer(text)]
+    return [(language, BUDGET.sub(r"\g<1>2s", code), before) for language, code, before in found]
+
+
+def pages() -> list:
+    """README runs with the fast tests, every other page that has code with the slow ones."""
+    others = [
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "benchmarks" / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
+    found = [page for page in others if page.exists() and blocks(page)]
+    names = [page.relative_to(ROOT).as_posix() for page in found]
+    return ["README.md", *(pytest.param(name, marks=pytest.mark.slow) for name in names)]
+
+
+# -- the files that commands read ----------------------------------------------------------------------------
+
+
+def table():
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-2, 2, (2, 40))
+    rows = np.column_stack([a, b, np.sin(a) + 0.1 * rng.standard_normal(40)])
+    np.savetxt("data.csv", rows, delimiter=",", header="a,b,y", comments="")
+    np.savetxt("new.csv", rows[:5, :2], delimiter=",", header="a,b", comments="")
+
+
+def two_series():
+    rng, t = np.random.default_rng(0), np.arange(60)
+    months = np.datetime_as_string(np.datetime64("2018-01") + t, unit="D")
+    days = np.datetime_as_string(np.datetime64("2021-01-01") + t, unit="D")
+    sales = 50 + 0.3 * t + 5 * np.sin(2 * np.pi * t / 12) + rng.standard_normal(60)
+    for name, header, stamps, values in [
+        ("sales.csv", "month,sales", months, sales),
+        ("counts.csv", "day,accidents", days, rng.poisson(3 + t % 7)),
+    ]:
+        rows = [f"{stamp},{value}" for stamp, value in zip(stamps, values, strict=True)]
+        Path(name).write_text("\n".join([header, *rows]))
+
+
+FILES = {"README.md": table, "docs/robust.md": table, "docs/timeseries.md": two_series}
+
+# -- what a page must have found -----------------------------------------------------------------------------
+
+
+def readme(names):
+    assert {3, 17} <= set(names["robust"].outliers_.rows)
+    low, high = names["sparse"].posterior_.evidence_bounds()
+    assert low <= high
+    assert np.abs(names["post"].mean(names["Xs"]) - np.sin(2 * names["Xs"][:, 0])).mean() < 0.2
+    assert Path("predictions.csv").exists()
+
+
+def series(names):
+    assert (np.abs(names["fit"].model.ar - [0.5, 0.3]) < 3 * names["fit"].standard_errors).all()
+    assert np.abs(names["signal"].mean - np.sin(names["t"][:, 0] / 8)).mean() < 0.4
+    assert np.abs(names["curve"] - np.sin(names["xs"]))[5:-5].max() < 0.3
+    assert names["mean"][0] == pytest.approx(1.0, abs=0.2)
+
+
+def robust(names):
+    assert {10, 40, 41, 70} == set(names["best"].outliers_.rows) <= set(names["model"].outliers_.rows)
+
+
+def large(names):
+    low, high = names["post"].evidence_bounds()
+    assert low <= high
+
+
+def em(names):
+    assert names["clf"].score(names["sequences"], names["labels"]) > 0.9
+    assert names["model"].responsibilities_.shape == (60, 2)
+
+
+def timeseries(names):
+    assert len(names["ts"].anomalies_) >= 1
+    assert Path("next.csv").exists() and Path("next.png").exists()
+
+
+CHECKS = {
+    "README.md": readme, "docs/series.md": series, "docs/robust.md": robust, "docs/large.md": large,
+    "docs/em.md": em, "docs/timeseries.md": timeseries,
+}  # fmt: skip
+
+# -- running them --------------------------------------------------------------------------------------------
+
+
+def run_commands(code: str, monkeypatch) -> None:
+    """The `mercer` commands of a bash block; others (pip, pytest, benchmarks) are not for a test."""
+    for line in code.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["mercer"]:
+            continue
+        monkeypatch.setattr(sys, "argv", words)
+        with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as end:
+            main()
+        assert not end.value.code, line
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_block_runs(name, tmp_path, monkeypatch):
+    page = ROOT / name
+    if not page.exists():
+        pytest.skip("the page is only in a source checkout")
+    monkeypatch.chdir(tmp_path)
+    FILES.get(name, lambda: None)()
+    names: dict = {"__name__": "page"}
+    for language, code, before in blocks(page):
+        if language == "bash":
+            run_commands(code, monkeypatch)
+        else:
+            exec(compile("\n" * before + code, str(page), "exec"), names)
+    plt.close("all")
+    CHECKS.get(name, lambda names: None)(names)
+
+
+def test_pages_with_a_check_exist():
+    found = {getattr(page, "values", (page,))[0] for page in pages()}
+    assert found >= CHECKS.keys() | FILES.keys()

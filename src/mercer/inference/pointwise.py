@@ -14,31 +14,43 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.likelihoods.base import AbstractLikelihood
 from mercer.params import named_leaves, strip
 
 
-def log_prob(likelihood, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+def log_prob(likelihood: AbstractLikelihood, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     """log p(y | f): (n,)."""
     return _rowwise(_log_prob, likelihood, f, y)
 
 
-def slopes(likelihood, f, y):
+def slopes(
+    likelihood: AbstractLikelihood, f: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """log p (n,), its gradient in f (n, L), and minus its Hessian as D (n, L) and P (n, L, r) or None."""
     value, g, D, P = _rowwise(_slopes, likelihood, f, y)
     return value, g, D, P
 
 
-def fisher(likelihood, f, y):
-    """A positive semi-definite stand-in for the Hessian: D (n, L) and P."""
+def fisher(
+    likelihood: AbstractLikelihood, f: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """A positive semi-definite stand-in for minus the Hessian, as D (n, L) and P (n, L, r) or None."""
     return _rowwise(_fisher, likelihood, f, y)
 
 
-def tilted(likelihood, y, mean, variance):
-    """log Z of p(y | f) N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n, 1)."""
-    return tuple(x[:, None] for x in _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0]))
+def tilted(
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log Z of p(y | f) N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n, 1).
+
+    `functools.partial(tilted, likelihood, y)` is all that a selection of data sees of a likelihood
+    (`mercer.selection.Pool`).
+    """
+    log_Z, d, D = _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0])
+    return log_Z[:, None], d[:, None], D[:, None]
 
 
-def tilted_one(likelihood) -> Callable[[float, float, float], np.ndarray]:
+def tilted_one(likelihood: AbstractLikelihood) -> Callable[[float, float, float], np.ndarray]:
     """`tilted` for data that come one at a time: log Z, d and D as a function of y, mean and variance, (3,).
     Nothing is padded, and the likelihood is taken apart only here.
     """
@@ -47,12 +59,22 @@ def tilted_one(likelihood) -> Callable[[float, float, float], np.ndarray]:
     return lambda y, mean, variance: np.asarray(rows(*np.array([[y], [mean], [variance]])))[0]
 
 
-def expected(likelihood, y, mean, variance):
+def expected(
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E[log p], E[its gradient] and minus E[its second derivative] under N(mean, variance), each (n, 1)."""
-    return tuple(x[:, None] for x in _rowwise(_expected, likelihood, y, mean[:, 0], variance[:, 0]))
+    value, gradient, precision = _rowwise(_expected, likelihood, y, mean[:, 0], variance[:, 0])
+    return value[:, None], gradient[:, None], precision[:, None]
 
 
-def pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
+def pull_slopes(
+    likelihood: AbstractLikelihood,
+    f: np.ndarray,
+    y: np.ndarray,
+    log_prob_bar: np.ndarray,
+    slope_bar: np.ndarray,
+    precision_bar: np.ndarray,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian): by name
     of the likelihood's hyperparameters, and with respect to f (n, L). `precision_bar` is (n, 1), or (n, L,
     L).
@@ -60,12 +82,16 @@ def pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
     return _pull(_pull_slopes, likelihood, f, y, log_prob_bar, slope_bar, precision_bar)
 
 
-def pull_partition(likelihood, y, mean, variance) -> dict[str, np.ndarray]:
+def pull_partition(
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> dict[str, np.ndarray]:
     """Derivatives of sum log Z with respect to the likelihood's hyperparameters, the cavities held."""
     return _pull(_sum_partition, likelihood, y, mean[:, 0], variance[:, 0])[0]
 
 
-def pull_expectation(likelihood, y, mean, variance) -> dict[str, np.ndarray]:
+def pull_expectation(
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> dict[str, np.ndarray]:
     """Derivatives of sum E[log p] with respect to the likelihood's hyperparameters, the marginals held."""
     return _pull(_sum_expectation, likelihood, y, mean[:, 0], variance[:, 0])[0]
 

@@ -12,6 +12,7 @@ from mercer.inputs import InputError, as_inputs
 from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, state_space
 from mercer.linalg import tiles
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.protocol import SolverError
 
 
@@ -30,7 +31,7 @@ class OnlineMarkov:
     >>> mean, variance = online.forecast([1.0, 2.0])
     """
 
-    def __init__(self, gp, noise_variance: float, lag: int = 0, tolerance: float = TOLERANCE):
+    def __init__(self, gp: AbstractPrior, noise_variance: float, lag: int = 0, tolerance: float = TOLERANCE):
         if not (np.ndim(noise_variance) == 0 and noise_variance > 0):
             raise ValueError(
                 f"OnlineMarkov.noise_variance must be one positive number, got {noise_variance!r}."
@@ -42,11 +43,8 @@ class OnlineMarkov:
                 "OnlineMarkov takes no basis functions: add a Polynomial kernel with a large variance "
                 "instead."
             )
-        self.gp, self.noise_variance, self.lag = (
-            gp.bind(as_inputs(np.zeros((1, 1)))),
-            float(noise_variance),
-            int(lag),
-        )
+        self.gp = gp.bind(as_inputs(np.zeros((1, 1))))
+        self.noise_variance, self.lag = float(noise_variance), int(lag)
         try:
             self.form = state_space(strip(self.gp.kernel), tolerance)
         except NoStateSpace as error:
@@ -59,7 +57,7 @@ class OnlineMarkov:
         self._state: tuple[Any, Any] = (jnp.zeros(s), jnp.zeros((s, s)))
         self._recent: _Steps | None = None
 
-    def update(self, t, y) -> OnlineMarkov:
+    def update(self, t: Any, y: Any) -> OnlineMarkov:
         """Add observations y at times t, one or several, none earlier than the last;
         nan in y says that nothing was observed.
         """
@@ -85,7 +83,7 @@ class OnlineMarkov:
         self._recent = _Steps(*(a[-(self.lag + 1) :] for a in joined))
         return self
 
-    def forecast(self, t) -> tuple[np.ndarray, np.ndarray]:
+    def forecast(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (m,) of f at times t from the last observation on, in ascending order.
         Add the noise variance for y.
         """
@@ -96,7 +94,9 @@ class OnlineMarkov:
         return mean, np.maximum(np.einsum("ns,ns->n", steps.h, steps.k), 0.0)
 
     def smoothed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times, means and variances of f at the last `lag` + 1 observations, given all that came so far."""
+        """Times, means and variances of f at the last `lag` + 1 observations, (lag + 1,) each, given all that
+        came so far.
+        """
         if self._recent is None:
             raise SolverError("there is nothing to smooth yet: update first.")
         steps = self._recent
@@ -150,7 +150,10 @@ class _Steps(NamedTuple):
     e: Any
 
 
-def _run(form: AbstractForm, m, P, start, first, t, z, W):
+def _run(form: AbstractForm, m, P, start, first, t, z, W) -> tuple[tuple[Any, Any], _Steps]:
+    """The filter from the state N(m, P) at time `start` (`first`: from the prior) over residuals z with
+    precisions W at times t: the state after the last, and what was done at each.
+    """
     Phi, Q = form.transition(jnp.concatenate([start[None], t[:-1]]), t)
     Q = Q.at[0].set(jnp.where(first, form.covariance(t[:1])[0], Q[0]))
     h = form.observation(t)

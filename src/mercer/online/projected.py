@@ -11,17 +11,19 @@ derivatives of log E[p(y | f)] in the mean of f,
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inputs import as_inputs, as_targets
+from mercer.likelihoods.base import AbstractLikelihood
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.linalg.updates import inverse_append, inverse_remove
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 
 
 class OnlineProjectedProcess:
@@ -45,12 +47,12 @@ class OnlineProjectedProcess:
 
     def __init__(
         self,
-        gp,
-        likelihood,
+        gp: AbstractPrior,
+        likelihood: AbstractLikelihood,
         capacity: int = 100,
         novelty: float = 1e-6,
-        variance: str = "projected",
-        forget: str = "redundant",
+        variance: Literal["projected", "full"] = "projected",
+        forget: Literal["redundant", "mean"] = "redundant",
         active: Any = None,
     ):
         if variance not in ("projected", "full"):
@@ -85,7 +87,7 @@ class OnlineProjectedProcess:
         """The active inputs (m, d)."""
         return self._Z[: self._a.size] if self._bound else np.zeros((0, 0))
 
-    def update(self, X, y) -> OnlineProjectedProcess:
+    def update(self, X: Any, y: Any) -> OnlineProjectedProcess:
         """Learn from data (X (n, d), y (n,)) in the order given.
         Adds log p(y_i | all before) to `log_evidence`.
         """
@@ -98,7 +100,7 @@ class OnlineProjectedProcess:
             self._learn(values[i : i + 1], mean[i], y[i])
         return self
 
-    def refine(self, X, y, tol: float = 1e-8, max_sweeps: int = 100) -> int:
+    def refine(self, X: Any, y: Any, tol: float = 1e-8, max_sweeps: int = 100) -> int:
         """Forget all data but not the active set, and learn from X, y by expectation propagation: sweeps
         until no site changes by more than `tol` (in units of the marginal's standard deviation). Returns the
         number of sweeps; the first is `update`'s pass.
@@ -112,12 +114,12 @@ class OnlineProjectedProcess:
         m = self._a.size
         self._a, self._C, self.log_evidence, self.seen = np.zeros(m), np.zeros((m, m)), 0.0, 0
         mean = np.asarray(self.gp.mean.value(values), float)
-        sites = np.zeros((values.shape[0], 2))  # precision, and precision times centre
+        sites = [_Site(0.0, 0.0)] * values.shape[0]
         for sweep in range(1, max_sweeps + 1):
             change = 0.0
             for i in range(values.shape[0]):
                 x = self._see(values[i : i + 1])
-                sites[i], moved = self._visit(x, mean[i], y[i], sites[i, 0], sites[i, 1], sweep == 1)
+                sites[i], moved = self._visit(x, mean[i], y[i], sites[i], sweep == 1)
                 change = max(change, moved)
             if change <= tol:
                 return sweep
@@ -125,8 +127,8 @@ class OnlineProjectedProcess:
             f"expectation propagation did not settle in {max_sweeps} sweeps (last change {change:.1e})."
         )
 
-    def predict(self, Xs, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m,) and variance (m,) of f at Xs, or its covariance (m, m)."""
+    def predict(self, Xs: Any, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m,) of f at Xs (m, d), and its variance (m,), or with `full` its covariance (m, m)."""
         values = self._values(Xs, "Xs")
         mean = np.asarray(self.gp.mean.value(values), float)
         if not self._bound:
@@ -145,7 +147,7 @@ class OnlineProjectedProcess:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _values(self, X, name: str) -> np.ndarray:
+    def _values(self, X: Any, name: str) -> np.ndarray:
         inputs = as_inputs(X, name, self._names, self.gp.kernel.reads_objects())
         if not self._bound:
             self.gp, self._names = self.gp.bind(inputs), inputs.names
@@ -193,23 +195,24 @@ class OnlineProjectedProcess:
             self._append(x, seen, rest)
             m = self._a.size
             seen = _Seen(np.append(seen.k, seen.prior), np.eye(m)[m - 1], seen.prior)
-        self._visit(seen, mean, y)
+        self._visit(seen, mean, y, _Site(0.0, 0.0), True)
         if self._a.size > self.capacity:
             weight = np.abs(self._a) if self.forget == "mean" else 1.0
             self._remove(int(np.argmin(weight / np.diag(self._Q))))
 
-    def _visit(
-        self, x: _Seen, mean: float, y: float, precision: float = 0.0, shift: float = 0.0, first: bool = True
-    ):
-        """Replace the site of a datum (precision,
-        and precision times centre) by the one that its likelihood asks for now.
+    def _visit(self, x: _Seen, mean: float, y: float, site: _Site, first: bool) -> tuple[_Site, float]:
+        """Replace the site of a datum by the one that its likelihood asks for now, where that is proper: what
+        it is afterwards, and how much it changed in units of the marginal's standard deviation.
+
+        first: the datum was not seen before, so that it adds to the evidence.
         """
+        precision, shift = site
         s = self._C @ x.k + x.e
         mu, v = mean + float(x.k @ self._a), max(float(x.k @ s), 0.0)  # of the projection
         slope = shift - precision * mu  # of the old site where the mean is now
         share = 1.0 - precision * v
         if not share > 0:
-            return (precision, shift), 0.0
+            return site, 0.0
         cavity = v / share
         centre = mu - cavity * slope
         open_ = max(x.prior - float(x.k @ x.e), 0.0) if self.variance == "full" else 0.0
@@ -218,14 +221,14 @@ class OnlineProjectedProcess:
             self.log_evidence, self.seen = self.log_evidence + log_Z, self.seen + 1
         scale = 1.0 - cavity * D
         if not (np.isfinite(d) and np.isfinite(D) and scale > 0):
-            return (precision, shift), 0.0
+            return site, 0.0
         W, g = D / scale, d / scale
         dW, dg = W - precision, g + W * (centre - mu) - slope
         if not 1.0 + dW * v > 0:
-            return (precision, shift), 0.0
+            return site, 0.0
         self._a = self._a + (dg / (1.0 + dW * v)) * s
         self._C = self._C - (dW / (1.0 + dW * v)) * np.outer(s, s)
-        return (W, g + W * centre), max(abs(dW) * v, abs(dg) * np.sqrt(v))
+        return _Site(W, g + W * centre), max(abs(dW) * v, abs(dg) * np.sqrt(v))
 
     def _append(self, x: np.ndarray, seen: _Seen, rest: float) -> None:
         m = self._a.size
@@ -257,6 +260,13 @@ class OnlineProjectedProcess:
             self._refresh()
 
 
+class _Site(NamedTuple):
+    """What is left of a datum: a Gaussian factor of f, with its precision and precision times centre."""
+
+    precision: float
+    shift: float
+
+
 class _Seen(NamedTuple):
     """Covariances k of a datum with the active set, its projection e, and its prior variance."""
 
@@ -265,6 +275,6 @@ class _Seen(NamedTuple):
     prior: float
 
 
-def _first_row(kernel, A):
+def _first_row(kernel: Any, A: Any) -> jax.Array:
     """k(first, every row)."""
     return kernel.block(jax.tree.map(lambda a: a[:1], A), A)[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+__all__ = ["AbstractConditioned"]
+
 
 class AbstractConditioned(abc.ABC):
     """Something that holds a posterior."""

@@ -27,6 +27,18 @@ from mercer.solvers import SolverError
 from mercer.solvers import by_name as solver_by_name
 from mercer.solvers.protocol import AbstractSolver
 
+__all__ = [
+    "GP",
+    "Model",
+    "as_model",
+    "choose_solver",
+    "log_evidence",
+    "log_evidence_and_gradient",
+    "posterior",
+    "prepare",
+    "settle",
+]
+
 
 class GP(AbstractPrior):
     """A Gaussian-process prior f ~ GP(mean, kernel), plus h(x)' beta where `basis` is given.

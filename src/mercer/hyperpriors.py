@@ -18,6 +18,20 @@ from typing import ClassVar
 
 import numpy as np
 
+__all__ = [
+    "AbstractHyperprior",
+    "Beta",
+    "Each",
+    "Exponential",
+    "Flat",
+    "Gamma",
+    "HalfNormal",
+    "InverseGamma",
+    "LogNormal",
+    "Normal",
+    "Uniform",
+]
+
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -304,3 +318,7 @@ class Each(AbstractHyperprior):
                 f"Each of {len(self.priors)} priors needs a vector of as many entries, got shape {x.shape}."
             )
         return x
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["InputError", "Inputs", "as_inputs", "as_targets", "numeric"]
+
 
 class InputError(ValueError):
     """Data that cannot be used, with what is wrong, where, and what to do."""

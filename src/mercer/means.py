@@ -15,6 +15,19 @@ import numpy as np
 
 from mercer.params import Hyper, Param, ParameterError, Parametrised, fixed, hyper, real
 
+__all__ = [
+    "AbstractBasis",
+    "AbstractMean",
+    "Constant",
+    "Features",
+    "Function",
+    "Linear",
+    "Polynomial",
+    "Sum",
+    "Zero",
+    "as_mean",
+]
+
 
 class AbstractMean(Parametrised):
     """m(x): `value(X)` on columns (n, d) gives (n,)."""
@@ -162,3 +175,7 @@ class Features(AbstractBasis):
 
     def prior(self, p):
         return _weight_prior(self.weights, self.covariance, p, "Features")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,6 +22,33 @@ import equinox as eqx
 import jax
 import numpy as np
 
+__all__ = [
+    "Constraint",
+    "Flat",
+    "Held",
+    "Hyper",
+    "Info",
+    "Param",
+    "Parameter",
+    "ParameterError",
+    "Parametrised",
+    "Static",
+    "element_names",
+    "fixed",
+    "flatten",
+    "hyper",
+    "interval",
+    "named_leaves",
+    "nonnegative",
+    "param",
+    "parameters",
+    "positive",
+    "real",
+    "replace_leaves",
+    "strip",
+    "unit",
+]
+
 # a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
 Hyper: TypeAlias = Any
 

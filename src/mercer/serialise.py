@@ -24,6 +24,20 @@ import numpy as np
 from mercer.hyperpriors import AbstractHyperprior
 from mercer.params import Held, Info, Param, Parametrised, Static
 
+__all__ = [
+    "DEPTH",
+    "EM",
+    "INLINE",
+    "ROOMS",
+    "Functions",
+    "SerialiseError",
+    "fitted_by_em",
+    "from_json",
+    "function_names",
+    "registry",
+    "to_json",
+]
+
 ROOMS = (
     "kernels",
     "means",

@@ -1,0 +1,3 @@
+"""The command line, `mercer`: its commands are the public names."""
+
+__all__: list[str] = []

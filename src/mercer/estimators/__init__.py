@@ -43,3 +43,7 @@ def __getattr__(name: str):
     if name in _MODULES:
         return getattr(importlib.import_module(f"mercer.estimators.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'mercer.estimators' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -88,3 +88,7 @@ def default_for(likelihood) -> str:
         or not likelihood.smooth
     )
     return "ep" if by_ep else "laplace"
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

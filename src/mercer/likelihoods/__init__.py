@@ -82,3 +82,7 @@ def by_name(likelihood, **settings) -> AbstractLikelihood:
         raise ValueError(
             f"{likelihood!r} does not take the settings {sorted(settings)}, or lacks one{example}."
         ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -79,3 +79,7 @@ def by_name(selection: str | AbstractSelection) -> AbstractSelection:
     near = difflib.get_close_matches(str(selection), _BY_NAME, n=1)
     hint = f": did you mean {near[0]!r}?" if near else f"; there are {sorted(_BY_NAME)}."
     raise ValueError(f"unknown selection {selection!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -67,3 +67,7 @@ def by_name(solver) -> AbstractSolver:
     raise SolverError(
         f"unknown solver {solver!r}; there are {sorted(names)}, or an instance from mercer.solvers."
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

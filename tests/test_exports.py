@@ -1,0 +1,45 @@
+"""What each room offers: `__all__` everywhere, every name in it is there, and nothing else shows."""
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import mercer
+
+ROOMS = sorted(m.name for m in pkgutil.iter_modules(mercer.__path__) if not m.name.startswith("_"))
+
+
+def module(room: str) -> ModuleType:
+    return importlib.import_module(f"mercer.{room}")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_says_what_it_offers(room):
+    names = module(room).__all__
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert not name.startswith("_") and getattr(module(room), name) is not None
+
+
+@pytest.mark.parametrize("room", [*(r for r in ROOMS if r in mercer.__all__), "app", "posteriors"])
+def test_nothing_leaks_into_the_rooms_that_people_use(room):
+    """Apart from their own modules, `dir` shows what is offered: no numpy, no Any, no helper."""
+    here = module(room)
+    shown = {name for name in dir(here) if not name.startswith("_")} - set(here.__all__)
+    own = {name for name in shown if getattr(getattr(here, name), "__name__", "") == f"mercer.{room}.{name}"}
+    assert shown - own == set()
+
+
+def test_the_package_itself():
+    assert set(mercer._LAZY) | set(mercer._ROOMS) < set(mercer.__all__)
+    assert set(dir(mercer)) == {*mercer.__all__, "__version__"}
+    for name in mercer.__all__:
+        assert getattr(mercer, name) is not None
+
+
+def test_unknown_names_are_refused():
+    for room in ("estimators", "kernels", "linalg", "solvers"):
+        with pytest.raises(AttributeError, match=f"module 'mercer.{room}' has no attribute 'nothing'"):
+            module(room).nothing

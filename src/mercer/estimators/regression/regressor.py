@@ -72,7 +72,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         around the best: predictions then include their uncertainty.
     restarts: int. Random starts besides the given and the data-driven one.
     random_state: int, RandomState or None. Seed of the random starts.
-    max_evaluations: int. Limit on evaluations of the objective per start.
+    max_evaluations: int. Limit on evaluations of the objective per start; with 0 nothing is learned.
     progress: bool, None or function (done, total, text). Show how far fits and predictions are: always,
         never, or (None) in a terminal after a second.
     memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).

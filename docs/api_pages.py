@@ -127,7 +127,7 @@ def entry(name: str, value: object) -> list[str]:
     if inspect.isclass(value):
         ours = any(base.__module__.startswith("mercer") for base in value.__bases__)
         kind, options = "class", ["   :members:", *["   :show-inheritance:"] * ours]
-    elif callable(value):
+    elif inspect.isroutine(value):
         kind, options = "function", []
     else:
         kind, options = "data", ["   :no-value:"]

@@ -127,6 +127,7 @@ class Model(Parametrised):
 
     @property
     def kernels(self) -> tuple[AbstractKernel, ...]:
+        """The kernels of its GPs, one for each that was given."""
         return tuple(gp.kernel for gp in (self.gp if isinstance(self.gp, tuple) else (self.gp,)))
 
     def reads_objects(self) -> bool:

@@ -40,17 +40,20 @@ class AbstractHyperprior(abc.ABC):
     """A density over one positive or real number; elementwise over arrays."""
 
     @abc.abstractmethod
-    def log_prob(self, x): ...
+    def log_prob(self, x):
+        """Log density at x, elementwise."""
 
     @abc.abstractmethod
     def score(self, x):
         """d log_prob / dx."""
 
     @abc.abstractmethod
-    def sample(self, seed=None, shape=()) -> np.ndarray: ...
+    def sample(self, seed=None, shape=()) -> np.ndarray:
+        """Independent draws of this shape; `seed`: a number, a generator, or None for a random one."""
 
     @abc.abstractmethod
-    def scaled(self, c: float) -> AbstractHyperprior: ...
+    def scaled(self, c: float) -> AbstractHyperprior:
+        """The prior of c times the variable."""
 
     proper: ClassVar[bool] = True
 
@@ -207,7 +210,7 @@ class HalfNormal(AbstractHyperprior):
 
 @dataclasses.dataclass(frozen=True)
 class Beta(AbstractHyperprior):
-    """Beta(a, b) on (0, `upper`)."""
+    """The Beta(a, b) distribution on (0, `upper`)."""
 
     a: float = 1.0
     b: float = 1.0

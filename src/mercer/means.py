@@ -33,7 +33,8 @@ class AbstractMean(Parametrised):
     """m(x): `value(X)` on columns (n, d) gives (n,)."""
 
     @abc.abstractmethod
-    def value(self, X): ...
+    def value(self, X):
+        """m(x) for every row of X (n, d): (n,)."""
 
     def __add__(self, other):
         return Sum((self, as_mean(other)))
@@ -112,7 +113,8 @@ class AbstractBasis(Parametrised):
     """
 
     @abc.abstractmethod
-    def features(self, X): ...
+    def features(self, X):
+        """h(x) for every row of X (n, d): (n, p)."""
 
     @abc.abstractmethod
     def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:

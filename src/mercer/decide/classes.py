@@ -24,6 +24,7 @@ class ClassDecision(NamedTuple):
 
     @property
     def refused(self) -> NDArray[np.bool_]:
+        """Which cases were refused: (m,) booleans."""
         return self.choice == REFUSED
 
 

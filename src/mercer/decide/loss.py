@@ -99,11 +99,13 @@ class AbstractPredictive(ABC):
 
     @property
     @abstractmethod
-    def mean(self) -> Array: ...
+    def mean(self) -> Array:
+        """Predictive means (m,)."""
 
     @property
     @abstractmethod
-    def variance(self) -> Array: ...
+    def variance(self) -> Array:
+        """Predictive variances (m,)."""
 
     @abstractmethod
     def quantile(self, q: float) -> Array:
@@ -193,6 +195,7 @@ class Mixture(AbstractPredictive):
         return self._average(ndtr(self._z(upper)) - ndtr(self._z(lower)))
 
     def density(self, y: Array) -> Array:
+        """Density at y (m,), one value for each distribution: (m,)."""
         return self._average(np.exp(-0.5 * self._z(y) ** 2) / (np.sqrt(2 * np.pi) * self.stds))
 
     def mode(self, width: float) -> Array:

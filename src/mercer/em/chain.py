@@ -69,10 +69,12 @@ class MarkovChain:
 
     @property
     def symbols(self) -> int:
+        """Size of the alphabet L."""
         return self.transition.shape[1]
 
     @property
     def order(self) -> int:
+        """How many symbols before decide on the next, m."""
         return int(self._order(self.transition.shape) or 0)
 
     @staticmethod

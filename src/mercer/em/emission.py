@@ -36,6 +36,7 @@ class Categorical:
 
     @property
     def states(self) -> int:
+        """Number of hidden states N."""
         return self.probabilities.shape[0]
 
     @property
@@ -52,19 +53,23 @@ class Categorical:
         return symbols(rows, self.probabilities.shape[1], where)
 
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
+        """log p(row | state) of every row in every state: (N, rows)."""
         with np.errstate(divide="ignore"):
             table = np.log(np.column_stack([self.probabilities, np.ones(self.states)]))
         return table[:, rows]
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+        """What the M-step needs of rows with posterior probabilities gamma (N, rows) of the states."""
         L = self.probabilities.shape[1]
         place = np.where(rows < 0, L, rows)
         return np.stack([np.bincount(place, g, L + 1)[:L] for g in gamma])
 
     def maximise(self, counts: np.ndarray) -> Categorical:
+        """The emission that explains the expected counts (N, L) best."""
         return replace(self, probabilities=updated(self.probabilities, counts, self.pseudo_count))
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.probabilities, self.pseudo_count)
 
     def q(self, before: Categorical, rows: np.ndarray, gamma: np.ndarray) -> float:
@@ -72,9 +77,11 @@ class Categorical:
         return expected(gamma, self.log_prob(rows))
 
     def parameters(self) -> int:
+        """How many numbers are learned."""
         return int((self.probabilities > 0).sum()) - self.states
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One observation for each of these states."""
         return drawn(self.probabilities[states], rng)
 
 
@@ -89,9 +96,11 @@ class Gaussian:
 
     @property
     def states(self) -> int:
+        """Number of hidden states N."""
         return self.gaussians.count
 
     def parts(self) -> dict[str, Any]:
+        """Its arrays by name, as the scores go through them."""
         return {"gaussians": self.gaussians}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
@@ -99,24 +108,31 @@ class Gaussian:
         return vectors(rows, self.gaussians.dimension, where)
 
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
+        """log p(row | state) of every row in every state: (N, rows)."""
         return self.gaussians.log_prob(rows)
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> Moments:
+        """What the M-step needs of rows with posterior probabilities gamma (N, rows) of the states."""
         return self.gaussians.moments(rows, lambda block: gamma[:, block.rows])
 
     def maximise(self, moments: Moments) -> Gaussian:
+        """The emission that explains these moments best."""
         return Gaussian(self.gaussians.maximise(moments))
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         return self.gaussians.log_prior()
 
     def q(self, before: Gaussian, rows: np.ndarray, gamma: np.ndarray) -> float:
+        """Expected log density of the rows under gamma (N, rows), which EM climbs."""
         return expected(gamma, self.log_prob(rows))
 
     def parameters(self) -> int:
+        """How many numbers are learned."""
         return self.gaussians.parameters()
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One observation for each of these states."""
         return self.gaussians.sample(states, rng)
 
 
@@ -144,31 +160,38 @@ class GaussianMixtures:
 
     @property
     def states(self) -> int:
+        """Number of hidden states N."""
         return self.weights.shape[0]
 
     def parts(self) -> dict[str, Any]:
+        """Its arrays by name, as the scores go through them."""
         return {"weights": self.weights, "gaussians": self.gaussians}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
+        """Rows as (n, d) numbers, or an error that says where they are not."""
         return vectors(rows, self.gaussians.dimension, where)
 
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
+        """log p(row | state) of every row in every state: (N, rows)."""
         out = np.empty((self.states, len(rows)))
         for i, joint in enumerate(self._joint(self.gaussians.log_prob(rows))):
             out[i] = normalise(joint)
         return out
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> _Counts:
+        """What the M-step needs of rows with posterior probabilities gamma (N, rows) of the states."""
         moments = self.gaussians.moments(
             rows, lambda block: self._split(block.log_prob(), gamma[:, block.rows])
         )
         return _Counts(moments, moments.weight.reshape(self.weights.shape))
 
     def maximise(self, summary: _Counts) -> GaussianMixtures:
+        """The emission that explains these moments and counts best."""
         weights = updated(self.weights, summary.counts, self.pseudo_count)
         return replace(self, weights=weights, gaussians=self.gaussians.maximise(summary.moments))
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.weights, self.pseudo_count) + self.gaussians.log_prior()
 
     def q(self, before: GaussianMixtures, rows: np.ndarray, gamma: np.ndarray) -> float:
@@ -177,9 +200,11 @@ class GaussianMixtures:
         return expected(split, self._joint(self.gaussians.log_prob(rows)).reshape(split.shape))
 
     def parameters(self) -> int:
+        """How many numbers are learned."""
         return self.weights.size - self.states + self.gaussians.parameters()
 
     def sample(self, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One observation for each of these states."""
         M = self.weights.shape[1]
         return self.gaussians.sample(states * M + drawn(self.weights[states], rng), rng)
 

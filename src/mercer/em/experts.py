@@ -105,12 +105,14 @@ class GPExperts:
         return Found(float(bound), r, (inputs, y))
 
     def maximise(self, found: Found) -> GPExperts:
+        """The M-step: some steps of each expert's optimiser on its weighted rows, and a new gate."""
         inputs, y = found.data
         r = found.responsibilities
         experts = tuple(_climb(e, inputs, y, w, self.steps) for e, w in zip(self.experts, r.T, strict=True))
         return replace(self, experts=experts, gate=self.gate.fit(inputs.values, r), responsibilities=r)
 
     def log_prior(self) -> float:
+        """Log prior of the gate and of the experts' hyperparameters."""
         return self.gate.log_prior() + sum(_log_prior(e)[0] for e in self.experts)
 
     def condition(self, X, y) -> GPExpertsPosterior:

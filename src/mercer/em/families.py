@@ -33,6 +33,7 @@ class Normal:
         return cls(found.means[0], found.covariances[0])
 
     def log_prob(self, X: Any) -> np.ndarray:
+        """Log density of every row of X: (n,)."""
         return Gaussians(np.asarray(self.mean)[None], np.asarray(self.covariance)[None]).log_prob(
             np.asarray(X, np.float64)
         )[0]
@@ -47,9 +48,11 @@ class Normal:
         return np.hstack([z, z[:, i] * z[:, j] - (i == j)])
 
     def fit(self, X: Any, weights: np.ndarray) -> Normal:
+        """The most likely member of the family for X (n, ...) with weights (n,)."""
         return self.of(X, weights)
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """n draws."""
         return rng.multivariate_normal(self.mean, self.covariance, n, method="cholesky")
 
 
@@ -60,6 +63,7 @@ class Poisson:
     mean: float
 
     def log_prob(self, X: Any) -> np.ndarray:
+        """Log density of every row of X: (n,)."""
         X = np.asarray(X, np.float64)
         return X * np.log(self.mean) - self.mean - gammaln(X + 1)
 
@@ -68,9 +72,11 @@ class Poisson:
         return (np.asarray(X, np.float64) - self.mean).reshape(-1, 1)
 
     def fit(self, X: Any, weights: np.ndarray) -> Poisson:
+        """The most likely member of the family for X (n, ...) with weights (n,)."""
         return Poisson(max(_mean(X, weights), np.finfo(float).tiny))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """n draws."""
         return rng.poisson(self.mean, n)
 
 
@@ -81,6 +87,7 @@ class Exponential:
     mean: float
 
     def log_prob(self, X: Any) -> np.ndarray:
+        """Log density of every row of X: (n,)."""
         X = np.asarray(X, np.float64)
         return np.where(X >= 0, -X / self.mean - np.log(self.mean), -np.inf)
 
@@ -89,9 +96,11 @@ class Exponential:
         return (np.asarray(X, np.float64) / self.mean - 1.0).reshape(-1, 1)
 
     def fit(self, X: Any, weights: np.ndarray) -> Exponential:
+        """The most likely member of the family for X (n, ...) with weights (n,)."""
         return Exponential(max(_mean(X, weights), np.finfo(float).tiny))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """n draws."""
         return rng.exponential(self.mean, n)
 
 

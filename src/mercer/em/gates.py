@@ -23,6 +23,7 @@ class ConstantGate:
 
     @classmethod
     def start(cls, X: np.ndarray, experts: int) -> ConstantGate:
+        """Equal weights for this many experts."""
         return cls(np.full(experts, 1 / experts))
 
     def log_prob(self, X: np.ndarray) -> np.ndarray:
@@ -34,6 +35,7 @@ class ConstantGate:
         return ConstantGate(shares(responsibilities.sum(0), PULL))
 
     def log_prior(self) -> float:
+        """The weak prior that keeps weights from zero, up to a constant."""
         return float(PULL * np.log(self.weights).sum())
 
 
@@ -52,19 +54,23 @@ class SoftmaxGate:
 
     @classmethod
     def start(cls, X: np.ndarray, experts: int) -> SoftmaxGate:
+        """The gate that prefers no expert, in coordinates standardised by X (n, d)."""
         spread = X.std(0)
         gate = cls(np.zeros((experts, 1)), X.mean(0), np.where(spread > 0, spread, 1.0))
         return replace(gate, weights=np.zeros((experts, gate.features(X[:1]).shape[1])))
 
     def features(self, X: np.ndarray) -> np.ndarray:
+        """Constant, linear and quadratic terms of the standardised X: (n, 1 + d + d (d + 1) / 2)."""
         Z = (X - self.centre) / self.scale
         i, j = np.triu_indices(Z.shape[1])
         return np.hstack([np.ones((len(Z), 1)), Z, Z[:, i] * Z[:, j]])
 
     def log_prob(self, X: np.ndarray) -> np.ndarray:
+        """Log probability of every expert at every row of X: (n, K)."""
         return log_softmax(self.features(X) @ self.weights.T, axis=1)
 
     def fit(self, X: np.ndarray, responsibilities: np.ndarray) -> SoftmaxGate:
+        """The gate that explains responsibilities (n, K) best, under its prior."""
         H = self.features(X)
 
         def cost(w):
@@ -78,6 +84,7 @@ class SoftmaxGate:
         return replace(self, weights=found.x.reshape(self.weights.shape)) if better else self
 
     def log_prior(self) -> float:
+        """The weak Gaussian prior of the weights, up to a constant."""
         return float(-0.5 * RIDGE * np.sum(self.weights**2))
 
 

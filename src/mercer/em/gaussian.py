@@ -124,10 +124,12 @@ class Gaussians:
 
     @property
     def count(self) -> int:
+        """How many Gaussians, k."""
         return self.means.shape[0]
 
     @property
     def dimension(self) -> int:
+        """How many columns, d."""
         return self.means.shape[1]
 
     @property

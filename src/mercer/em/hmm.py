@@ -45,6 +45,7 @@ class HMM:
 
     @property
     def states(self) -> int:
+        """Number of hidden states N."""
         return len(self.initial)
 
     def parameters(self) -> int:
@@ -73,6 +74,9 @@ class HMM:
         return log_b
 
     def expect(self, sequences: Sequence[Any] | Prepared) -> Expected:
+        """The E-step (forward-backward): expected first states, transitions and emissions, with the
+        log-likelihood.
+        """
         data = self.prepare(sequences)
         found = self.smooth(data)
         if not np.isfinite(found.log_likelihood).all():
@@ -83,6 +87,7 @@ class HMM:
         return Expected(float(found.log_likelihood.sum()), first, found.transitions, summary)
 
     def maximise(self, summary: Expected) -> HMM:
+        """The M-step: the model that explains the summary best, under its prior."""
         return replace(
             self,
             initial=updated(self.initial, summary.first, self.pseudo_count),
@@ -91,6 +96,7 @@ class HMM:
         )
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         chain = dirichlet(self.initial, self.pseudo_count) + dirichlet(self.transition, self.pseudo_count)
         return chain + self.emission.log_prior()
 
@@ -219,6 +225,7 @@ class Q(NamedTuple):
 
     @property
     def total(self) -> float:
+        """The sum of its three parts."""
         return sum(self)
 
 

@@ -105,10 +105,12 @@ class Mixture:
         return np.hstack(parts)
 
     def expect(self, X: Any) -> Kept:
+        """The E-step: responsibilities summed into what `maximise` needs, with the log-likelihood."""
         joint = self.log_joint(X)
         return Kept(float(normalise(joint).sum()), ((X, joint),))
 
     def maximise(self, summary: Kept) -> Mixture:
+        """The M-step: the model that explains the summary best, under its prior."""
         X = summary.parts[0][0] if len(summary.parts) == 1 else np.concatenate([x for x, _ in summary.parts])
         R = np.concatenate([r for _, r in summary.parts], axis=1)
         counts = R.sum(1)
@@ -117,6 +119,7 @@ class Mixture:
         return replace(self, weights=shares(counts, self.pseudo_count), components=tuple(components))
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.weights, self.pseudo_count)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -191,10 +194,12 @@ class GaussianMixture:
 
     @property
     def means(self) -> np.ndarray:
+        """(k, d)."""
         return self.gaussians.means
 
     @property
     def covariances(self) -> np.ndarray:
+        """As in `Gaussians`: (k, d, d), (k, d), (k,) or (d, d)."""
         return self.gaussians.covariances
 
     def parameters(self) -> int:
@@ -204,6 +209,7 @@ class GaussianMixture:
     # -- EM --------------------------------------------------------------------------------------------------
 
     def expect(self, X: np.ndarray) -> Counted:
+        """The E-step: responsibilities summed into what `maximise` needs, with the log-likelihood."""
         log_weights, total = self._log_weights(), []
 
         def weigh(block):
@@ -215,10 +221,12 @@ class GaussianMixture:
         return Counted(float(np.sum(total)), moments, len(X))
 
     def maximise(self, summary: Counted) -> GaussianMixture:
+        """The M-step: the model that explains the summary best, under its prior."""
         weights = shares(summary.moments.weight, self.pseudo_count)
         return replace(self, weights=weights, gaussians=self.gaussians.maximise(summary.moments))
 
     def log_prior(self) -> float:
+        """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.weights, self.pseudo_count) + self.gaussians.log_prior()
 
     # -- use -------------------------------------------------------------------------------------------------

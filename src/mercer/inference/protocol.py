@@ -48,6 +48,7 @@ class AbstractInference(abc.ABC):
 
     @property
     def name(self) -> str:
+        """What the rule is called in tables."""
         return type(self).__name__
 
     def solver(self) -> AbstractSolver | None:

@@ -24,6 +24,7 @@ class PSDCheck:
 
     @property
     def semidefinite(self) -> bool:
+        """Whether no eigenvalue is more negative than rounding explains."""
         return self.smallest >= -self.tolerance * max(self.largest, 0.0)
 
     def __bool__(self) -> bool:

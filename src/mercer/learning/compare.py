@@ -39,6 +39,7 @@ class Comparison:
 
     @property
     def best(self) -> str:
+        """Name of the most probable model."""
         return self.names[int(np.argmax(self.probability))]
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ class SemidefiniteFactor:
 
     @property
     def rank(self) -> int:
+        """How many columns the root has."""
         return self.root.shape[1]
 
     @property

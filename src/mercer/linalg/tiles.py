@@ -61,6 +61,7 @@ class Panels:
         return new
 
     def height(self, i: int) -> int:
+        """Rows of panel i."""
         return min(self.size, self.n - i * self.size)
 
     def vector(self, v: np.ndarray) -> list[np.ndarray]:
@@ -331,18 +332,22 @@ class PullRectangle:
 
     @property
     def kernel(self):
+        """Cotangents of the kernel's leaves, summed over the tiles so far."""
         return self.total.value
 
     @property
     def left(self):
+        """Cotangents of the rows' inputs, or None where they were not asked for."""
         return jax.tree.map(lambda *t: np.concatenate(t), *self.lefts) if self.inputs else None
 
     @property
     def products(self) -> np.ndarray:
+        """The products with the tiles that were asked for, row by row."""
         return np.concatenate([np.sum(sums, 0)[:height] for sums, height in self.sums])
 
     @property
     def right(self):
+        """Cotangents of the columns' inputs, or None where they were not asked for."""
         return self.columns.join(self.rights) if self.inputs else None
 
 

@@ -46,6 +46,7 @@ class Sensitivity:
 
     @property
     def trusted(self) -> bool:
+        """Whether at least a tenth of the draws are left to say anything under the new priors."""
         return self.share >= ENOUGH
 
     def shift(self) -> np.ndarray:

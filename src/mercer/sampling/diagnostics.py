@@ -83,10 +83,12 @@ class Diagnostics:
 
     @property
     def worst_r_hat(self) -> float:
+        """The largest R-hat of any coordinate; infinite where one is not defined."""
         return float(np.max(self.r_hat)) if np.isfinite(self.r_hat).all() else float("inf")
 
     @property
     def least_ess(self) -> float:
+        """The smallest effective sample size, of bulk or tail, of any coordinate."""
         return (
             float(min(self.ess_bulk.min(), self.ess_tail.min())) if np.isfinite(self.ess_bulk).all() else 0.0
         )

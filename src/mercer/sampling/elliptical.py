@@ -30,6 +30,7 @@ class EllipticalSlice(AbstractStep):
     needs_gradient: ClassVar[bool] = False
 
     def first_step_size(self, d):
+        """It has no step size: 1."""
         return 1.0
 
     def __call__(self, key, point, log_density, step_size, variance):

@@ -92,6 +92,7 @@ class RandomWalk(AbstractStep):
     needs_gradient: ClassVar[bool] = False
 
     def first_step_size(self, d):
+        """2.4 / sqrt(d), the best for a Gaussian in d dimensions."""
         return 2.4 / max(d, 1) ** 0.5
 
     def __call__(self, key, point, log_density, step_size, variance):

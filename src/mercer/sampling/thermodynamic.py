@@ -19,6 +19,7 @@ class Thermodynamic(float):
 
     @property
     def cumulative(self) -> np.ndarray:
+        """Running sums of the terms: log evidence up to each temperature."""
         return np.cumsum(self.terms)
 
     def __new__(cls, value: float, standard_error: float = float("nan"), terms: np.ndarray | None = None):

@@ -13,8 +13,8 @@ import numpy as np
 from mercer.prior import AbstractPrior
 from mercer.selection.columns import Columns
 
-# what a likelihood says of p(y | f) N(f | mean, variance), from mean and variance of f at the data, (n, 1)
-# each: log Z, d = dlogZ/dmean and D = -d2logZ/dmean2, (n, 1) each
+#: What a likelihood says of p(y | f) N(f | mean, variance), from mean and variance of f at the data, (n, 1)
+#: each: log Z, d = dlogZ/dmean and D = -d2logZ/dmean2, (n, 1) each
 Tilted = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
@@ -41,6 +41,7 @@ class Pool:
 
     @property
     def n(self) -> int:
+        """Number of rows to choose from."""
         return self.X.shape[0]
 
     @property

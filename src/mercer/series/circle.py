@@ -42,6 +42,7 @@ class Circulant:
 
     @property
     def N(self) -> int:
+        """Number of places."""
         return self.column.size
 
     def matrix(self) -> np.ndarray:
@@ -61,6 +62,7 @@ class Circulant:
         return Circulant.from_eigenvalues(1.0 / self._positive())
 
     def logdet(self) -> float:
+        """Log determinant."""
         return float(np.sum(np.log(self._positive())))
 
     def log_density(self, x: ArrayLike) -> float:

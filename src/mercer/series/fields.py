@@ -41,6 +41,7 @@ class MarkovField:
 
     @property
     def n(self) -> int:
+        """Number of sites."""
         return self.mean.size
 
     def neighbours(self, i: int) -> np.ndarray:

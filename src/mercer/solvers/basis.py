@@ -38,6 +38,7 @@ class WithBasis(AbstractSolver):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """What it can do on this base."""
         return frozenset({"variance", "logdet", "sample", "full", "indefinite"}) | (
             self.base.offers & {"exact"}
         )

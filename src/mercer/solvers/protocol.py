@@ -282,7 +282,8 @@ class AbstractSolver(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cost(self, n: int, d: int, L: int = 1) -> Cost: ...
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
+        """What factoring n rows of d columns with L latent functions takes: flops and bytes."""
 
 
 class AbstractWorkspace(abc.ABC):

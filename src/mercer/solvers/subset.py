@@ -40,6 +40,7 @@ class SubsetOfData(AbstractSolver):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """What its base offers."""
         return self.base.offers
 
     def rows(self, pool: Pool) -> np.ndarray | slice:

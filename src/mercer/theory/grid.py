@@ -128,6 +128,7 @@ class GridPosterior:
 
     @cached_property
     def log_posterior(self) -> Array:
+        """Log density of the posterior at every node of the grid."""
         return self.grid_log_likelihood + self.grid_log_prior - self._log_total
 
     def log_density(self, *parameters: ArrayLike) -> Array:
@@ -182,6 +183,7 @@ class GridPosterior:
 
     @cached_property
     def mean(self) -> dict[str, float]:
+        """Posterior mean of every parameter."""
         return {name: float(self.marginal(name).mean[0]) for name in self.names}
 
     @cached_property
@@ -251,17 +253,21 @@ class Density(AbstractPredictive):
         return np.clip((np.asarray(y) - self.lower) / self._half - 1, -1, 1)
 
     def density(self, y: ArrayLike) -> Array:
+        """Density at y, elementwise."""
         return np.asarray(legendre.legval(self._unit(y), self._series) / self._half, dtype=np.float64)
 
     def cdf(self, y: ArrayLike) -> Array:
+        """Distribution function at y, elementwise."""
         return np.asarray(legendre.legval(self._unit(y), self._integral), dtype=np.float64)
 
     @property
     def mean(self) -> Array:
+        """Mean, (1,)."""
         return np.array([self.mass @ self.values])
 
     @property
     def variance(self) -> Array:
+        """Variance, (1,)."""
         return np.array([self.mass @ (self.values - self.mean) ** 2])
 
     def quantile(self, q: float) -> Array:

@@ -60,6 +60,7 @@ class Degeneracy:
 
     @property
     def degenerate(self) -> bool:
+        """Whether the kernel has finite rank: it says so, or its eigenvalues drop to rounding."""
         return self.stated is not None or (self.numerical < self.n and self.gap > 1e4)
 
     def __str__(self) -> str:

@@ -74,6 +74,7 @@ class Additive(AbstractComposite):
 
     @property
     def parts(self):
+        """The kernels it is made of."""
         return self.kernels
 
     def rebuild(self, parts):

@@ -35,6 +35,7 @@ class On(AbstractComposite):
 
     @property
     def parts(self):
+        """The kernels it is made of."""
         return (self.kernel,)
 
     def rebuild(self, parts):

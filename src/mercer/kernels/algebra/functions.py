@@ -34,6 +34,7 @@ class AbstractFunction(Parametrised):
         """(n,) or (n, q)."""
 
     def encode(self, X):
+        """What the function reads from the user's inputs: arrays of leading axis n."""
         return X if isinstance(X, jax.Array) else numeric(X)
 
     def outputs(self, d: int) -> int | None:

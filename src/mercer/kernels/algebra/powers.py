@@ -48,6 +48,7 @@ class Power(AbstractComposite):
 
     @property
     def parts(self):
+        """The kernels it is made of."""
         return (self.kernel,)
 
     def rebuild(self, parts):

@@ -64,6 +64,7 @@ class Sum(AbstractComposite):
 
     @property
     def parts(self):
+        """The terms."""
         return self.terms
 
     children = parts
@@ -104,6 +105,7 @@ class Product(AbstractComposite):
 
     @property
     def parts(self):
+        """The factors."""
         return self.factors
 
     children = parts
@@ -154,6 +156,7 @@ class Scale(AbstractComposite):
 
     @property
     def parts(self):
+        """The kernels it is made of."""
         return (self.kernel,)
 
     def rebuild(self, parts):

@@ -191,6 +191,7 @@ class Blurred(AbstractTransform):
 
     @property
     def closed_form(self) -> bool:
+        """Whether the average is known exactly, as it is for the SE; else it is by quadrature."""
         return isinstance(self.kernel, SE) and self.kernel.loadings is None
 
     def rebuild(self, parts):

@@ -231,6 +231,7 @@ class ChangePoint(AbstractComposite):
 
     @property
     def parts(self):
+        """The kernels it is made of."""
         return (self.before, self.after)
 
     def rebuild(self, parts):

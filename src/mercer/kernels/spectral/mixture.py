@@ -45,6 +45,7 @@ class SpectralMixture(AbstractKernel):
 
     @property
     def components(self) -> int:
+        """How many Gaussians the spectral density is made of."""
         return int(np.size(self.weights))
 
     def bind(self, d, names=None):

@@ -20,7 +20,7 @@ def faithful(out) -> list[str]:
     X = eruptions()
     rows = []
     for kind in ("full", "tied", "diagonal", "spherical"):
-        model = mc.GaussianMixture(range(1, 7), kind, n_init=5, max_iter=2000, random_state=0).fit(X)
+        model = mc.GaussianMixture(range(1, 7), kind, restarts=4, max_evaluations=2000, random_state=0).fit(X)
         best = model.n_components_
         rows.append(
             [
@@ -32,12 +32,12 @@ def faithful(out) -> list[str]:
             ]
         )
     reference = {k: sklearn_log_likelihood(X, k, kind) for k, kind in ((2, "full"), (3, "tied"))}
-    two = mc.GaussianMixture(2, n_init=5, tol=1e-12, max_iter=2000, random_state=0).fit(X)
+    two = mc.GaussianMixture(2, restarts=4, tol=1e-12, max_evaluations=2000, random_state=0).fit(X)
     order = two.means_[:, 0].argsort()
-    three = mc.GaussianMixture(3, "tied", n_init=20, tol=1e-12, max_iter=5000, random_state=0).fit(X)
+    three = mc.GaussianMixture(3, "tied", restarts=19, tol=1e-12, max_evaluations=5000, random_state=0).fit(X)
     gaps, rng = X.copy(), np.random.default_rng(0)
     gaps[rng.random(X.shape) < 0.2] = np.nan
-    partial = mc.GaussianMixture(2, n_init=5, tol=1e-10, max_iter=2000, random_state=0).fit(gaps)
+    partial = mc.GaussianMixture(2, restarts=4, tol=1e-10, max_evaluations=2000, random_state=0).fit(gaps)
     by = partial.means_[:, 0].argsort()
     if out is not None:
         import matplotlib.pyplot as plt
@@ -65,8 +65,8 @@ def faithful(out) -> list[str]:
 def nile(out) -> list[str]:
     data = datasets.load("nile")
     year, flow = data.X[:, 0], data.y
-    chosen = mc.HMM(range(1, 5), n_init=5, tol=1e-9, random_state=0).fit(flow)
-    two = mc.HMM(2, n_init=5, tol=1e-10, random_state=0).fit(flow)
+    chosen = mc.HMM(range(1, 5), restarts=4, tol=1e-9, random_state=0).fit(flow)
+    two = mc.HMM(2, restarts=4, tol=1e-10, random_state=0).fit(flow)
     high = int(two.means_[:, 0].argmax())
     path = two.viterbi(flow)
     last = int(year[path == high].max())
@@ -90,7 +90,7 @@ def sunspots(out) -> list[str]:
     for n in (1, 2, 3, 4, 6):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = mc.HMM(n, n_init=3, random_state=0).fit(root[:split])
+            model = mc.HMM(n, restarts=2, random_state=0).fit(root[:split])
         whole, before = model.score(root), model.score(root[:split])
         rows.append(
             [
@@ -100,7 +100,7 @@ def sunspots(out) -> list[str]:
                 f"{model.bic(root[:split]):.0f}",
             ]
         )
-    four = mc.HMM(4, n_init=3, random_state=0).fit(root)
+    four = mc.HMM(4, restarts=2, random_state=0).fit(root)
     if out is not None:
         import matplotlib.pyplot as plt
 

@@ -43,7 +43,14 @@ class Places:
 def hidden(X: list[str], states: int = 4) -> HMM:
     """A hidden Markov model by EM, 30 steps from one start."""
     model = mc.HMM(
-        states, "categorical", n_symbols=4, pseudo_count=0.5, n_init=1, max_iter=30, tol=0.0, random_state=0
+        states,
+        "categorical",
+        n_symbols=4,
+        pseudo_count=0.5,
+        restarts=0,
+        max_evaluations=30,
+        tol=0.0,
+        random_state=0,
     )
     return model.fit([codes(x) for x in X]).model_
 

@@ -45,7 +45,7 @@ def run(out=None) -> str:
             (x, y), (xt, yt) = draw(rng, TRAIN), draw(rng, TEST)
             models = (
                 mc.GPRegressor().fit(x[:, None], y),
-                mc.GPMixture(2, gating=gating, n_init=2).fit(x[:, None], y),
+                mc.GPMixture(2, gating=gating, restarts=1).fit(x[:, None], y),
             )
             found.append([score for m in models for score in scores(m, xt[:, None], yt)])
             pictures.setdefault(name, (x, y, *models))
@@ -61,7 +61,7 @@ def run(out=None) -> str:
             "# Mixtures of Gaussian-process experts",
             "",
             f"{TRAIN} data for training, {TEST} for test, {REPEATS} draws of both (mean ± standard error). NLPD: mean negative log predictive "
-            "density, smaller is better; coverage of the 95 % interval; its mean width. `mercer.GPMixture(2, n_init=2)` beside "
+            "density, smaller is better; coverage of the 95 % interval; its mean width. `mercer.GPMixture(2, restarts=1)` beside "
             "`mercer.GPRegressor()`, both with default kernels.",
             "",
             table(["data and model", "NLPD", "coverage", "width"], rows),

@@ -105,7 +105,7 @@ def test_the_bound_is_below_the_evidence_and_climbs():
 @pytest.mark.parametrize("gate", [SoftmaxGate, ConstantGate])
 def test_em_climbs(gate):
     X, y = step(np.random.default_rng(3))
-    found = em(two(np.random.default_rng(0), X, y, gate), [(X, y)], max_iter=6, tol=0.0, slack=1e-9)
+    found = em(two(np.random.default_rng(0), X, y, gate), [(X, y)], max_evaluations=6, tol=0.0, slack=1e-9)
     path = found.path()
     assert len(path) == 7 and (np.diff(path) > -1e-9).all() and path[-1] > path[0] + 1
 
@@ -115,14 +115,16 @@ def test_the_order_of_experts_means_nothing():
     start = two(np.random.default_rng(0), X, y)
     gate = dataclasses.replace(start.gate, weights=start.gate.weights[::-1])
     other = dataclasses.replace(start, gate=gate, responsibilities=start.responsibilities[:, ::-1])
-    first, second = (em(s, [(X, y)], max_iter=3, tol=0.0).model.condition(X, y) for s in (start, other))
+    first, second = (
+        em(s, [(X, y)], max_evaluations=3, tol=0.0).model.condition(X, y) for s in (start, other)
+    )
     np.testing.assert_allclose(first.mean(X), second.mean(X), rtol=0, atol=1e-6)
     np.testing.assert_allclose(first.responsibilities, second.responsibilities[:, ::-1], rtol=0, atol=1e-6)
 
 
 def test_a_step_is_found():
     X, y = step(np.random.default_rng(5))
-    post = em(two(np.random.default_rng(0), X, y), [(X, y)], max_iter=15).model.condition(X, y)
+    post = em(two(np.random.default_rng(0), X, y), [(X, y)], max_evaluations=15).model.condition(X, y)
     right = post.responsibilities[:, int(post.responsibilities[-1].argmax())]
     assert ((right > 0.5) == (X[:, 0] > 0)).all()
     np.testing.assert_allclose(post.mean([[-0.8], [0.8]]), [-1.0, 1.0], rtol=0, atol=0.1)

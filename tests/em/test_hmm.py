@@ -68,7 +68,7 @@ def test_the_golden_numbers_of_a_discrete_model():
     np.testing.assert_allclose(model.pairs(O), xi, atol=5e-10)
     alpha = np.array([[0.3, 0.04], [0.0904, 0.0342], [0.007696, 0.028584]])
     np.testing.assert_allclose(model.filter(O), alpha / alpha.sum(1, keepdims=True), rtol=1e-13)
-    found = em(model, [[O]], max_iter=1, tol=0)
+    found = em(model, [[O]], max_evaluations=1, tol=0)
     assert found.log_likelihood == pytest.approx(-2.708301364393085, abs=1e-13)
     np.testing.assert_allclose(
         found.model.transition, [[0.5023529412, 0.4976470588], [0.1634361233, 0.8365638767]], atol=5e-11
@@ -79,7 +79,7 @@ def test_the_golden_numbers_of_a_discrete_model():
 
 def test_the_golden_numbers_of_gaussian_mixture_emissions():
     o = np.array([-1, -0.5, 0.2, 2.1, 1.7, 2.4])
-    found = em(golden_mixture(), [[o]], max_iter=1, tol=0)
+    found = em(golden_mixture(), [[o]], max_evaluations=1, tol=0)
     np.testing.assert_allclose(found.path(), [-8.491257480335811, -4.665203435437781], rtol=1e-13)
     emission = found.model.emission
     np.testing.assert_allclose(
@@ -160,7 +160,7 @@ def test_one_state_is_the_mixture_and_equal_rows_are_independent():
     X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 4])
     start = GaussianMixture.around(X, 2, rng, floor=0.0)
     single = HMM([1.0], [[1.0]], GaussianMixtures(start.weights[None], start.gaussians))
-    a, b = em(start, [X], max_iter=6, tol=0), em(single, [[X]], max_iter=6, tol=0)
+    a, b = em(start, [X], max_evaluations=6, tol=0), em(single, [[X]], max_evaluations=6, tol=0)
     np.testing.assert_allclose(a.path(), b.path(), rtol=1e-12)
     np.testing.assert_allclose(a.model.covariances, b.model.emission.gaussians.covariances, rtol=1e-9)
     independent = HMM([0.3, 0.7], [[0.3, 0.7]] * 2, Gaussian(start.gaussians))
@@ -179,17 +179,20 @@ def test_many_sequences_add_up_and_duplicates_change_nothing():
     np.testing.assert_allclose(parts.emission.second, whole.emission.second, rtol=1e-11)
     assert whole.log_likelihood == pytest.approx(sum(start.log_likelihood([s])[0] for s in data), rel=1e-12)
     assert whole.first.sum() == pytest.approx(4) and whole.transitions.sum() == pytest.approx(40 - 4)
-    once, twice = em(start, [data], max_iter=4, tol=0), em(start, [data + data], max_iter=4, tol=0)
+    once, twice = (
+        em(start, [data], max_evaluations=4, tol=0),
+        em(start, [data + data], max_evaluations=4, tol=0),
+    )
     np.testing.assert_allclose(once.model.transition, twice.model.transition, rtol=1e-10)
     # the printed update does not do this
     np.testing.assert_allclose(once.model.transition.sum(1), 1.0, rtol=1e-12)
-    assert (np.diff(em(start, [data], max_iter=30, tol=0, slack=1e-12).path()) >= -1e-10).all()
+    assert (np.diff(em(start, [data], max_evaluations=30, tol=0, slack=1e-12).path()) >= -1e-10).all()
 
 
 def test_observed_states_give_relative_frequencies():
     path = [0, 0, 1, 1, 0, 1, 1, 1, 0, 0]
     model = HMM([0.5, 0.5], [[0.5, 0.5]] * 2, Categorical(np.eye(2)))
-    found = em(model, [[path]], max_iter=1, tol=0).model
+    found = em(model, [[path]], max_evaluations=1, tol=0).model
     np.testing.assert_allclose(found.transition, [[2 / 4, 2 / 4], [2 / 5, 3 / 5]], rtol=1e-13)
     np.testing.assert_allclose(found.initial, [1, 0])
 
@@ -220,7 +223,7 @@ def test_zeros_stay_zeros_and_left_right_goes_left_to_right():
         Gaussian(Gaussians(4.0 * np.arange(4)[:, None], np.full((4, 1, 1), 4.0))),
         pseudo_count=0.5,
     )
-    found = em(start, [data], max_iter=50).model
+    found = em(start, [data], max_evaluations=50).model
     np.testing.assert_array_equal(found.transition > 0, transition > 0)
     np.testing.assert_allclose(found.transition, truth.transition, atol=0.1)
     assert (np.diff(found.viterbi(data[0])[0]) >= 0).all()
@@ -232,7 +235,7 @@ def test_pseudo_counts_are_added_to_what_is_possible():
     found = model.maximise(summary)
     counts = summary.transitions + 2.0
     np.testing.assert_allclose(found.transition, counts / counts.sum(1, keepdims=True), rtol=1e-13)
-    em(model, [[O, O[::-1]]], max_iter=20, tol=0, slack=1e-12)
+    em(model, [[O, O[::-1]]], max_evaluations=20, tol=0, slack=1e-12)
 
 
 def test_a_long_draw_has_the_stationary_distribution():
@@ -253,7 +256,7 @@ def test_ten_iterations_with_gaussians_are_those_of_hmmlearn():
         np.full((3, 3), 1 / 3),
         Gaussian(Gaussians(model.emission.gaussians.means + 0.3, [2 * np.eye(2)] * 3)),
     )
-    ours = em(start, [data], max_iter=10, tol=0)
+    ours = em(start, [data], max_evaluations=10, tol=0)
     peer = GaussianHMM(
         3,
         "full",
@@ -277,7 +280,7 @@ def test_ten_iterations_with_gaussians_are_those_of_hmmlearn():
 def test_ten_iterations_with_symbols_are_those_of_hmmlearn():
     rng = np.random.default_rng(9)
     data = [golden().sample(n, rng)[0] for n in (60, 90)]
-    ours = em(golden(), [data], max_iter=10, tol=0)
+    ours = em(golden(), [data], max_evaluations=10, tol=0)
     peer = CategoricalHMM(2, n_iter=10, tol=-np.inf, init_params="", n_features=3)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = np.array(PI), np.array(A), np.array(B)
     peer.fit(np.concatenate(data)[:, None], [60, 90])
@@ -289,7 +292,7 @@ def test_ten_iterations_with_symbols_are_those_of_hmmlearn():
 
 
 def test_sequences_of_one_step_leave_the_transitions_alone():
-    found = em(golden(), [[[0], [2], [1]]], max_iter=3, tol=0).model
+    found = em(golden(), [[[0], [2], [1]]], max_evaluations=3, tol=0).model
     np.testing.assert_array_equal(found.transition, A)
     assert np.isfinite(found.emission.probabilities).all()
     assert golden().pairs([1]).shape == (0, 2, 2)
@@ -297,7 +300,7 @@ def test_sequences_of_one_step_leave_the_transitions_alone():
 
 def test_a_state_that_is_never_visited_stays_as_it_was():
     model = HMM([1.0, 0.0], [[1.0, 0.0], [0.5, 0.5]], Gaussian(Gaussians([[0.0], [3.0]], np.ones((2, 1, 1)))))
-    found = em(model, [[np.array([0.1, -0.2, 0.3])]], max_iter=5, tol=0).model
+    found = em(model, [[np.array([0.1, -0.2, 0.3])]], max_evaluations=5, tol=0).model
     np.testing.assert_array_equal(found.transition[1], [0.5, 0.5])
     assert found.emission.gaussians.means[1, 0] == 3.0
 
@@ -342,7 +345,7 @@ def test_missing_observations_are_steps_in_the_dark():
     rows[1], rows[2, 0] = np.nan, np.nan
     joint = enumerate_paths(g, rows)[1]
     assert g.log_likelihood([rows])[0] == pytest.approx(np.logaddexp.reduce(joint), rel=1e-12)
-    em(g, [[rows, g.sample(20, np.random.default_rng(1))[0]]], max_iter=2, tol=0, slack=1e-12)
+    em(g, [[rows, g.sample(20, np.random.default_rng(1))[0]]], max_evaluations=2, tol=0, slack=1e-12)
 
 
 def test_online_filtering_is_the_forward_procedure():

@@ -40,8 +40,8 @@ def toy(n=60, d=2, seed=0):
 def test_two_steps_on_four_points_are_the_golden_ones():
     start = GaussianMixture([0.5, 0.5], Gaussians([[0.0], [5.0]], np.ones((2, 1, 1))))
     X = np.array([[0.0], [1.0], [4.0], [5.0]])
-    once = em(start, [X], max_iter=1, tol=0)
-    twice = em(start, [X], max_iter=2, tol=0)
+    once = em(start, [X], max_evaluations=1, tol=0)
+    twice = em(start, [X], max_evaluations=2, tol=0)
     np.testing.assert_allclose(
         twice.path(), [-7.447229538815295, -5.675936420121778, -5.675754132743188], rtol=1e-13
     )
@@ -103,7 +103,7 @@ def test_moments_of_the_data_are_kept_by_every_m_step():
 def test_the_objective_never_falls(kind, prior, floor):
     X = toy()
     start = GaussianMixture.around(X, 4, np.random.default_rng(2), kind, floor, prior, pseudo_count=0.5)
-    path = em(start, [X], max_iter=40, tol=0, slack=1e-12).path()
+    path = em(start, [X], max_evaluations=40, tol=0, slack=1e-12).path()
     assert path[-1] > path[0]
 
 
@@ -112,13 +112,13 @@ def test_it_does_not_matter_in_which_units_and_order_things_are():
     start = GaussianMixture.around(X, 2, rng, floor=0.0)
     B, c = np.array([[2.0, 0.5], [-1.0, 1.5]]), np.array([10.0, -3.0])
     moved = Gaussians(start.means @ B.T + c, B @ start.covariances @ B.T)
-    a = em(start, [X], max_iter=10, tol=0)
-    b = em(GaussianMixture(start.weights, moved), [X @ B.T + c], max_iter=10, tol=0)
+    a = em(start, [X], max_evaluations=10, tol=0)
+    b = em(GaussianMixture(start.weights, moved), [X @ B.T + c], max_evaluations=10, tol=0)
     np.testing.assert_allclose(b.model.means, a.model.means @ B.T + c, rtol=1e-9)
     np.testing.assert_allclose(b.path(), a.path() - len(X) * np.log(abs(np.linalg.det(B))), rtol=1e-10)
     swapped = GaussianMixture(start.weights[::-1], Gaussians(start.means[::-1], start.covariances[::-1]))
     np.testing.assert_allclose(
-        em(swapped, [X], max_iter=10, tol=0).model.means[::-1], a.model.means, rtol=1e-9
+        em(swapped, [X], max_evaluations=10, tol=0).model.means[::-1], a.model.means, rtol=1e-9
     )
 
 
@@ -126,7 +126,7 @@ def test_it_does_not_matter_in_which_units_and_order_things_are():
 def test_ten_iterations_are_those_of_scikit_learn(kind):
     X = toy(200, 3)
     start = GaussianMixture.around(X, 3, np.random.default_rng(4), kind, floor=0.0)
-    ours = em(start, [X], max_iter=10, tol=0)
+    ours = em(start, [X], max_evaluations=10, tol=0)
     peer = Peer(3, covariance_type={"diagonal": "diag"}.get(kind, kind), reg_covar=0.0)
     peer.weights_, peer.means_, peer.covariances_ = start.weights, start.means, start.covariances
     if start.gaussians.elliptic:
@@ -147,9 +147,9 @@ def test_missing_values_climb_and_nothing_missing_changes_nothing():
     gaps[np.random.default_rng(5).random(X.shape) < 0.2] = np.nan
     gaps[3] = np.nan
     start = GaussianMixture.around(gaps, 2, np.random.default_rng(6))
-    found = em(start, [gaps], max_iter=30, tol=0, slack=1e-12)
+    found = em(start, [gaps], max_evaluations=30, tol=0, slack=1e-12)
     assert np.isfinite(found.model.covariances).all()
-    without = em(start, [np.delete(gaps, 3, axis=0)], max_iter=30, tol=0)
+    without = em(start, [np.delete(gaps, 3, axis=0)], max_evaluations=30, tol=0)
     np.testing.assert_allclose(found.model.means, without.model.means, rtol=1e-10)
     assert found.log_likelihood == pytest.approx(without.log_likelihood, rel=1e-12)
 
@@ -161,7 +161,7 @@ def test_missing_values_of_one_gaussian_have_the_known_answer():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(100, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
     X[rng.random(100) < 0.4, 1] = np.nan
-    found = em(GaussianMixture.around(X, 1, rng, floor=0.0), [X], max_iter=400, tol=0).model
+    found = em(GaussianMixture.around(X, 1, rng, floor=0.0), [X], max_evaluations=400, tol=0).model
     seen = ~np.isnan(X[:, 1])
     slope, constant = np.polyfit(X[seen, 0], X[seen, 1], 1)
     left = np.mean((X[seen, 1] - slope * X[seen, 0] - constant) ** 2)
@@ -174,7 +174,7 @@ def test_missing_values_of_one_gaussian_have_the_known_answer():
 def test_a_component_on_one_point_keeps_the_floor_and_fails_clearly_without():
     X = np.concatenate([toy(50), [[40.0, 40.0]]])
     labels = np.repeat([0, 1], [50, 1])
-    found = em(GaussianMixture.assigned(X, labels, 2), [X], max_iter=20)
+    found = em(GaussianMixture.assigned(X, labels, 2), [X], max_evaluations=20)
     assert np.isfinite(found.model.covariances).all() and found.model.weights[1] == pytest.approx(1 / 51)
     np.testing.assert_allclose(
         np.linalg.eigvalsh(found.model.covariances[1] / np.sqrt(np.outer(*[spread(X)] * 2))), 1e-6, rtol=1e-6
@@ -188,7 +188,7 @@ def test_a_component_on_one_point_keeps_the_floor_and_fails_clearly_without():
 
 def test_a_component_without_data_stays_where_it_was():
     start = GaussianMixture([0.5, 0.5], Gaussians([[0.0, 0], [1e4, 0]], [np.eye(2)] * 2))
-    found = em(start, [toy()], max_iter=5, tol=0).model
+    found = em(start, [toy()], max_evaluations=5, tol=0).model
     np.testing.assert_array_equal(found.means[1], [1e4, 0])
     assert found.weights[1] == 0 and np.isfinite(found.log_prob(toy())).all()
 
@@ -209,7 +209,7 @@ def test_any_family_can_be_mixed_and_kinds_may_differ():
     found = em(
         Mixture([0.5, 0.5], (Poisson(1.0), Poisson(20.0))),
         [counts[:100], counts[100:]],
-        max_iter=300,
+        max_evaluations=300,
         tol=1e-12,
     )
     assert found.converged
@@ -226,7 +226,7 @@ def test_any_family_can_be_mixed_and_kinds_may_differ():
         def fit(self, X, weights):
             return Column(super().fit(X[:, 0], weights).mean)
 
-    found = em(Mixture([0.5, 0.5], (Column(3.0), Normal([15.0], [[9.0]]))), [waits], max_iter=100)
+    found = em(Mixture([0.5, 0.5], (Column(3.0), Normal([15.0], [[9.0]]))), [waits], max_evaluations=100)
     assert found.model.weights[0] == pytest.approx(2 / 3, abs=0.02)
     assert found.model.components[1].mean[0] == pytest.approx(20, abs=0.3)
 
@@ -237,7 +237,7 @@ def test_a_mixture_of_normals_is_the_gaussian_mixture():
     general = Mixture(
         start.weights, [Normal(m, C) for m, C in zip(start.means, start.covariances, strict=True)]
     )
-    a, b = em(start, [X], max_iter=8, tol=0), em(general, [X], max_iter=8, tol=0)
+    a, b = em(start, [X], max_evaluations=8, tol=0), em(general, [X], max_evaluations=8, tol=0)
     np.testing.assert_allclose(a.path(), b.path(), rtol=1e-12)
     np.testing.assert_allclose(b.model.responsibilities(X), a.model.responsibilities(X), atol=1e-10)
     np.testing.assert_allclose(b.model.responsibilities(X).sum(1), 1.0, rtol=1e-14)
@@ -245,7 +245,7 @@ def test_a_mixture_of_normals_is_the_gaussian_mixture():
 
 def test_one_component_is_ordinary_maximum_likelihood():
     counts = np.array([1, 4, 2, 7.0])
-    assert em(Mixture([1.0], [Poisson(1.0)]), [counts], max_iter=1, tol=0).model.components[
+    assert em(Mixture([1.0], [Poisson(1.0)]), [counts], max_evaluations=1, tol=0).model.components[
         0
     ].mean == pytest.approx(3.5)
 

@@ -209,12 +209,12 @@ def test_classes_with_kernels_of_their_own_learn_a_bias_each():
 
 @pytest.fixture(scope="module")
 def rest():
-    return held(multi_class="one_vs_rest").fit(X, NAMES[THREE])
+    return held(multi_class="one-vs-rest").fit(X, NAMES[THREE])
 
 
 @pytest.fixture(scope="module")
 def pairs():
-    return held(multi_class="one_vs_one").fit(X, NAMES[THREE])
+    return held(multi_class="one-vs-one").fit(X, NAMES[THREE])
 
 
 def test_one_vs_rest_is_binary_fits_by_hand(rest):
@@ -250,21 +250,21 @@ def test_leaving_one_out_of_pairs_is_fitting_without_it(pairs):
     left = pairs.loo().probability
     for i in (0, 7):
         others = np.arange(N) != i
-        again = held(multi_class="one_vs_one").fit(X[others], NAMES[THREE][others])
+        again = held(multi_class="one-vs-one").fit(X[others], NAMES[THREE][others])
         np.testing.assert_allclose(left[i], again.predict_proba(X[i : i + 1])[0], atol=0.01)
 
 
 def test_pairwise_probabilities_that_agree_are_recovered():
     p = np.random.default_rng(1).dirichlet(np.ones(4), 6)
-    wins = np.stack([p[:, a] / (p[:, a] + p[:, b]) for a, b in labels.contests(4, "one_vs_one")], 1)
-    np.testing.assert_allclose(labels.combine(wins, 4, "one_vs_one"), p, rtol=1e-9)
-    sure = labels.combine(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 3, "one_vs_one")
+    wins = np.stack([p[:, a] / (p[:, a] + p[:, b]) for a, b in labels.contests(4, "one-vs-one")], 1)
+    np.testing.assert_allclose(labels.combine(wins, 4, "one-vs-one"), p, rtol=1e-9)
+    sure = labels.combine(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 3, "one-vs-one")
     np.testing.assert_allclose(sure, [[1, 0, 0], [0, 1, 0]], atol=1e-9)
-    assert labels.combine(np.zeros((1, 3)), 3, "one_vs_rest").tolist() == [[pytest.approx(1 / 3)] * 3]
+    assert labels.combine(np.zeros((1, 3)), 3, "one-vs-rest").tolist() == [[pytest.approx(1 / 3)] * 3]
 
 
 def test_label_regression_of_several_classes():
-    model = held(inference="label-regression", multi_class="one_vs_rest").fit(X, THREE)
+    model = held(inference="label-regression", multi_class="one-vs-rest").fit(X, THREE)
     assert model.score(X, THREE) > 0.8
     np.testing.assert_allclose(model.predict_proba(XS).sum(1), 1.0, rtol=1e-12)
 
@@ -310,8 +310,8 @@ SAVED = {
     "objects, bias": lambda: held(mean="learned").fit(X, NAMES[CODES].astype(object)),
     "softmax, small integers": lambda: held().fit(X, (THREE + 5).astype(np.uint8)),
     "own kernels": lambda: GPClassifier([KERNEL, KERNEL, "SE(fixed(2))"]).fit(X, 0.5 * THREE // 0.5),
-    "one vs rest": lambda: held(multi_class="one_vs_rest").fit(X, NAMES[THREE]),
-    "one vs one": lambda: held(multi_class="one_vs_one").fit(X, NAMES[THREE]),
+    "one vs rest": lambda: held(multi_class="one-vs-rest").fit(X, NAMES[THREE]),
+    "one vs one": lambda: held(multi_class="one-vs-one").fit(X, NAMES[THREE]),
     "calibrated": lambda: held(inference="label-regression", calibrate=True).fit(X, NAMES[CODES]),
     "strings": lambda: GPClassifier(k.Spectrum(2)).fit(WORDS, [len(w) > 4 for w in WORDS]),
 }
@@ -361,7 +361,7 @@ def test_files_with_impossible_labels_are_refused(rest, tmp_path):
 
 def test_pickle_and_clone(rest):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(rest)).predict_proba(XS), rest.predict_proba(XS))
-    assert clone(rest).multi_class == "one_vs_rest" and not hasattr(clone(rest), "classes_")
+    assert clone(rest).multi_class == "one-vs-rest" and not hasattr(clone(rest), "classes_")
 
 
 # ------------------------------------------------------------------------------------------------- strings

@@ -34,12 +34,12 @@ def regimes(rng, n):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return mc.GPMixture(2, n_init=2).fit(*step(np.random.default_rng(0), 60))
+    return mc.GPMixture(2, restarts=1).fit(*step(np.random.default_rng(0), 60))
 
 
 def test_one_expert_is_a_regressor():
     X, y = step(np.random.default_rng(1), 30)
-    one, plain = mc.GPMixture(1, max_iter=20, tol=1e-10).fit(X, y), mc.GPRegressor().fit(X, y)
+    one, plain = mc.GPMixture(1, max_evaluations=20, tol=1e-10).fit(X, y), mc.GPRegressor().fit(X, y)
     for a, b in zip(one.predict(X, return_std=True), plain.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
     np.testing.assert_array_equal(one.responsibilities_, 1.0)
@@ -67,7 +67,7 @@ def test_two_regimes_have_noise_and_lengths_of_their_own():
     rng = np.random.default_rng(3)
     X, y = regimes(rng, 70)
     Xt, yt = regimes(rng, 300)
-    model, one = mc.GPMixture(2, n_init=2).fit(X, y), mc.GPRegressor().fit(X, y)
+    model, one = mc.GPMixture(2, restarts=1).fit(X, y), mc.GPRegressor().fit(X, y)
     assert model.log_density(Xt, yt).mean() > one.log_density(Xt, yt).mean() + 0.2
     std = np.sqrt(np.sort(model.posterior_.noise))
     assert 0.03 < std[0] < 0.1 and 0.2 < std[1] < 0.45
@@ -83,7 +83,7 @@ def test_curves_that_overlap():
     rng = np.random.default_rng(4)
     x, upper = rng.uniform(0, 4, 80), rng.random(80) < 0.5
     y = np.where(upper, 2.0 + 0.2 * x, -0.5 * x) + 0.1 * rng.normal(size=80)
-    model = mc.GPMixture(2, gating="constant", n_init=2).fit(x[:, None], y)
+    model = mc.GPMixture(2, gating="constant", restarts=1).fit(x[:, None], y)
     which = model.responsibilities_.argmax(1)
     assert max(np.mean(which == upper), np.mean(which != upper)) > 0.97
     np.testing.assert_allclose(model.predict_gate([[1.0]]), model.predict_gate([[3.0]]), rtol=1e-14)
@@ -101,7 +101,7 @@ def test_settings_are_checked():
     with pytest.raises(ValueError, match="NaN"):
         mc.GPMixture().fit(X, np.where(X[:, 0] > 0, np.nan, y))
     with pytest.warns(ConvergenceWarning, match="EM has not converged"):
-        mc.GPMixture(max_iter=1, tol=1e-12, n_init=1).fit(X, y)
+        mc.GPMixture(max_evaluations=1, tol=1e-12, restarts=0).fit(X, y)
     assert clone(mc.GPMixture(3, "SE(l=2)", gating="constant")).get_params()["kernel"] == "SE(l=2)"
 
 
@@ -109,7 +109,7 @@ def test_settings_are_checked():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_accepts_it():
-    check_estimator(mc.GPMixture(n_init=1, max_iter=5))
+    check_estimator(mc.GPMixture(restarts=0, max_evaluations=5))
 
 
 # ------------------------------------------------------------------------------------------------- files
@@ -129,7 +129,7 @@ def test_a_mixture_of_processes_is_saved(fitted, tmp_path):
     )
     np.testing.assert_allclose(found.predict_interval(X), fitted.predict_interval(X), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(found.history_, fitted.history_)
-    assert found.get_params()["n_init"] == 2
+    assert found.get_params()["restarts"] == 1
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal", "spherical", "tied"])
@@ -152,7 +152,7 @@ def test_a_hidden_markov_model_is_saved(emission, tmp_path):
     rng = np.random.default_rng(7)
     data = [rng.integers(0, 3, T) if emission == "categorical" else rng.normal(size=(T, 2)) for T in (8, 20)]
     init = dict(transition=[[0.9, 0.1], [0.2, 0.8]])
-    model = mc.HMM(2, emission, init=init, max_iter=3, tol=0.0, n_init=1, random_state=0).fit(data)
+    model = mc.HMM(2, emission, init=init, max_evaluations=3, tol=0.0, restarts=0, random_state=0).fit(data)
     found = there_and_back(model, tmp_path)
     assert found.score(data) == model.score(data)
     for a, b in zip(found.predict_proba(data), model.predict_proba(data), strict=True):
@@ -165,7 +165,7 @@ def test_a_classifier_with_a_fisher_kernel_is_saved(tmp_path):
     rng = np.random.default_rng(8)
     data = [rng.normal(i % 2, 1, (int(T), 1)) for i, T in enumerate(rng.integers(4, 9, 12))]
     labels = np.arange(12) % 2
-    hmm = mc.HMM(2, max_iter=3, tol=0.0, n_init=1, random_state=0).fit(data)
+    hmm = mc.HMM(2, max_evaluations=3, tol=0.0, restarts=0, random_state=0).fit(data)
     for kernel in (
         k.Fisher(hmm, information="diagonal", data=data),
         k.Fisher(hmm, of=k.SE(3.0)) + k.Constant(0.1),

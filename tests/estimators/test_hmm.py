@@ -38,7 +38,9 @@ def test_it_runs_as_promised():
         np.array([np.eye(2)] * 2),
     )
     init = {"initial": p0, "transition": A0, "means": m0, "covariances": c0}
-    hmm = mc.HMM(n_states=2, emission="gaussian", max_iter=10, tol=0.0, n_init=1, init=init).fit([O1, O2])
+    hmm = mc.HMM(n_states=2, emission="gaussian", max_evaluations=10, tol=0.0, restarts=0, init=init).fit(
+        [O1, O2]
+    )
     assert hmm.initial_.shape == (2,) and hmm.transition_.shape == (2, 2) and hmm.means_.shape == (2, 2)
     assert hmm.covariances_.shape == (2, 2, 2) and len(hmm.history_) == 11 and hmm.n_iter_ == 10
     assert (np.diff(hmm.history_) > -1e-9).all()
@@ -63,7 +65,7 @@ def test_the_truth_is_found_from_data_alone():
     assert hmm.converged_
 
 
-@pytest.mark.parametrize("criterion", ["bic", "aic", "held_out"])
+@pytest.mark.parametrize("criterion", ["bic", "aic", "held-out"])
 def test_the_number_of_states_is_chosen(criterion):
     data = sequences((150, 120, 100))
     hmm = mc.HMM([1, 2], "gaussian", criterion=criterion, random_state=0, covariance_type="diag").fit(data)
@@ -76,7 +78,7 @@ def test_symbols():
     truth = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], Categorical([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]))
     rng = np.random.default_rng(1)
     data = [truth.sample(n, rng)[0].tolist() for n in (400, 300)]
-    hmm = mc.HMM(2, "categorical", random_state=0, n_init=5, n_symbols=4, pseudo_count=0.5).fit(data)
+    hmm = mc.HMM(2, "categorical", random_state=0, restarts=4, n_symbols=4, pseudo_count=0.5).fit(data)
     order = hmm.emission_[:, 0].argsort()[::-1]
     np.testing.assert_allclose(hmm.emission_[order][:, :3], truth.emission.probabilities, atol=0.08)
     assert (hmm.emission_[:, 3] > 0).all() and np.isfinite(hmm.score([[3, 0]]))  # never seen, not impossible
@@ -94,7 +96,7 @@ def test_mixtures_of_gaussians_in_states():
     X = np.where(path == 0, rng.choice([-6.0, 0.0], 600), rng.choice([6.0, 12.0], 600)) + 0.4 * rng.normal(
         size=600
     )
-    hmm = mc.HMM(2, "mixture", n_components=2, random_state=0, n_init=5).fit(X)
+    hmm = mc.HMM(2, "mixture", n_components=2, random_state=0, restarts=4).fit(X)
     assert (
         hmm.means_.shape == (2, 2, 1)
         and hmm.covariances_.shape == (2, 2, 1, 1)
@@ -111,7 +113,7 @@ def test_mixtures_of_gaussians_in_states():
             "transition": hmm.transition_,
             "initial": hmm.initial_,
         },
-        n_init=1,
+        restarts=0,
     ).fit(X)
     assert again.log_likelihood_ == pytest.approx(hmm.log_likelihood_, abs=1e-3)
     tied = mc.HMM(2, "mixture", covariance_type="tied", random_state=0).fit(X)
@@ -127,7 +129,7 @@ def test_topologies_are_kept():
         and hmm.initial_[0] == 1
     )
     ring = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
-    hmm = mc.HMM(3, topology=ring, random_state=0, max_iter=500).fit(data)
+    hmm = mc.HMM(3, topology=ring, random_state=0, max_evaluations=500).fit(data)
     assert (hmm.transition_[ring == 0] == 0).all()
     with pytest.raises(ValueError, match="topology must be"):
         mc.HMM(3, topology="star").fit(data)
@@ -199,8 +201,8 @@ def test_wrong_settings_are_refused_in_words():
         mc.HMM().fit([np.zeros((4, 2)), np.zeros((4, 3))])
     with pytest.raises(EMError, match="probability zero"):
         mc.HMM(2, "categorical", init={"emission": [[1.0, 0.0], [1.0, 0.0]]}).fit([[0, 1]])
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 reached"):
-        mc.HMM(2, max_iter=1, tol=1e-15, n_init=1, random_state=0).fit(data)
+    with pytest.warns(ConvergenceWarning, match="max_evaluations=1 reached"):
+        mc.HMM(2, max_evaluations=1, tol=1e-15, restarts=0, random_state=0).fit(data)
 
 
 def test_pictures_of_paths_and_transitions():

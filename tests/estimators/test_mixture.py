@@ -52,7 +52,7 @@ def test_the_same_start_leads_where_scikit_learn_goes(kind):
         ).fit(X)
     init = {"weights": start.weights_, "means": start.means_, "covariances": start.covariances_}
     ours = mc.GaussianMixture(
-        3, kind, init=init, n_init=1, tol=1e-14, max_iter=300, covariance_floor=0.0
+        3, kind, init=init, restarts=0, tol=1e-14, max_evaluations=300, covariance_floor=0.0
     ).fit(X)
     np.testing.assert_allclose(ours.weights_, peer.weights_, rtol=1e-6)
     np.testing.assert_allclose(ours.means_, peer.means_, rtol=1e-6, atol=1e-6)
@@ -64,10 +64,12 @@ def test_the_same_start_leads_where_scikit_learn_goes(kind):
     )
 
 
-@pytest.mark.parametrize("criterion", ["bic", "aic", "held_out"])
+@pytest.mark.parametrize("criterion", ["bic", "aic", "held-out"])
 def test_the_number_of_components_is_found(criterion):
     X = three_groups(40)
-    model = mc.GaussianMixture(range(1, 5), "spherical", criterion=criterion, n_init=3, random_state=0).fit(X)
+    model = mc.GaussianMixture(range(1, 5), "spherical", criterion=criterion, restarts=2, random_state=0).fit(
+        X
+    )
     assert model.n_components_ == 3 or (criterion == "aic" and model.n_components_ == 4)
     assert set(model.selection_) == {1, 2, 3, 4} and model.selection_[1] > model.selection_[3]
     if criterion == "bic":
@@ -110,7 +112,7 @@ def test_priors_and_pseudo_counts_hold_a_small_component():
     X = np.concatenate([three_groups(), [[50.0, 50.0]]])
     prior = InverseWishart(5.0, np.eye(2))
     model = mc.GaussianMixture(
-        4, covariance_prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, n_init=5
+        4, covariance_prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, restarts=4
     ).fit(X)
     lonely = model.predict([[50.0, 50.0]])[0]
     np.testing.assert_allclose(model.covariances_[lonely], np.eye(2) / (5 + 2 + 1 + 1), rtol=1e-6)
@@ -153,8 +155,8 @@ def test_wrong_settings_are_refused_in_words():
     ):
         with pytest.raises(ValueError, match=words):
             mc.GaussianMixture(**settings).fit(X)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 reached"):
-        mc.GaussianMixture(3, max_iter=1, tol=1e-15, n_init=1, random_state=0).fit(X)
+    with pytest.warns(ConvergenceWarning, match="max_evaluations=1 reached"):
+        mc.GaussianMixture(3, max_evaluations=1, tol=1e-15, restarts=0, random_state=0).fit(X)
 
 
 def test_the_picture_has_an_ellipse_for_each_radius_and_component():

@@ -154,7 +154,7 @@ def test_an_outlier_is_let_go():
             assert off < 1.0 < abs(gaussian.mean(X[[2]]) - clean.mean(X[[2]]))[0]
 
 
-@pytest.mark.parametrize("rule", [EP(), Laplace(), KL(max_iter=60)], ids=["ep", "laplace", "kl"])
+@pytest.mark.parametrize("rule", [EP(), Laplace(), KL(max_iterations=60)], ids=["ep", "laplace", "kl"])
 @pytest.mark.parametrize("variance", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("ell", [1e-4, 1e4])
 def test_extreme_hyperparameters(rule, variance, ell):
@@ -193,9 +193,9 @@ def test_contradicting_duplicates(rule):
 
 def test_non_convergence_is_said():
     for rule, word in (
-        (EP(max_sweeps=1, schedule="sequential"), "did not converge"),
-        (Laplace(max_iter=1), "stopped"),
-        (KL(max_iter=1), "still change"),
+        (EP(max_iterations=1, schedule="sequential"), "did not converge"),
+        (Laplace(max_iterations=1), "stopped"),
+        (KL(max_iterations=1), "still change"),
     ):
         post = mc.Model(mc.GP(k.SE(0.9, 9.0)), lk.Bernoulli()).condition(X, LABELS, rule)
         assert not post.status.converged
@@ -205,7 +205,7 @@ def test_non_convergence_is_said():
 
 
 def test_parallel_ep_that_does_not_settle_goes_on_sequentially():
-    post = mc.Model(mc.GP(k.SE(0.9, 9.0)), lk.Bernoulli()).condition(X, LABELS, EP(max_sweeps=1))
+    post = mc.Model(mc.GP(k.SE(0.9, 9.0)), lk.Bernoulli()).condition(X, LABELS, EP(max_iterations=1))
     reference = mc.Model(mc.GP(k.SE(0.9, 9.0)), lk.Bernoulli()).condition(X, LABELS, RULES["ep"])
     assert post.status.converged and any("one after the other" in note for note in post.notes)
     assert post.log_evidence == pytest.approx(reference.log_evidence, abs=1e-8)
@@ -219,7 +219,7 @@ def test_a_failed_run_is_not_remembered():
     inputs, y = prepare(model, X, LABELS)
     model, solver = model.bind(inputs), choose_solver(model, "dense")
     workspace = solver.workspace(model.priors, inputs.values)
-    for rule in (EP("sequential", max_sweeps=1), KL(max_iter=1)):
+    for rule in (EP("sequential", max_iterations=1), KL(max_iterations=1)):
         rule.run(model, inputs.values, y, solver, workspace)
     assert not {"ep", "kl"} & set(workspace.memory)
 

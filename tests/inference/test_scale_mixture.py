@@ -149,7 +149,7 @@ def test_warm_weights_save_factorisations():
         ScaleMixture().run(model, inputs.values, y, solver, workspace).status.iterations for _ in range(2)
     )
     assert warm == 1 < cold
-    short = ScaleMixture(max_iter=1)
+    short = ScaleMixture(max_iterations=1)
     result = short.run(model, inputs.values, y, solver)
     assert not result.status.converged and any("had not converged" in note for note in result.notes)
 

@@ -472,7 +472,9 @@ def test_classification_and_regression_of_sequences():
     rng = np.random.default_rng(11)
     train, labels = two_kinds(rng, 30)
     test, truth = two_kinds(rng, 20)
-    hmm = mc.HMM(2, "categorical", n_init=1, max_iter=5, tol=0.0, pseudo_count=0.5, random_state=0).fit(train)
+    hmm = mc.HMM(
+        2, "categorical", restarts=0, max_evaluations=5, tol=0.0, pseudo_count=0.5, random_state=0
+    ).fit(train)
     clf = mc.GPClassifier(kernel=k.Fisher(hmm)).fit(train[:2], labels[:2])
     assert clf.predict_proba(train).shape == (30, 2)
     chain = MarkovChain.of(train, 2)

@@ -167,7 +167,7 @@ def test_sweeps_on_few_inputs():
     for a, b in zip(online.predict(XS), first, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)
     with pytest.raises(RuntimeError, match="did not settle in 2 sweeps"):
-        online.refine(X, LABELS, tol=1e-12, max_sweeps=2)
+        online.refine(X, LABELS, tol=1e-12, max_iterations=2)
 
 
 def test_robust_noise_skips_nothing_it_can_use():

@@ -216,8 +216,8 @@ def test_classification(rule):
 def test_not_converged_is_said():
     """A warning, and a note that says so in capitals."""
     prior, X, s = large()
-    with pytest.warns(RuntimeWarning, match="raise rank or max_iter"):
-        state = ConjugateGradient(rank=5, max_iter=3).factor(prior, X, s)
+    with pytest.warns(RuntimeWarning, match="raise rank or max_iterations"):
+        state = ConjugateGradient(rank=5, max_iterations=3).factor(prior, X, s)
     assert "DID NOT CONVERGE" in state.notes[0]
 
 
@@ -231,7 +231,7 @@ def test_what_it_does_not_do_is_refused():
     ):
         with pytest.raises(SolverError, match=r"dense|Dense"):
             ask()
-    for bad in (dict(rank=-1), dict(probes=1), dict(tol=0.0), dict(max_iter=0)):
+    for bad in (dict(rank=-1), dict(probes=1), dict(tol=0.0), dict(max_iterations=0)):
         with pytest.raises(ValueError, match="ConjugateGradient needs"):
             ConjugateGradient(**bad)
 

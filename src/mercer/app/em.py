@@ -32,7 +32,7 @@ Out = Annotated[
     Path | None, typer.Option(help="Write the table with the findings for each row here, .csv or .parquet.")
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw it to this file (.png, .pdf or .svg).")]
-Starts = Annotated[int, typer.Option(min=1, help="Starts of EM, of which the best is kept.")]
+Restarts = Annotated[int, typer.Option(min=0, help="Further starts of EM; the best of all is kept.")]
 Seed = Annotated[int, typer.Option(help="Seed of the starts.")]
 
 
@@ -52,7 +52,7 @@ def cluster(
     covariance: Shape = Covariance.FULL,
     out: Out = None,
     plot: Plot = None,
-    starts: Starts = 5,
+    restarts: Restarts = 4,
     seed: Seed = 0,
 ) -> None:
     """Find groups of rows by a mixture of Gaussians.
@@ -69,7 +69,9 @@ def cluster(
     table = read_table(data)
     names, X = _numbers(table, columns, str(data), ())
     with warnings_as_notes():
-        model = mercer.GaussianMixture(_several(k), covariance.value, n_init=starts, random_state=seed).fit(X)
+        model = mercer.GaussianMixture(
+            _several(k), covariance.value, restarts=restarts, random_state=seed
+        ).fit(X)
     if model.selection_:
         show_table(
             "Bayesian information criterion",
@@ -115,7 +117,7 @@ def hmm(
     ] = False,
     out: Out = None,
     plot: Plot = None,
-    starts: Starts = 5,
+    restarts: Restarts = 4,
     seed: Seed = 0,
 ) -> None:
     """Find hidden states of sequences: the rows of a table, in their order.
@@ -138,7 +140,7 @@ def hmm(
             _several(states),
             covariance_type=covariance.value,
             topology=topology,
-            n_init=starts,
+            restarts=restarts,
             random_state=seed,
         )
         model.fit([X[rows] for rows in places])

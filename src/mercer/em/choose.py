@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-CRITERIA = ("bic", "aic", "held_out")
+CRITERIA = ("bic", "aic", "held-out")
 
 
 def bic(log_likelihood: float, parameters: int, rows: int) -> float:

@@ -85,7 +85,7 @@ def em(
     starts: Any,
     parts: Sequence[Any],
     *,
-    max_iter: int = 200,
+    max_evaluations: int = 200,
     tol: float = 1e-6,
     slack: float = 1e-9,
     map: Callable[..., Iterable[Any]] = map,
@@ -96,7 +96,7 @@ def em(
     starts: a model, a list of models, or of functions without arguments that make one.
     parts: the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
     tol: stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
-        max_iter iterations.
+        max_evaluations iterations.
     slack: a fall of the objective by more than slack times its size is an error of the model's steps, and
         raised as EMError.
     map: how the parts are gone through; the `map` of an executor spreads them over processes or machines.
@@ -111,8 +111,8 @@ def em(
     starts = list(starts) if isinstance(starts, list | tuple) else [starts]
     if not starts:
         raise ValueError("em needs at least one start.")
-    if max_iter < 1 or not tol >= 0:
-        raise ValueError(f"em needs max_iter >= 1 and tol >= 0, got {max_iter!r} and {tol!r}.")
+    if max_evaluations < 1 or not tol >= 0:
+        raise ValueError(f"em needs max_evaluations >= 1 and tol >= 0, got {max_evaluations!r} and {tol!r}.")
     history: list[Iteration] = []
     climbs: list[Outcome] = []
     failures: list[Exception] = []
@@ -120,7 +120,7 @@ def em(
         for number, start in enumerate(starts):
             where = f"start {number + 1} of {len(starts)}"
             try:
-                climbs.append(_climb(start, number, parts, max_iter, tol, slack, map, where, history))
+                climbs.append(_climb(start, number, parts, max_evaluations, tol, slack, map, where, history))
             except (EMError, np.linalg.LinAlgError) as error:
                 failures.append(error)
             except STOPPED:
@@ -134,13 +134,13 @@ def em(
     return max(climbs, key=lambda climb: climb.objective)
 
 
-def _climb(start, number, parts, max_iter, tol, slack, map, where, history) -> Outcome:
+def _climb(start, number, parts, max_evaluations, tol, slack, map, where, history) -> Outcome:
     best: tuple[float, float, Any] | None = None
-    before, converged, reason = -np.inf, False, f"max_iter={max_iter} reached"
+    before, converged, reason = -np.inf, False, f"max_evaluations={max_evaluations} reached"
     i = 0
     try:
         model = start() if callable(start) else start
-        for i in range(max_iter + 1):
+        for i in range(max_evaluations + 1):
             began = time.perf_counter()
             summary = functools.reduce(operator.add, map(model.expect, parts))
             log_likelihood = float(summary.log_likelihood)
@@ -152,7 +152,7 @@ def _climb(start, number, parts, max_iter, tol, slack, map, where, history) -> O
             if tol > 0 and objective - before <= tol * max(1.0, abs(objective)):
                 converged, reason = True, "the gain fell below the tolerance"
                 break
-            if i < max_iter:
+            if i < max_evaluations:
                 before, model = objective, model.maximise(summary)
     except STOPPED:
         if best is None:

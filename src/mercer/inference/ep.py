@@ -53,7 +53,7 @@ class EP(AbstractSiteRule):
 
     schedule: str = "parallel"
     tol: float = 1e-8
-    max_sweeps: int = 200
+    max_iterations: int = 200
     damping: float = 1.0
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
@@ -84,7 +84,7 @@ class EP(AbstractSiteRule):
         notes: list[str] = []
         schedule, warm = self.schedule, self._warm(y, workspace)
         if schedule == "parallel":
-            sweeps, half = 0, max(1, self.max_sweeps // 2)
+            sweeps, half = 0, max(1, self.max_iterations // 2)
             ends: list[_End] = []
             for start, damping in self._attempts(model, warm):
                 try:
@@ -103,7 +103,7 @@ class EP(AbstractSiteRule):
             if not end.converged and not _several_modes(model) and "full" in solver.offers:
                 schedule, change = "parallel, then sequential", end.change
                 end = problem.sequential(
-                    end.sites, self.damping, self.tol, max(20, self.max_sweeps // 5), sweeps
+                    end.sites, self.damping, self.tol, max(20, self.max_iterations // 5), sweeps
                 )
                 notes.append(
                     f"parallel EP had not settled after {sweeps} sweeps (last change {change:.1e}), so "
@@ -112,7 +112,7 @@ class EP(AbstractSiteRule):
                     f"{end.sweeps - sweeps} more"
                 )
         else:
-            end = problem.sequential(warm or _cold(problem), self.damping, self.tol, self.max_sweeps)
+            end = problem.sequential(warm or _cold(problem), self.damping, self.tol, self.max_iterations)
         status = InferenceStatus(end.converged, end.sweeps, f"{schedule}, last change {end.change:.1e}")
         if end.converged:
             workspace.memory["ep"] = end.sites
@@ -238,7 +238,7 @@ class _Problem(AbstractSiteProblem):
         converged = point.proper and point.change <= tol and np.isfinite(point.log_evidence)
         return _End(point.state, point.state.sites, point.log_evidence, bool(converged), sweeps, point.change)
 
-    def parallel(self, sites: Sites, step: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
+    def parallel(self, sites: Sites, step: float, tol: float, max_iterations: int, before: int = 0) -> _End:
         """All sites at once, accelerated while that goes well. The step is shortened when changes grow, and
         lengthened again slowly while they shrink; from sites of positive precision, also where a cavity would
         be improper.
@@ -246,7 +246,7 @@ class _Problem(AbstractSiteProblem):
         point, last, longest, memory = self.point(sites), np.inf, step, Anderson()
         careful = point.proper and bool(point.W.any() and (point.W >= 0).all())
         sweep = before
-        for sweep in range(before + 1, before + max_sweeps + 1):
+        for sweep in range(before + 1, before + max_iterations + 1):
             if point.change <= tol:
                 break
             if point.change > last:
@@ -275,12 +275,14 @@ class _Problem(AbstractSiteProblem):
             point = new
         return self.end(point, tol, sweep)
 
-    def sequential(self, sites: Sites, longest: float, tol: float, max_sweeps: int, before: int = 0) -> _End:
+    def sequential(
+        self, sites: Sites, longest: float, tol: float, max_iterations: int, before: int = 0
+    ) -> _End:
         """One site after the other, with a rank-one update of the covariance each;
         factored afresh after every sweep.
         """
         point, change, sweep = self.point(sites), np.inf, 0
-        for sweep in range(1, max_sweeps + 1):  # noqa: B007
+        for sweep in range(1, max_iterations + 1):  # noqa: B007
             mean, A = point.state.predict(self.X, full=True)
             assert A is not None
             mean, W = mean[:, 0].copy(), point.W[:, 0].copy()

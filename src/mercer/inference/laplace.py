@@ -46,7 +46,7 @@ class Laplace(AbstractSiteRule):
     """
 
     tol: float = 1e-7
-    max_iter: int = 100
+    max_iterations: int = 100
     positive: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
@@ -95,11 +95,11 @@ class Laplace(AbstractSiteRule):
             foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
             other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
-            other.climb(self.tol, self.max_iter)
+            other.climb(self.tol, self.max_iterations)
             if not foreseen:
-                search.climb(self.tol, self.max_iter)
+                search.climb(self.tol, self.max_iterations)
             search = max(search, other, key=lambda s: s.value)
-        state, steps, gain, true = search.climb(self.tol, self.max_iter)
+        state, steps, gain, true = search.climb(self.tol, self.max_iterations)
         curved = None
         if self.positive:
             state, curved = search.flattened(state, true)
@@ -199,7 +199,7 @@ class _Newton(AbstractSiteProblem):
         if value > self.value:
             self.f, self.a, self.log_p, self.value = mean, a, log_p, value
 
-    def climb(self, tol: float, max_iter: int) -> tuple[AbstractState, int, float, bool]:
+    def climb(self, tol: float, max_iterations: int) -> tuple[AbstractState, int, float, bool]:
         """The State at the mode, steps taken, the gain another promises, and whether W there is the true
         Hessian.
 
@@ -208,7 +208,7 @@ class _Newton(AbstractSiteProblem):
         factorisation; the last steps have them as they are.
         """
         last, gain, near = False, 0.0 if self.close else np.inf, NEAR
-        for steps in range(1, max_iter + 1):
+        for steps in range(1, max_iterations + 1):
             clip = gain > near
             true, state = self._state_at(self.f, clip)
             full, a = state.mean(), state.alpha.reshape(self.f.shape)
@@ -217,7 +217,7 @@ class _Newton(AbstractSiteProblem):
             if not (clip or true):
                 near = 0.1 * min(near, gain)
             small = gain <= max(tol, 1e-15 * abs(self.value))
-            if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iter:
+            if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iterations:
                 break
             if small:
                 last = True

@@ -217,5 +217,5 @@ def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray, solver: Abstract
     name = default_for(model.likelihood)
     if name == "exact":
         return gaussian_sites(model, X, y)[0]
-    rule: AbstractSiteRule = EP(tol=1e-3, max_sweeps=30) if name == "ep" else Laplace(tol=1e-6)
+    rule: AbstractSiteRule = EP(tol=1e-3, max_iterations=30) if name == "ep" else Laplace(tol=1e-6)
     return rule.run(model, X, y, solver).state.sites

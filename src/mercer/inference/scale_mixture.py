@@ -45,7 +45,7 @@ class ScaleMixture(AbstractSiteRule):
     """
 
     tol: float = 1e-6
-    max_iter: int = 300
+    max_iterations: int = 300
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
     warm: ClassVar[bool] = True
@@ -70,13 +70,13 @@ class ScaleMixture(AbstractSiteRule):
         warm = workspace.memory.get("scale-mixture")
         starts = [warm] if warm is not None and warm.shape[0] == y.shape[0] else problem.starts()
         notes = []
-        ends = [problem.climb(w, max(self.tol, ENOUGH), self.max_iter) for w in starts]
+        ends = [problem.climb(w, max(self.tol, ENOUGH), self.max_iterations) for w in starts]
         best = max(ends, key=lambda end: end.bound)
         gap = best.bound - min(end.bound for end in ends)
         if gap > 1e-3:
             notes.append(f"the lower bound has several maxima: this one, and one that is {gap:.3g} lower")
         if best is not ends[-1] or best.change > self.tol:
-            best = problem.climb(best.weight, self.tol, self.max_iter)
+            best = problem.climb(best.weight, self.tol, self.max_iterations)
         converged = best.change <= self.tol
         if converged:
             workspace.memory["scale-mixture"] = best.weight
@@ -131,9 +131,9 @@ class _Problem(AbstractSiteProblem):
         distant = squares + max(float(np.median(squares)), regular[0, 0])
         return [_weights(self.model.likelihood, e)[1] for e in (distant, regular)]
 
-    def climb(self, w: np.ndarray, tol: float, max_iter: int) -> _Point:
+    def climb(self, w: np.ndarray, tol: float, max_iterations: int) -> _Point:
         at = self._point(w)
-        for _ in range(max_iter):
+        for _ in range(max_iterations):
             if at.change <= tol:
                 break
             new = self._point(_newton(at))

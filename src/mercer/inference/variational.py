@@ -39,7 +39,7 @@ class KL(AbstractSiteRule):
     """
 
     tol: float = 1e-7
-    max_iter: int = 500
+    max_iterations: int = 500
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
 
@@ -56,7 +56,7 @@ class KL(AbstractSiteRule):
         bound, g, W = _bound(model, y, state)
         memory = Anderson()
         change, iteration = np.inf, 0
-        for iteration in range(1, self.max_iter + 1):  # noqa: B007
+        for iteration in range(1, self.max_iterations + 1):  # noqa: B007
             mean, variance = state.marginals()
             old_W, old_g = state.sites.precision, state.alpha[:, None]
             dW, dg = W - old_W, g - old_g
@@ -123,7 +123,7 @@ class LocalBound(AbstractSiteRule):
     """
 
     tol: float = 1e-11  # gain of the bound at which the search ends
-    max_iter: int = 2000
+    max_iterations: int = 2000
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
 
@@ -139,7 +139,7 @@ class LocalBound(AbstractSiteRule):
         zero = np.zeros((y.shape[0], 1))
         xi = workspace.memory.get("local-bound", np.ones_like(zero))
         bound, gain, iteration = -np.inf, np.inf, 0
-        for iteration in range(1, self.max_iter + 1):  # noqa: B007
+        for iteration in range(1, self.max_iterations + 1):  # noqa: B007
             weight, constant = (np.asarray(x) for x in likelihood.local_bound(xi))
             state = solver.factor(model.priors, X, Sites(zero, 2.0 * weight, 0.5 * y[:, None]), workspace)
             new = state.log_normaliser + float(np.sum(constant))

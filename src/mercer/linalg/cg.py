@@ -48,7 +48,7 @@ class Solution:
 
 
 def conjugate_gradients(
-    product: Callable[[np.ndarray], np.ndarray], B: np.ndarray, tol: float, max_iter: int
+    product: Callable[[np.ndarray], np.ndarray], B: np.ndarray, tol: float, max_iterations: int
 ) -> Solution:
     """Solve A X = B for a positive definite A given by its products V -> A V, all columns of B (n, q) side by
     side.
@@ -64,7 +64,7 @@ def conjugate_gradients(
     steps: list[np.ndarray] = []
     ratios: list[np.ndarray] = []
     active = rr > tol**2 * whole
-    while active.any() and len(steps) < max_iter:
+    while active.any() and len(steps) < max_iterations:
         AP = product(P)
         curvature = np.einsum("ij,ij->j", P, AP)
         active &= curvature > 0  # rounding has the last word

@@ -100,7 +100,7 @@ class OnlineProjectedProcess:
             self._learn(values[i : i + 1], mean[i], y[i])
         return self
 
-    def refine(self, X: Any, y: Any, tol: float = 1e-8, max_sweeps: int = 100) -> int:
+    def refine(self, X: Any, y: Any, tol: float = 1e-8, max_iterations: int = 100) -> int:
         """Forget all data but not the active set, and learn from X, y by expectation propagation: sweeps
         until no site changes by more than `tol` (in units of the marginal's standard deviation). Returns the
         number of sweeps; the first is `update`'s pass.
@@ -115,7 +115,7 @@ class OnlineProjectedProcess:
         self._a, self._C, self.log_evidence, self.seen = np.zeros(m), np.zeros((m, m)), 0.0, 0
         mean = np.asarray(self.gp.mean.value(values), float)
         sites = [_Site(0.0, 0.0)] * values.shape[0]
-        for sweep in range(1, max_sweeps + 1):
+        for sweep in range(1, max_iterations + 1):
             change = 0.0
             for i in range(values.shape[0]):
                 x = self._see(values[i : i + 1])
@@ -124,7 +124,7 @@ class OnlineProjectedProcess:
             if change <= tol:
                 return sweep
         raise RuntimeError(
-            f"expectation propagation did not settle in {max_sweeps} sweeps (last change {change:.1e})."
+            f"expectation propagation did not settle in {max_iterations} sweeps (last change {change:.1e})."
         )
 
     def predict(self, Xs: Any, full: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -46,8 +46,8 @@ class ConjugateGradient(AbstractSolver):
     rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good
     enough.
     probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1
-    / sqrt(probes), are in the State's notes. seed: of the probes, which stay the same during a fit. max_iter:
-    where to give up (with a warning).
+    / sqrt(probes), are in the State's notes. seed: of the probes, which stay the same during a fit.
+    max_iterations: where to give up (with a warning).
 
     Kernels of compact support (`kernels.PiecewisePolynomial`) have their products with the pairs inside the
     support alone, which are stored where they take less than a gigabyte.
@@ -61,15 +61,16 @@ class ConjugateGradient(AbstractSolver):
     rank: int = 100
     tol: float = 1e-6
     probes: int = 16
-    max_iter: int = 1000
+    max_iterations: int = 1000
     seed: int = 0
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     def __post_init__(self):
-        if self.rank < 0 or self.probes < 2 or self.max_iter < 1 or not 0 < self.tol < 1:
+        if self.rank < 0 or self.probes < 2 or self.max_iterations < 1 or not 0 < self.tol < 1:
             raise ValueError(
-                "ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iter >= 1 and "
+                "ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iterations >= "
+                "1 and "
                 f"0 < tol < 1, got {self}."
             )
 
@@ -186,7 +187,7 @@ class ConjugateGradientState(AbstractHostState):
         ended = (
             ""
             if converged
-            else f"DID NOT CONVERGE to {self.solver.tol:.1g}: a larger rank or max_iter may help; "
+            else f"DID NOT CONVERGE to {self.solver.tol:.1g}: a larger rank or max_iterations may help; "
         )
         self.notes: tuple[str, ...] = (
             (
@@ -208,12 +209,12 @@ class ConjugateGradientState(AbstractHostState):
             H = self.near.half(V)
             return self.near.half(H + self.root[:, None] * self.times_K(self.root[:, None] * H))
 
-        solution = cg.conjugate_gradients(product, right, self.solver.tol, self.solver.max_iter)
+        solution = cg.conjugate_gradients(product, right, self.solver.tol, self.solver.max_iterations)
         if (solution.residual > self.solver.tol).any():
             warnings.warn(
                 f"conjugate gradients stopped after {solution.iterations.max()} iterations with a relative "
-                "residual of "
-                f"{solution.residual.max():.1e}, above tol = {self.solver.tol:.1e}: raise rank or max_iter.",
+                f"residual of {solution.residual.max():.1e}, above tol = {self.solver.tol:.1e}: raise rank "
+                "or max_iterations.",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -41,7 +41,7 @@ from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.relatives import platt
 
 LABEL_REGRESSION = "label-regression"
-SCHEMES = ("softmax", "one_vs_rest", "one_vs_one")
+SCHEMES = ("softmax", "one-vs-rest", "one-vs-one")
 
 
 class GPClassifier(ClassifierMixin, AbstractEstimator):
@@ -65,7 +65,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         "label-regression" is exact regression on labels +-1 with Gaussian noise: the class is the sign, and
         its probability that of y > 0, which is quick but rough.
     link: "probit" or "logit". How a latent function becomes a probability of two classes.
-    multi_class: "softmax", "one_vs_rest" or "one_vs_one". More than two classes: one model with a latent
+    multi_class: "softmax", "one-vs-rest" or "one-vs-one". More than two classes: one model with a latent
         function for each class (by Laplace's method), or problems of two classes whose probabilities are
         combined.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
@@ -75,7 +75,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     classes_: the sorted labels (C,)
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history;
-        lists of them for "one_vs_rest" (a class each) and "one_vs_one" (pairs, see `contests_`)
+        lists of them for "one-vs-rest" (a class each) and "one-vs-one" (pairs, see `contests_`)
     contests_: for those, the pairs of labels (first, second or None for all the rest); the latent function
         speaks for the first
     kernel_: the learned kernel; a list for several latent functions with kernels of their own

@@ -72,7 +72,7 @@ def contests(classes: int, scheme: str) -> list[tuple[int, int | None]]:
     """Which class stands against which (None: all the rest), each a problem of two classes;
     the first is labelled +1.
     """
-    if scheme == "one_vs_rest":
+    if scheme == "one-vs-rest":
         return [(c, None) for c in range(classes)]
     return [(j, i) for i, j in combinations(range(classes), 2)]
 
@@ -99,7 +99,7 @@ def combine(p: np.ndarray, classes: int, scheme: str) -> np.ndarray:
     the contests, in closed form (minimum of the sum of (r_ji p_i - r_ij p_j)^2 with r_ij = P(i | i or j),
     after Wu, Lin and Weng 2004).
     """
-    if scheme == "one_vs_rest":
+    if scheme == "one-vs-rest":
         p = np.maximum(p, TINY)
         return p / p.sum(1, keepdims=True)
     r = np.zeros((len(p), classes, classes))

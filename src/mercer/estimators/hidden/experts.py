@@ -34,8 +34,8 @@ class GPMixture(RegressorMixin, BaseEstimator):
     kernel: that every expert starts from, or its formula; None: an ARD Matern 5/2 under weak priors
     gating: "softmax", regions with boundaries of second order in x; "constant", the same everywhere, for
         curves that overlap
-    n_init: starts, alternately from groups in (x, y) and in x; the best bound is kept
-    max_iter, tol: M-steps for each start, and the relative gain of the bound below which a start has
+    restarts: starts beyond the first, alternately from groups in (x, y) and in x; the best bound is kept
+    max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which a start has
         converged
     random_state: seed of the starts
 
@@ -55,8 +55,8 @@ class GPMixture(RegressorMixin, BaseEstimator):
         kernel=None,
         *,
         gating="softmax",
-        n_init=4,
-        max_iter=50,
+        restarts=3,
+        max_evaluations=50,
         tol=1e-5,
         random_state=0,
         progress=None,
@@ -64,8 +64,8 @@ class GPMixture(RegressorMixin, BaseEstimator):
         self.n_experts = n_experts
         self.kernel = kernel
         self.gating = gating
-        self.n_init = n_init
-        self.max_iter = max_iter
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
@@ -78,24 +78,31 @@ class GPMixture(RegressorMixin, BaseEstimator):
         y = np.asarray(y, np.float64)
         if self.gating not in GATES:
             raise ValueError(f"gating must be one of {sorted(GATES)}, got {self.gating!r}.")
-        if not 1 <= self.n_experts <= len(X) or int(self.n_experts) != self.n_experts or self.n_init < 1:
+        if not 1 <= self.n_experts <= len(X) or int(self.n_experts) != self.n_experts or self.restarts < 0:
             raise ValueError(
-                f"n_experts must be a whole number from 1 to n_samples = {len(X)} and n_init at least 1."
+                f"n_experts must be a whole number from 1 to n_samples = {len(X)} and restarts at least 0."
             )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         starts = [
             lambda seed=seed, i=i: self._start(X, y, ("both", "x")[i % 2], np.random.default_rng(seed))
-            for i, seed in enumerate(rng.integers(2**31, size=1 if self.n_experts == 1 else self.n_init))
+            for i, seed in enumerate(
+                rng.integers(2**31, size=1 if self.n_experts == 1 else 1 + self.restarts)
+            )
         ]
         outcome = em(
-            starts, [(X, y)], max_iter=self.max_iter, tol=self.tol, slack=1e-6, progress=self.progress
+            starts,
+            [(X, y)],
+            max_evaluations=self.max_evaluations,
+            tol=self.tol,
+            slack=1e-6,
+            progress=self.progress,
         )
         self._take(
             outcome.model, X, y, outcome.objective, outcome.path(), outcome.converged, outcome.iterations
         )
         if not outcome.converged and self.tol > 0:
             warnings.warn(
-                f"EM has not converged: {outcome.reason}. Raise max_iter or tol.",
+                f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

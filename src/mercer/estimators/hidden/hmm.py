@@ -33,14 +33,14 @@ class HMM(BaseEstimator):
         is allowed
     init: dict of any of initial (N,), transition (N, N), means, covariances, weights (of mixtures), emission
         (N, L); the rest is taken from the data. Probabilities of zero stay zero
-    n_init: starts; the best is kept
-    max_iter, tol: M-steps for each start, and the relative gain of the likelihood below which a start has
-        converged; tol=0 takes max_iter steps
+    restarts: starts beyond the first; the best of all is kept
+    max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
+        has converged; tol=0 takes max_evaluations steps
     pseudo_count: added to each possible count of first states, transitions, symbols and components, a
         Dirichlet prior
     covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
     covariance_prior: an inverse Wishart, or how many data it is worth
-    criterion: "bic", "aic" or "held_out" (5-fold over sequences), where n_states are several
+    criterion: "bic", "aic" or "held-out" (5-fold over sequences), where n_states are several
 
     Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
     sequence. NaN is a missing value.
@@ -63,8 +63,8 @@ class HMM(BaseEstimator):
         n_symbols=None,
         topology="full",
         init=None,
-        n_init=3,
-        max_iter=200,
+        restarts=2,
+        max_evaluations=200,
         tol=1e-6,
         pseudo_count=0.0,
         covariance_floor=1e-6,
@@ -80,8 +80,8 @@ class HMM(BaseEstimator):
         self.n_symbols = n_symbols
         self.topology = topology
         self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
         self.tol = tol
         self.pseudo_count = pseudo_count
         self.covariance_floor = covariance_floor
@@ -113,7 +113,7 @@ class HMM(BaseEstimator):
         )
         if not self.converged_ and self.tol > 0:
             warnings.warn(
-                f"EM has not converged: {found[best].reason}. Raise max_iter or tol.",
+                f"EM has not converged: {found[best].reason}. Raise max_evaluations or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -137,13 +137,15 @@ class HMM(BaseEstimator):
             floor,
             prior,
         )
-        seeds = rng.integers(2**31, size=self.n_init)
+        seeds = rng.integers(2**31, size=1 + self.restarts)
         starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]
         prepared = starts[0]().prepare(sequences)
-        return em(starts, [prepared], max_iter=self.max_iter, tol=self.tol, progress=self.progress)
+        return em(
+            starts, [prepared], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress
+        )
 
     def _rate(self, outcome, sequences, n: int, rng) -> float:
-        if self.criterion == "held_out":
+        if self.criterion == "held-out":
             several = np.empty(len(sequences), object)
             several[:] = sequences
 

@@ -24,14 +24,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     n_components: how many Gaussians, or several numbers of which `criterion` chooses one
     covariance_type: "full", "diagonal", "spherical", or "tied": the same for all
     init: "k-means++", or dict(weights=(k,), means=(k, d), covariances=...), of which any may be left out
-    n_init: starts; the best is kept
-    max_iter, tol: M-steps for each start, and the relative gain of the likelihood below which a start has
-        converged
+    restarts: starts beyond the first; the best of all is kept
+    max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
+        has converged
     covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
     covariance_prior: an inverse Wishart (`mercer.em.InverseWishart`), or how many data a prior around the
         columns' variances is worth; the fit is then the posterior mode
     pseudo_count: added to each component's expected count
-    criterion: "bic", "aic" or "held_out" (5-fold), where n_components are several
+    criterion: "bic", "aic" or "held-out" (5-fold), where n_components are several
     random_state: seed of the starts
     progress: None shows a line in terminals after a second, True always, False never
 
@@ -49,8 +49,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         covariance_type="full",
         *,
         init="k-means++",
-        n_init=3,
-        max_iter=200,
+        restarts=2,
+        max_evaluations=200,
         tol=1e-6,
         covariance_floor=1e-6,
         covariance_prior=None,
@@ -62,8 +62,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.n_components = n_components
         self.covariance_type = covariance_type
         self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
         self.tol = tol
         self.covariance_floor = covariance_floor
         self.covariance_prior = covariance_prior
@@ -94,7 +94,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         )
         if not outcome.converged and self.tol > 0:
             warnings.warn(
-                f"EM has not converged: {outcome.reason}. Raise max_iter or tol.",
+                f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -132,9 +132,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             )
         starts = [
             lambda seed=seed: self._start(X, k, np.random.default_rng(seed))
-            for seed in rng.integers(2**31, size=self.n_init)
+            for seed in rng.integers(2**31, size=1 + self.restarts)
         ]
-        return em(starts, [X], max_iter=self.max_iter, tol=self.tol, progress=self.progress)
+        return em(starts, [X], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress)
 
     def _start(self, X, k: int, rng) -> Model:
         given = dict(self.init) if isinstance(self.init, dict) else {}
@@ -163,7 +163,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return Model(given.get("weights", weights), gaussians.lifted(), self.pseudo_count)
 
     def _rate(self, outcome, X, k: int, rng) -> float:
-        if self.criterion == "held_out":
+        if self.criterion == "held-out":
             return held_out(
                 X,
                 lambda part: self._climb(part, k, rng).model,

@@ -11,7 +11,6 @@ import numpy as np
 from experiments._table import table
 from experiments.friedman_outliers import Scores
 from mercer import GPRegressor, metrics
-from mercer.estimators.regression.robust import noise_in_words
 
 NOISES = ("gaussian", "student-t", "mixture", "uniform", "laplace")
 SD = 0.2  # of the noise; the functions vary by about 1
@@ -91,5 +90,5 @@ def score(name: str, seed: int, noise: str) -> dict[str, Any]:
     f = FUNCTIONS[name][2](Xs) / SD
     return {
         "nlpd": metrics.nlpd(ys, log_density=model.log_density(Xs, ys)), "rmse": metrics.rmse(f, model.predict(Xs)),
-        "noise": noise_in_words(model.model_.likelihood), "flagged": len(model.outliers_),
+        "noise": model.model_.likelihood.words(), "flagged": len(model.outliers_),
     }  # fmt: skip

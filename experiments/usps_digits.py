@@ -25,7 +25,7 @@ def run(out=None, rows: int | None = None, linear: bool = True) -> str:
     ]
     if linear:  # 257 weights a class
         kernel = kernels.Linear(1.45**-2) + kernels.Constant(1.45**-2)
-        cases.append(("linear, theta = 1.45", kernel, "weight_space", ("-1339", "5.7", "2.95")))
+        cases.append(("linear, theta = 1.45", kernel, "weight-space", ("-1339", "5.7", "2.95")))
     lines = []
     for name, kernel, solver, published in cases:
         began = time.perf_counter()

@@ -242,7 +242,7 @@ def test_linear_gaussian_rules():
     A, y, noise, S = rng.normal(size=(7, 2)), rng.normal(size=7), 0.2, np.array([1.5, 0.4])
     mu = np.array([0.3, -0.7])
     gp = mc.GP(k.Linear(S), mc.means.Linear(fixed(mu)))
-    post = gp.condition(A, y, noise_variance=noise, solver="weight_space")
+    post = gp.condition(A, y, noise_variance=noise, solver="weight-space")
     posterior = np.linalg.inv(np.diag(1 / S) + A.T @ A / noise)
     mean = posterior @ (A.T @ y / noise + mu / S)
     np.testing.assert_allclose(post.mean(np.eye(2)), mean, rtol=1e-11)

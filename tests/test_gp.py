@@ -475,7 +475,7 @@ def test_bayesian_linear_regression():
     expected = stats.multivariate_normal(
         np.zeros(12), X @ np.diag(variance) @ X.T + NOISE * np.eye(12)
     ).logpdf(Y)
-    for solver in ("weight_space", "dense"):
+    for solver in ("weight-space", "dense"):
         post = mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver=solver)
         np.testing.assert_allclose(post.mean(XS), XS @ w, rtol=1e-10)
         np.testing.assert_allclose(
@@ -483,12 +483,12 @@ def test_bayesian_linear_regression():
         )
         assert post.log_evidence == pytest.approx(expected, rel=1e-11)
     whitened, spread = (
-        mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight_space").state.weights()
+        mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight-space").state.weights()
     )
     np.testing.assert_allclose(whitened * np.sqrt(variance), w, rtol=1e-11)
     np.testing.assert_allclose(spread * np.sqrt(np.outer(variance, variance)), covariance, rtol=1e-11)
     # variance grows quadratically along a ray
-    post = mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight_space")
+    post = mc.GP(k.Linear(variance)).condition(X, Y, noise_variance=NOISE, solver="weight-space")
     ray = post.variance(np.outer([1.0, 2.0, 10.0], XS[0]), latent=True)
     np.testing.assert_allclose(ray / ray[0], [1.0, 4.0, 100.0], rtol=1e-11)
 
@@ -498,7 +498,7 @@ def test_ridge_regression():
     from sklearn.linear_model import Ridge
 
     ridge = Ridge(alpha=NOISE / 0.7, fit_intercept=False).fit(X, Y)
-    post = mc.GP(k.Linear(0.7)).condition(X, Y, noise_variance=NOISE, solver="weight_space")
+    post = mc.GP(k.Linear(0.7)).condition(X, Y, noise_variance=NOISE, solver="weight-space")
     np.testing.assert_allclose(post.mean(XS), ridge.predict(XS), rtol=1e-10)
 
 
@@ -508,7 +508,7 @@ def test_primal_is_dual():
     """
     kernel = k.Polynomial(2, 0.6, 0.4) + k.Linear([0.3, 1.2]) * k.Constant(0.8)
     primal, dual = (
-        mc.GP(kernel).condition(X, Y, noise_variance=NOISE, solver=s) for s in ("weight_space", "dense")
+        mc.GP(kernel).condition(X, Y, noise_variance=NOISE, solver=s) for s in ("weight-space", "dense")
     )
     assert primal.log_evidence == pytest.approx(dual.log_evidence, rel=1e-11)
     np.testing.assert_allclose(primal.mean(XS), dual.mean(XS), rtol=1e-9)
@@ -516,7 +516,7 @@ def test_primal_is_dual():
     assert np.linalg.matrix_rank(kernel(X)) <= kernel.rank(2)
     gradients = [
         mc.log_evidence_and_gradient(mc.GP(kernel), X, Y, NOISE, solver=s)[1]
-        for s in ("weight_space", "dense")
+        for s in ("weight-space", "dense")
     ]
     for name in gradients[0]:
         np.testing.assert_allclose(gradients[0][name], gradients[1][name], rtol=1e-7, err_msg=name)

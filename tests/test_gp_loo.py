@@ -29,7 +29,7 @@ def test_leave_one_out(noise):
 
 
 @pytest.mark.parametrize(
-    "solver", ["dense", mc.solvers.Dense("jax"), "weight_space"], ids=["lapack", "jax", "weight-space"]
+    "solver", ["dense", mc.solvers.Dense("jax"), "weight-space"], ids=["lapack", "jax", "weight-space"]
 )
 def test_leave_one_out_on_every_solver(solver):
     """A.M8: written once, for every solver."""

@@ -38,7 +38,7 @@ def test_as_mean():
     linear = means.Linear([1.0, 2.0])
     assert means.as_mean(linear) is linear
     assert [p.name for p in parameters(mc.GP(k.SE(), linear))][-2:] == ["mean.weights", "mean.intercept"]
-    with pytest.raises(ParameterError, match=r"Constant\.constant must be a number"):
+    with pytest.raises(ParameterError, match=r"unknown mean 'flat'; there are .*'linear'"):
         means.as_mean("flat")
 
 

@@ -17,7 +17,7 @@ from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Gaussian
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
-from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
+from mercer.means import AbstractBasis, AbstractMean, Zero, as_basis, as_mean
 from mercer.params import Parametrised, fixed
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
@@ -50,7 +50,7 @@ class GP(AbstractPrior):
 
     kernel: AbstractKernel
     mean: AbstractMean = eqx.field(default=Zero(), converter=as_mean)
-    basis: AbstractBasis | None = None
+    basis: AbstractBasis | None = eqx.field(default=None, converter=as_basis)
 
     def condition(
         self, X, y, noise_variance=0.0, inference=None, solver=None, progress: Progress = None

@@ -18,6 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from mercer.registry import Saved
+
 __all__ = [
     "AbstractHyperprior",
     "Beta",
@@ -35,6 +37,7 @@ __all__ = [
 _LOG_2PI = math.log(2 * math.pi)
 
 
+@Saved.register
 @dataclasses.dataclass(frozen=True)
 class AbstractHyperprior(abc.ABC):
     """A density over one positive or real number; elementwise over arrays."""

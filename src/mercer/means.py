@@ -8,12 +8,38 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.params import Hyper, Param, ParameterError, Parametrised, fixed, hyper, real
+from mercer.params import (
+    Hyper,
+    Param,
+    ParameterError,
+    Parametrised,
+    fixed,
+    hyper,
+    parameters,
+    real,
+    replace_leaves,
+)
+from mercer.registry import named
+
+__all__ = [
+    "AbstractBasis",
+    "AbstractMean",
+    "Constant",
+    "Features",
+    "Function",
+    "Linear",
+    "Polynomial",
+    "Sum",
+    "Zero",
+    "as_basis",
+    "as_mean",
+]
 
 __all__ = [
     "AbstractBasis",
@@ -36,6 +62,14 @@ class AbstractMean(Parametrised):
     def value(self, X):
         """m(x) for every row of X (n, d): (n,)."""
 
+    def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:
+        """The same mean with free hyperparameters at values that suit latent values y (n,) at X (n, d); the
+        same as it is by default.
+
+        robust: outliers in y must not matter.
+        """
+        return self
+
     def __add__(self, other):
         return Sum((self, as_mean(other)))
 
@@ -55,6 +89,11 @@ class Constant(AbstractMean):
     def value(self, X):
         return self.constant + np.zeros(X.shape[0])
 
+    def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:
+        if "constant" not in _free(self):
+            return self
+        return replace_leaves(self, {"constant": np.asarray(np.median(y) if robust else y.mean())})
+
 
 class Linear(AbstractMean):
     """m(x) = intercept + weights . x, learned unless fixed. `weights` is one number per column."""
@@ -69,6 +108,13 @@ class Linear(AbstractMean):
                 "columns."
             )
         return self.intercept + (X * self.weights).sum(1)
+
+    def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:
+        """The least-squares plane, where all of it is free and outliers do not spoil it."""
+        if robust or not {"weights", "intercept"} <= _free(self) or np.ndim(self.weights) != 1:
+            return self
+        beta = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+        return replace_leaves(self, {"intercept": np.asarray(beta[0]), "weights": beta[1:]})
 
 
 class Function(AbstractMean):
@@ -90,12 +136,20 @@ class Sum(AbstractMean):
         return sum(t.value(X) for t in self.terms)
 
 
-def as_mean(mean) -> AbstractMean:
-    """None, a number (fixed; `param(...)` to learn it), a callable or a mean -> a mean."""
+def _free(mean: AbstractMean) -> set[str]:
+    return {p.name for p in parameters(mean) if p.free}
+
+
+def as_mean(mean: Any) -> AbstractMean:
+    """None, a number (fixed; `param(...)` to learn it), a name such as "linear", a callable or a mean
+    -> a mean.
+    """
     if mean is None:
         return Zero()
     if isinstance(mean, AbstractMean):
         return mean
+    if isinstance(mean, str):
+        return named("means", mean, AbstractMean, error=ParameterError)()
     if callable(mean):
         return Function(mean, getattr(mean, "__name__", ""))
     return Constant(mean if isinstance(mean, Param) else fixed(mean))
@@ -119,6 +173,11 @@ class AbstractBasis(Parametrised):
     @abc.abstractmethod
     def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Prior mean (p,) and covariance (p, p) of the weights, or None for vague."""
+
+
+def as_basis(basis: Any) -> Any:
+    """A basis from its name ("polynomial"); anything else as it is."""
+    return named("means", basis, AbstractBasis, error=ParameterError)() if isinstance(basis, str) else basis
 
 
 def _weight_prior(weights, covariance, p: int, who: str):

@@ -22,6 +22,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from mercer.registry import Saved
+
 __all__ = [
     "Constraint",
     "Flat",
@@ -214,6 +216,7 @@ def hyper(
 # ------------------------------------------------------------------------------------------------- values
 
 
+@Saved.register
 class Parametrised(eqx.Module):
     """Base of everything that carries hyperparameters."""
 

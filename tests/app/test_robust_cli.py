@@ -100,7 +100,7 @@ def test_a_named_noise_model(folder, tmp_path):
     [
         (("--robust", "auto", "--noise", "0.1"), 1, "--noise is the variance of Gaussian noise"),
         (("--robust", "auto", "--classify"), 1, "--robust is for numeric targets"),
-        (("--robust", "cauchy"), 2, "cauchy"),
+        (("--robust", "studentt"), 1, "did you mean 'student-t'?"),
     ],
 )
 def test_wrong_options(folder, tmp_path, arguments, code, message):

@@ -410,7 +410,7 @@ BAD = {
     "noise of other length": (X, Y, {"noise_variance": np.ones(3)}, r"shape \(3,\) but there are 40 rows"),
     "negative noise": (X, Y, {"noise_variance": -1.0}, "zero or positive"),
     "kernel text": (X, Y, {"kernel": "SE("}, "cannot read the kernel"),
-    "mean text": (X, Y, {"mean": "median"}, "mean must be 'empirical'"),
+    "mean text": (X, Y, {"mean": "median"}, "unknown mean 'median'; there are .*'empirical'"),
     "objective": (X, Y, {"objective": "luck"}, "unknown objective 'luck'"),
     "solver": (X, Y, {"solver": "magic"}, "unknown solver 'magic'"),
     "inference": (X, Y, {"inference": "magic"}, "unknown inference 'magic'"),

@@ -15,14 +15,9 @@ from sklearn.base import clone
 import mercer as mc
 from mercer import hyperpriors, likelihoods
 from mercer.estimators import GPRegressor, defaults
-from mercer.estimators.regression.robust import (
-    Candidate,
-    Outliers,
-    RobustComparison,
-    noise_in_words,
-    noise_unit,
-)
-from mercer.learning import FitWarning, starts
+from mercer.estimators.regression.robust import Candidate, Outliers, RobustComparison, noise_unit
+from mercer.learning import FitWarning
+from mercer.likelihoods import scales as noise_scales
 
 ROBUST = ("student-t", "laplace", "mixture", "uniform", "epsilon-insensitive")
 BAD = [5, 17, 30]
@@ -161,9 +156,9 @@ def test_targets_that_do_not_vary_or_hardly_vary():
         ),
         (dict(likelihood="auto", noise_variance=0.1), "leave out noise_variance"),
         (dict(likelihood="auto", inference="ep"), "leave out inference"),
-        (dict(likelihood="cauchy"), "likelihood must be one of"),
-        (dict(likelihood="probit"), "likelihood must be one of"),
-        (dict(likelihood=3.0), "likelihood must be one of"),
+        (dict(likelihood="cauchy"), "unknown likelihood 'cauchy'; there are .*'student-t'"),
+        (dict(likelihood="probit"), "predicts one number for each row"),
+        (dict(likelihood=3.0), "unknown likelihood 3.0"),
         (dict(likelihood=likelihoods.Bernoulli()), "predicts one number for each row"),
         (dict(likelihood="poisson"), "counts"),
     ],
@@ -285,7 +280,7 @@ def test_noise_units_are_standard_deviations_of_gaussian_noise():
     ],
 )
 def test_noise_in_plain_words(likelihood, words):
-    assert words in noise_in_words(likelihood)
+    assert words in likelihood.words()
 
 
 # ------------------------------------------------------------------------------------------------- which
@@ -378,12 +373,12 @@ def test_saved_models_predict_as_before(name, tmp_path):
 
 def test_robust_scales_ignore_outliers():
     y = np.random.default_rng(0).standard_normal(2000)
-    assert starts.robust_scale(y) == pytest.approx(1.0, abs=0.05)
+    assert noise_scales.robust_scale(y) == pytest.approx(1.0, abs=0.05)
     y[:200] = 1e12
-    assert starts.robust_scale(y) == pytest.approx(1.1, abs=0.1)
-    assert starts.robust_scale(np.array([1.0, 1.0, 1.0, 2.0])) == pytest.approx(starts.MAD)
-    assert starts.robust_scale(np.ones(3)) == 0.0
-    assert defaults.target_scale(y, robust=True) == starts.robust_scale(y)
+    assert noise_scales.robust_scale(y) == pytest.approx(1.1, abs=0.1)
+    assert noise_scales.robust_scale(np.array([1.0, 1.0, 1.0, 2.0])) == pytest.approx(noise_scales.MAD)
+    assert noise_scales.robust_scale(np.ones(3)) == 0.0
+    assert defaults.target_scale(y, robust=True) == noise_scales.robust_scale(y)
 
 
 def test_default_noise_has_weak_priors_in_the_units_of_y():
@@ -403,16 +398,16 @@ def test_default_noise_has_weak_priors_in_the_units_of_y():
 
 def test_the_prior_of_a_noise_scale_says_what_that_of_a_variance_does():
     scales = np.geomspace(0.01, 3, 7)
-    by_scale = defaults.NOISE_SCALE_PRIOR.log_prob(scales)
-    by_variance = defaults.NOISE_PRIOR.log_prob(scales**2)
+    by_scale = noise_scales.NOISE_SCALE_PRIOR.log_prob(scales)
+    by_variance = noise_scales.NOISE_PRIOR.log_prob(scales**2)
     np.testing.assert_allclose(by_scale - by_scale[0], by_variance - by_variance[0], atol=1e-12)
 
 
 def test_outlier_variance_starts_where_outliers_are():
     y = CLEAN.copy()
-    assert starts.noise_values(likelihoods.GaussianMixtureNoise(), y)["ratio"] == 100.0
+    assert likelihoods.GaussianMixtureNoise().start(y)["ratio"] == 100.0
     y[3] = 1e6
-    values = starts.noise_values(likelihoods.GaussianMixtureNoise(), y)
+    values = likelihoods.GaussianMixtureNoise().start(y)
     assert np.sqrt(values["ratio"] * values["variance"]) == pytest.approx(1e6, rel=1e-3)
 
 

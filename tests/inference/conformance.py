@@ -35,7 +35,7 @@ EXPOSURE = np.linspace(0.5, 3.0, N)
 FULL = k.SE([0.9, 1.6], 1.4)
 FINITE = k.Linear([0.7, 0.3]) + k.Constant(0.5) * k.Polynomial(2, 0.6, 0.2)
 
-SOLVERS = {"dense": ("dense", FULL), "weight_space": ("weight_space", FINITE)}
+SOLVERS = {"dense": ("dense", FULL), "weight_space": ("weight-space", FINITE)}
 
 RULES = {
     "exact": Exact(),

@@ -71,7 +71,7 @@ def test_linear_models_by_laplace_are_regressions_on_weights():
     value = (
         binary("logit", H @ w, LABELS)[0].sum() - 0.5 * w @ w / s - 0.5 * np.linalg.slogdet(s * precision)[1]
     )
-    for solver in ("dense", "weight_space"):
+    for solver in ("dense", "weight-space"):
         post = mc.Model(mc.GP(k.Linear(s)), lk.Bernoulli("logit")).condition(
             X, LABELS, RULES["laplace"], solver
         )

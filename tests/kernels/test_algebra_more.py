@@ -326,7 +326,7 @@ def test_linear_with_weight_covariance():
     mean, cov = As @ np.linalg.solve(precision, A.T @ y / noise), As @ np.linalg.solve(precision, As.T)
     C = A @ prior @ A.T + noise * np.eye(9)
     evidence = -0.5 * y @ np.linalg.solve(C, y) - 0.5 * np.linalg.slogdet(2 * np.pi * C)[1]
-    for solver in ("dense", "weight_space"):
+    for solver in ("dense", "weight-space"):
         post = mc.GP(kernel).condition(X1, y, noise_variance=noise, solver=solver)
         np.testing.assert_allclose(post.mean(X2), mean, rtol=1e-9)
         np.testing.assert_allclose(post.covariance(X2, latent=True), cov, rtol=1e-8, atol=1e-11)
@@ -353,14 +353,14 @@ def test_features():
     x, y = RNG.normal(size=(30, 1)), RNG.normal(size=30)
     assert np.linalg.matrix_rank(kernel(x)) == kernel.rank(1) == 3
     dual, primal = (
-        mc.GP(kernel).condition(x, y, noise_variance=0.2, solver=s) for s in ("dense", "weight_space")
+        mc.GP(kernel).condition(x, y, noise_variance=0.2, solver=s) for s in ("dense", "weight-space")
     )
     A = phi(x).T @ phi(x) / 0.2 + np.linalg.inv(W)
     np.testing.assert_allclose(primal.mean(x2), phi(x2) @ np.linalg.solve(A, phi(x).T @ y / 0.2), rtol=1e-9)
     np.testing.assert_allclose(dual.mean(x2), primal.mean(x2), rtol=1e-8)
     np.testing.assert_allclose(dual.covariance(x2), primal.covariance(x2), rtol=1e-8)
     np.testing.assert_allclose(dual.log_evidence, primal.log_evidence, rtol=1e-10)
-    learned = mc.fit(mc.Model(mc.GP(k.Features(phi, [1.0, 1.0, 1.0]))), x, y, solver="weight_space")
+    learned = mc.fit(mc.Model(mc.GP(k.Features(phi, [1.0, 1.0, 1.0]))), x, y, solver="weight-space")
     assert np.isfinite(learned.posterior.log_evidence)
 
 

@@ -302,12 +302,12 @@ def test_features_in_weight_space():
     features = k.random_fourier_features(k.SE(param(0.9, bounds=(0.1, 5.0)), 1.3), 150, seed=3)
     assert features.rank(1) == 300 and dict(features.info)["lengthscale"].bounds == (0.1, 5.0)
     model = mc.Model(mc.GP(features), mc.likelihoods.Gaussian(0.01))
-    weights, data = (model.condition(x, y, solver=solver) for solver in ("weight_space", "dense"))
+    weights, data = (model.condition(x, y, solver=solver) for solver in ("weight-space", "dense"))
     np.testing.assert_allclose(weights.mean(at), data.mean(at), rtol=0, atol=1e-8)
     assert weights.log_evidence == pytest.approx(data.log_evidence, rel=1e-8)
     exact = mc.Model(mc.GP(k.SE(0.9, 1.3)), mc.likelihoods.Gaussian(0.01)).condition(x, y)
     assert np.abs(weights.mean(at) - exact.mean(at)).max() < 0.05
-    value, gradient = mc.log_evidence_and_gradient(model, x, y, solver="weight_space")
+    value, gradient = mc.log_evidence_and_gradient(model, x, y, solver="weight-space")
     assert np.isfinite(value) and "kernel.lengthscale" in gradient
 
 

@@ -525,7 +525,7 @@ def test_weight_space_equals_function_space(rng):
     y = rng.normal(size=25)
     gp = mc.GP(k.Spectrum(2, alphabet="acgt", normalise=True, variance=1.3))
     dense, weights = (
-        gp.condition(X[:20], y[:20], noise_variance=0.3, solver=s) for s in ("dense", "weight_space")
+        gp.condition(X[:20], y[:20], noise_variance=0.3, solver=s) for s in ("dense", "weight-space")
     )
     np.testing.assert_allclose(dense.log_evidence, weights.log_evidence, rtol=1e-11)
     np.testing.assert_allclose(dense.mean(X[20:]), weights.mean(X[20:]), rtol=1e-9)

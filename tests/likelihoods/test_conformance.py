@@ -297,7 +297,7 @@ def test_by_name():
         "epsilon-insensitive",
     ):
         assert isinstance(likelihoods.by_name(name), likelihoods.AbstractLikelihood)
-    with pytest.raises(ValueError, match=r"by_name\('ordinal', levels=5\)"):
+    with pytest.raises(ValueError, match=r"by_name\('ordinal', levels=\.\.\.\)"):
         likelihoods.by_name("ordinal")
     with pytest.raises(ValueError, match="unknown likelihood"):
         likelihoods.by_name("normal")

@@ -323,7 +323,7 @@ def test_offers():
 def test_errors():
     """What a solver does not do: the message says what, and what to use instead."""
     gp = bound(mc.GP(FULL, MEAN))
-    with pytest.raises(SolverError, match=r"weight_space.*finite rank.*Matern.*Use solver='dense'"):
+    with pytest.raises(SolverError, match=r"weight-space.*finite rank.*Matern.*Use solver='dense'"):
         WeightSpace().factor(gp, X, sites("noise"))
     negative = Sites(np.zeros((N, 1)), -np.ones((N, 1)))
     with pytest.raises(SolverError, match=r"non-negative precision; backend='lapack' takes all"):

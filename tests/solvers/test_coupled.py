@@ -130,7 +130,7 @@ def stacked(gps, sites: Sites, Xs=None):
 
 
 @pytest.mark.parametrize("kind", ["softmax", "saturated", "diagonal", "general"])
-@pytest.mark.parametrize("solver", [Dense(), WeightSpace()], ids=["dense", "weight_space"])
+@pytest.mark.parametrize("solver", [Dense(), WeightSpace()], ids=["dense", "weight-space"])
 @pytest.mark.parametrize("held", [False, True])
 def test_blocks(solver, kind, held):
     gps = GPS if isinstance(solver, Dense) else FINITE_GPS
@@ -156,7 +156,7 @@ def test_blocks(solver, kind, held):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("solver", [Dense(), WeightSpace()], ids=["dense", "weight_space"])
+@pytest.mark.parametrize("solver", [Dense(), WeightSpace()], ids=["dense", "weight-space"])
 def test_block_pullback(solver, shared):
     """Cotangents of the log normaliser and the mean, by central differences of the dense reference."""
     gps = GPS if isinstance(solver, Dense) else FINITE_GPS

@@ -251,7 +251,7 @@ def test_compact_support_has_products_with_its_pairs_alone(monkeypatch):
     sparse = answers()
     state = model.condition(X, y, solver=solver).state
     assert state.pairs.K.nnz < 0.1 * 300**2
-    exact = model.condition(X, y, solver="sparse_cholesky")
+    exact = model.condition(X, y, solver="sparse-cholesky")
     np.testing.assert_allclose(sparse[-2], exact.mean_and_std(Xs)[0], rtol=1e-7)
     monkeypatch.setattr("mercer.solvers.iterative.PAIRS_BYTES", 0.0)
     assert model.condition(X, y, solver=solver).state.pairs is None

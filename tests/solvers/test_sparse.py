@@ -311,4 +311,4 @@ def test_errors():
         SparseCholesky().workspace((gp, gp), X)
     with pytest.raises(SolverError, match=r"compact support.*Matern"):
         mc.GPRegressor(solver=SparseCholesky()).fit(X, X[:, 0])
-    assert by_name("sparse_cholesky") == SparseCholesky()
+    assert by_name("sparse-cholesky") == SparseCholesky()

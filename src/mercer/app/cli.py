@@ -4,7 +4,6 @@ Heavy imports happen inside the commands.
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,18 +12,6 @@ import typer
 from mercer.app import em as em_commands
 from mercer.app import forecast as forecast_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-
-
-class Robust(enum.StrEnum):
-    """The choices of --robust."""
-
-    AUTO = "auto"
-    STUDENT_T = "student-t"
-    LAPLACE = "laplace"
-    MIXTURE = "mixture"
-    UNIFORM = "uniform"
-    NONE = "none"
-
 
 app = typer.Typer(
     name="mercer",
@@ -109,14 +96,14 @@ def fit(
         typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise)."),
     ] = None,
     robust: Annotated[
-        Robust,
+        str,
         typer.Option(
             help=(
-                "Noise that outliers cannot spoil; auto compares Gaussian, Student-t, Laplace and mixture "
-                "noise."
+                "Noise that outliers cannot spoil: student-t, laplace, mixture, uniform, or another by name; "
+                "auto compares Gaussian, Student-t, Laplace and mixture noise."
             )
         ),
-    ] = Robust.NONE,
+    ] = "none",
     classify: Annotated[
         bool,
         typer.Option(
@@ -145,7 +132,7 @@ def fit(
             _writable(path)
     X, y, rows, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
-        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust.value, rows)
+        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows)
     model.save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)

@@ -15,7 +15,6 @@ import numpy as np
 import mercer as mc
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
 from mercer.estimators import GPClassifier, GPRegressor
-from mercer.estimators.regression.robust import noise_in_words
 from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
 
@@ -251,7 +250,7 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         ("data", f"{n} rows, {d} column{'s' if d > 1 else ''}"),
         *([("classes", ", ".join(map(str, model.classes_)))] if isinstance(model, GPClassifier) else []),
         *[("kernel", str(kernel)) for kernel in kernels],
-        *([] if isinstance(model, GPClassifier) else [("noise", noise_in_words(model.model_.likelihood))]),
+        *([] if isinstance(model, GPClassifier) else [("noise", model.model_.likelihood.words())]),
         ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
         ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
     ]

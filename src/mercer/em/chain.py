@@ -14,10 +14,12 @@ from mercer.em.emission import drawn, symbols
 from mercer.em.mixture import shares, simplex
 from mercer.em.scores import COORDINATES, choose, moving, possible
 from mercer.kernels.text.base import codes
+from mercer.registry import Saved
 
 GROUPS = ("initial", "transition")
 
 
+@Saved.register
 @dataclass(frozen=True)
 class MarkovChain:
     """p(x) = π(x_1 … x_m) Π_{t > m} θ(x_t | x_{t−m} … x_{t−1}) over L symbols 0 … L − 1, of order m.

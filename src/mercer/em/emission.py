@@ -12,8 +12,10 @@ import numpy as np
 from mercer.em.blocks import Moments
 from mercer.em.gaussian import Gaussians
 from mercer.em.mixture import dirichlet, normalise, shares, simplex
+from mercer.registry import Saved
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Categorical:
     """Symbols 0 … L − 1 with probabilities (N, L). A symbol −1 is a missing observation.
@@ -85,6 +87,7 @@ class Categorical:
         return drawn(self.probabilities[states], rng)
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Gaussian:
     """A Gaussian vector for each state. NaN is a missing value, a row of NaN a missing observation."""
@@ -136,6 +139,7 @@ class Gaussian:
         return self.gaussians.sample(states, rng)
 
 
+@Saved.register
 @dataclass(frozen=True)
 class GaussianMixtures:
     """A mixture of M Gaussians for each state: weights (N, M), and the Gaussians of all states,

@@ -23,6 +23,7 @@ from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods import Gaussian
 from mercer.params import fixed, flatten
 from mercer.posteriors.protocol import AbstractPosterior
+from mercer.registry import Saved
 
 UNSEEN = 1e-10  # responsibility below which a datum does not count for an expert
 LOG_2PI = float(np.log(2 * np.pi))
@@ -40,6 +41,7 @@ class Found:
         raise TypeError("a mixture of Gaussian processes needs its data in one part.")
 
 
+@Saved.register
 @dataclass(frozen=True)
 class GPExperts:
     """A mixture of Gaussian-process experts, to be fitted by `em`.

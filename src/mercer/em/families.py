@@ -11,8 +11,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from mercer.em.gaussian import Gaussians
+from mercer.registry import Saved
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Normal:
     """One Gaussian vector: mean (d,), covariance (d, d). Its fit is the weighted mean and the biased weighted
@@ -56,6 +58,7 @@ class Normal:
         return rng.multivariate_normal(self.mean, self.covariance, n, method="cholesky")
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Poisson:
     """Counts (n,) with the given mean."""
@@ -80,6 +83,7 @@ class Poisson:
         return rng.poisson(self.mean, n)
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Exponential:
     """Waiting times (n,) with the given mean."""

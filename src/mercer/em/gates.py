@@ -10,11 +10,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from mercer.em.mixture import shares
+from mercer.registry import Saved
 
 RIDGE = 1e-3  # precision of the prior of a softmax gate's weights, for standardised columns
 PULL = 0.5  # data that each expert is worth beforehand, in a constant gate
 
 
+@Saved.register
 @dataclass(frozen=True)
 class ConstantGate:
     """The same probabilities (K,) everywhere: for regimes that overlap."""
@@ -39,6 +41,7 @@ class ConstantGate:
         return float(PULL * np.log(self.weights).sum())
 
 
+@Saved.register
 @dataclass(frozen=True)
 class SoftmaxGate:
     """softmax(W h(x)) with h(x) = 1, the standardised columns and their products: regions with boundaries of

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from mercer.em.blocks import Moments, blocks
+from mercer.registry import Saved
 
 TYPES = ("full", "diagonal", "spherical", "tied")
 
 
+@Saved.register
 @dataclass(frozen=True)
 class InverseWishart:
     """A prior of covariances with density ∝ |Σ|^{-(dof + d + 1)/2} exp(-tr(scale Σ⁻¹)/2); its mode is
@@ -48,6 +50,7 @@ class InverseWishart:
         return self.dof + self.scale.shape[0] + 1
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Gaussians:
     """k Gaussians in d dimensions.

@@ -13,10 +13,12 @@ from mercer.em.emission import drawn, expected, updated
 from mercer.em.forward import Chunks, Smoothed, filtered, smooth
 from mercer.em.mixture import dirichlet, shares, simplex
 from mercer.em.scores import choose, scores
+from mercer.registry import Saved
 
 ENUMERATED = 2**16  # sequences that the exact information goes through
 
 
+@Saved.register
 @dataclass(frozen=True)
 class HMM:
     """A time-homogeneous hidden Markov model.

@@ -13,6 +13,7 @@ from mercer.em.blocks import Moments
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.scores import choose, moving, possible, scores
 from mercer.em.starts import plus_plus, spread
+from mercer.registry import Saved
 
 ENOUGH = 50_000  # rows that a start looks at
 NODES = {1: 180, 2: 120}  # of the quadrature, by dimension
@@ -45,6 +46,7 @@ class Kept:
         return Kept(self.log_likelihood + other.log_likelihood, self.parts + other.parts)
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Mixture:
     """A mixture of any densities, of one family or of several.
@@ -146,6 +148,7 @@ class Counted:
         )
 
 
+@Saved.register
 @dataclass(frozen=True)
 class GaussianMixture:
     """A mixture of Gaussians; NaN in the data is a missing value.

@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.hyperpriors import AbstractHyperprior, Beta, Each, LogNormal
+from mercer.hyperpriors import Each, LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import Matern
-from mercer.learning.starts import noise_values, robust_scale
 from mercer.likelihoods import AbstractLikelihood, by_name
+from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE, robust_scale
 from mercer.params import Info, Param, Parametrised, Static, fixed, param, parameters
 
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
-NOISE_PRIOR = LogNormal(1.0, 2.0)  # most probable value: exp(-3), 5 % of the variance of y
 # of the variance of a latent function behind classes; most probable: 4
 LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)
-# the same of a noise scale; most probable: exp(-1.5) of the standard deviation of y
-NOISE_SCALE_PRIOR = LogNormal(-0.5, 1.0)
-# of Student-t noise; most probable: 8
-DOF_PRIOR, DOF_BOUNDS = LogNormal(math.log(8.0) + 1.0, 1.0), (1.0, 300.0)
-WEIGHT_PRIOR, WEIGHT_BOUNDS = Beta(1.5, 10.0), (1e-3, 0.45)  # of the share of outliers; most probable: 5 %
-RATIO_PRIOR = LogNormal(math.log(100.0), 2.0)  # of the variance of outliers over that of the noise
-NOISE_START = 0.1
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)
 
@@ -52,33 +44,21 @@ def default_noise(scale: float, start: float | None = None) -> Param:
     """A learned noise variance that starts at a tenth of the variance of y (or at `start`),
     with a weak prior.
     """
-    return param(NOISE_START * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
+    return param(NOISE_SHARE * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
 
 
 def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
     """A likelihood by name that starts where the robust scale of y says, with weak priors on what is learned.
 
-    Scales of the noise have `NOISE_SCALE_PRIOR` (a variance `NOISE_PRIOR`) in units of the targets; degrees
-    of freedom, the share of outliers and their variance ratio have priors of their own, which keep them in a
-    sane range.
+    Both are the likelihood's own: `start` and `weak_priors`.
     """
-    plain: Any = by_name(name)
-    values, scale = noise_values(plain, y), target_scale(y, robust=True)
-    lengths, squares = NOISE_SCALE_PRIOR.scaled(scale), NOISE_PRIOR.scaled(scale**2)
-    known: dict[str, tuple[AbstractHyperprior, tuple[float, float] | None]] = {
-        "scale": (lengths, None),
-        "epsilon": (lengths, None),
-        "variance": (squares, None),
-        "dof": (DOF_PRIOR, DOF_BOUNDS),
-        "weight": (WEIGHT_PRIOR, WEIGHT_BOUNDS),
-        "ratio": (RATIO_PRIOR, None),
-    }
-    # what is not learned: a range of y
-    settings: dict[str, Any] = {name: fixed(value) for name, value in values.items()}
+    plain = by_name(name)
+    values, said = plain.start(y), plain.weak_priors(target_scale(y, robust=True))
+    settings: dict[str, Param] = {}
     for p in parameters(plain):
-        if p.free and p.name in known:
-            prior, bounds = known[p.name]
-            settings[p.name] = param(values.get(p.name, p.value), prior=prior, bounds=bounds)
+        if p.name in values or (p.free and p.name in said):
+            value = values.get(p.name, p.value)
+            settings[p.name] = Param(value, said.get(p.name, Info())) if p.free else fixed(value)
     return by_name(name, **settings)
 
 

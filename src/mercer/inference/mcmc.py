@@ -212,9 +212,8 @@ def whitening(
 
 def approximate_sites(model: Any, X: np.ndarray, y: np.ndarray, solver: AbstractSolver) -> Sites:
     """Gaussian sites for the likelihood."""
-    from mercer.inference import default_for
 
-    name = default_for(model.likelihood)
+    name = model.likelihood.default_rule
     if name == "exact":
         return gaussian_sites(model, X, y)[0]
     rule: AbstractSiteRule = EP(tol=1e-3, max_iterations=30) if name == "ep" else Laplace(tol=1e-6)

@@ -18,6 +18,7 @@ from mercer.inputs import Inputs
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.protocol import AbstractPosterior
+from mercer.registry import Saved
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 
@@ -33,6 +34,7 @@ class Result:
     status: InferenceStatus = InferenceStatus()
 
 
+@Saved.register
 @dataclasses.dataclass(frozen=True)
 class AbstractInference(abc.ABC):
     """A way from a model (`gp`, `likelihood`) bound to its inputs, and data, to what they say.

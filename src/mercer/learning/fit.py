@@ -23,6 +23,7 @@ from mercer.learning.problem import Problem
 from mercer.learning.stochastic import train
 from mercer.learning.summary import summary
 from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.params import flatten
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.progress import STOPPED, Progress, shown
@@ -409,7 +410,7 @@ def _by_gaussian_noise(problem: Problem, guess: Model, seed: int, max_evaluation
     Noise of heavy tails may take a cluster of data for outliers that a shorter length-scale explains: a local
     optimum, which starts far from the other seldom leave.
     """
-    plain = Model(guess.gp, Gaussian(starts.NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
+    plain = Model(guess.gp, Gaussian(NOISE_SHARE * float(np.var(problem.data[0][1])) or 1.0))
     rule = inference_by_name(None, plain.likelihood)
     part, _ = _part(plain, problem.data, rule, PILOT // 2, seed)
     with shown("fitting", False):

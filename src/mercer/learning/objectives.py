@@ -16,6 +16,7 @@ import numpy as np
 
 from mercer.inference.protocol import Result
 from mercer.posteriors.loo import folds
+from mercer.registry import unknown
 
 _LOG_2PI = float(np.log(2 * np.pi))
 Bars = dict[str, Any]
@@ -44,7 +45,7 @@ def by_name(name, n_folds: int = 10, seed: int = 0) -> Objective:
         "k-fold": Objective("k-fold", lambda result: k_fold(result, n_folds, seed)),
     }
     if name not in table:
-        raise ValueError(f"unknown objective {name!r}; there are {sorted(table)}.")
+        raise ValueError(unknown("objective", name, table))
     return table[name]
 
 

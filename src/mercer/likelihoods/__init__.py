@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from typing import Any, Literal
 
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.bernoulli import Bernoulli
@@ -22,6 +23,7 @@ from mercer.likelihoods.poisson import Poisson
 from mercer.likelihoods.softmax import Softmax
 from mercer.likelihoods.student_t import StudentT
 from mercer.likelihoods.uniform import ContaminatedUniform
+from mercer.registry import named
 
 __all__ = [
     "AbstractLikelihood",
@@ -44,44 +46,34 @@ __all__ = [
     "by_name",
 ]
 
-_NAMES: dict[str, Callable[..., AbstractLikelihood]] = {
-    "gaussian": Gaussian,
-    "probit": lambda **kw: Bernoulli("probit", **kw),
-    "logit": lambda **kw: Bernoulli("logit", **kw),
-    "poisson": Poisson,
-    "student-t": StudentT,
-    "laplace": Laplace,
-    "epsilon-insensitive": EpsilonInsensitive,
-    "mixture": GaussianMixtureNoise,
-    "uniform": ContaminatedUniform,
-    "null-category": NullCategory,
-    "ordinal": Ordinal,
-    "heteroscedastic": Heteroscedastic,
-    "softmax": Softmax,
-}
+# where people type something shorter than the name of the class
+_SHORT = {"ContaminatedUniform": "uniform", "GaussianMixtureNoise": "mixture"}
+_LINKS: dict[str, Literal["logit", "probit"]] = {"logit": "logit", "probit": "probit"}
 
 
-def by_name(likelihood, **settings) -> AbstractLikelihood:
-    """A likelihood from its name and settings, or an instance as it is: `by_name("softmax", classes=3)`."""
+def by_name(likelihood: Any, **settings: Any) -> AbstractLikelihood:
+    """A likelihood from its name and settings, or an instance as it is: `by_name("softmax", classes=3)`.
+
+    The name is that of the class in lower case ("student-t" for `StudentT`), but "mixture" and "uniform" for
+    Gaussian noise with outliers of a larger variance and of any value; "probit" and "logit" are
+    `Bernoulli`'s.
+    """
     if isinstance(likelihood, AbstractLikelihood):
         if settings:
             raise ValueError(
                 f"settings {sorted(settings)} go with a name; a {type(likelihood).__name__} has its own."
             )
         return likelihood
-    if not isinstance(likelihood, str) or likelihood not in _NAMES:
-        raise ValueError(
-            f"unknown likelihood {likelihood!r}; there are {sorted(_NAMES)}, or an instance from "
-            "mercer.likelihoods."
-        )
+    if isinstance(likelihood, str) and likelihood in _LINKS:
+        return Bernoulli(_LINKS[likelihood], **settings)
+    cls = named("likelihoods", likelihood, AbstractLikelihood, _SHORT, tuple(_LINKS))
     try:
-        return _NAMES[likelihood](**settings)
+        return cls(**settings)
     except TypeError:
-        required = {"softmax": "classes=3", "ordinal": "levels=5"}
-        example = f": by_name({likelihood!r}, {required[likelihood]})" if likelihood in required else ""
-        raise ValueError(
-            f"{likelihood!r} does not take the settings {sorted(settings)}, or lacks one{example}."
-        ) from None
+        fields = dataclasses.fields(cls)
+        needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+        example = f"; by_name({likelihood!r}, {', '.join(f'{n}=...' for n in needed)})" if needed else ""
+        raise ValueError(f"{likelihood!r} does not take the settings {sorted(settings)}{example}.") from None
 
 
 def __dir__() -> list[str]:

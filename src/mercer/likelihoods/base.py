@@ -18,7 +18,7 @@ import numpy as np
 
 from mercer.inputs import InputError, as_targets
 from mercer.likelihoods import quadrature
-from mercer.params import Parametrised, parameters, strip
+from mercer.params import Info, Parametrised, parameters, strip
 
 BLOCK = 1 << 15  # predictions by quadrature are made for this many rows at a time
 
@@ -35,6 +35,7 @@ class AbstractLikelihood(Parametrised):
     # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
     scale_mixture: ClassVar[bool] = False
     categorical: ClassVar[bool] = False  # y is one of several classes: `probability` says how likely each is
+    sampled_by: ClassVar[str] = "mcmc"  # the rule that inference="mcmc" stands for
 
     @property
     def latents(self) -> int:
@@ -50,6 +51,32 @@ class AbstractLikelihood(Parametrised):
     def per_datum(self) -> bool:
         """Some parameter is given for each training datum, so nothing is known of it at other inputs."""
         return False
+
+    @property
+    def default_rule(self) -> str:
+        """The name of the inference rule used where none is asked for."""
+        return "laplace" if self.smooth else "ep"
+
+    # -- what people and starts ask --------------------------------------------------------------------------
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        """Values for hyperparameters, by name, that suit the scale of targets y (n,): where learning starts.
+
+        Those that are not named keep their values; those that are fixed do anyway.
+        """
+        return {}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        """Priors and bounds, by name, for hyperparameters learned from targets of this (robust) standard
+        deviation, where a person asks for the likelihood by its name alone.
+        """
+        return {}
+
+    def words(self) -> str:
+        """The likelihood as a person would say it, with its values."""
+        scalars = [(p.name.rsplit(".", 1)[-1], p.value) for p in parameters(self) if np.ndim(p.value) == 0]
+        settings = ", ".join(f"{name} {np.asarray(value):.4g}" for name, value in scalars)
+        return type(self).__name__ + (f" with {settings}" if settings else "")
 
     # -- the data --------------------------------------------------------------------------------------------
 

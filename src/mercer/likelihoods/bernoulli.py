@@ -46,6 +46,10 @@ class Bernoulli(AbstractLikelihood):
             )
 
     @property
+    def default_rule(self) -> str:
+        return "ep"
+
+    @property
     def log_concave(self) -> bool:
         """True where `flip` is zero (a traced `flip` counts as positive)."""
         return not isinstance(self.flip, jax.core.Tracer) and float(self.flip) == 0.0

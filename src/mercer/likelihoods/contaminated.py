@@ -9,10 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.hyperpriors import Beta
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.quadrature import log_normal
-from mercer.params import Constraint, Hyper, hyper, positive
+from mercer.likelihoods.scales import NOISE_PRIOR, noise_scale
+from mercer.params import Constraint, Hyper, Info, hyper, positive
 
+# of the share of outliers, where it is learned; most probable: 5 %
+WEIGHT_PRIOR, WEIGHT_BOUNDS = Beta(1.5, 10.0), (1e-3, 0.45)
 OPEN_UNIT = Constraint("strictly between 0 and 1", 0.0, 1.0)
 
 
@@ -25,6 +29,19 @@ class AbstractContaminated(AbstractNoise):
     variance: Hyper = hyper(0.1, positive)
 
     has_outliers: ClassVar[bool] = True
+
+    @property
+    def default_rule(self) -> str:
+        return "ep"
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return {"variance": noise_scale(y) ** 2}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return {
+            "variance": Info(prior=NOISE_PRIOR.scaled(scale**2)),
+            "weight": Info(prior=WEIGHT_PRIOR, bounds=WEIGHT_BOUNDS),
+        }
 
     @abc.abstractmethod
     def log_outlier(self, y, mean, variance) -> Any:

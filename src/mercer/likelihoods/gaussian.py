@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.quadrature import log_normal
+from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE
 from mercer.params import Hyper, Info, ParameterError, hyper, nonnegative
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -35,6 +36,21 @@ class Gaussian(AbstractLikelihood):
         if known and info.get("noise_variance", Info()).free:
             info["noise_variance"] = Info(free=False)
             object.__setattr__(self, "info", tuple(sorted(info.items())))
+
+    @property
+    def default_rule(self) -> str:
+        return "exact"
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return {"noise_variance": NOISE_SHARE * (float(np.var(y)) or 1.0)}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return {"noise_variance": Info(prior=NOISE_PRIOR.scaled(scale**2))}
+
+    def words(self) -> str:
+        if self.per_datum:
+            return "Gaussian, known for each row"
+        return f"Gaussian with standard deviation {np.sqrt(np.asarray(self.noise_variance)):.4g}"
 
     @property
     def log_concave(self) -> bool:

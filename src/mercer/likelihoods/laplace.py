@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.likelihoods.noise import AbstractNoise
+from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, noise_scale
 from mercer.likelihoods.special import LOG_2PI, inverse_mills, log_ndtr, log_sub
-from mercer.params import Hyper, hyper, positive
+from mercer.params import Hyper, Info, hyper, positive
 
 
 class Laplace(AbstractNoise):
@@ -24,8 +25,18 @@ class Laplace(AbstractNoise):
 
     smooth: ClassVar[bool] = False
     scale_mixture: ClassVar[bool] = True
+    sampled_by: ClassVar[str] = "gibbs"
 
     scale: Hyper = hyper(1.0, positive)
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return {"scale": noise_scale(y) / np.sqrt(2.0)}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return {"scale": Info(prior=NOISE_SCALE_PRIOR.scaled(scale))}
+
+    def words(self) -> str:
+        return f"Laplace (double exponential) with scale {float(self.scale):.4g}"
 
     @property
     def log_concave(self) -> bool:
@@ -84,6 +95,13 @@ class EpsilonInsensitive(AbstractNoise):
 
     scale: Hyper = hyper(1.0, positive)
     epsilon: Hyper = hyper(0.1, positive)
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return {"scale": 0.5 * noise_scale(y), "epsilon": 0.5 * noise_scale(y)}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        prior = NOISE_SCALE_PRIOR.scaled(scale)
+        return {"scale": Info(prior=prior), "epsilon": Info(prior=prior)}
 
     @property
     def log_concave(self) -> bool:

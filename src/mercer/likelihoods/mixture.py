@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.hyperpriors import LogNormal
 from mercer.likelihoods.contaminated import AbstractContaminated
 from mercer.likelihoods.quadrature import log_normal
-from mercer.params import Constraint, Hyper, hyper
+from mercer.likelihoods.scales import noise_scale, robust_scale
+from mercer.params import Constraint, Hyper, Info, hyper
 
+# of the variance of outliers over that of the noise, where it is learned
+RATIO_PRIOR = LogNormal(math.log(100.0), 2.0)
 _ABOVE_ONE = Constraint("greater than 1", lower=1.0)
 
 
@@ -23,8 +28,23 @@ class GaussianMixtureNoise(AbstractContaminated):
     """
 
     scale_mixture: ClassVar[bool] = True
+    sampled_by: ClassVar[str] = "gibbs"
 
     ratio: Hyper = hyper(100.0, _ABOVE_ONE)
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return super().start(y) | {"ratio": _outlier_ratio(y)}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return super().weak_priors(scale) | {"ratio": Info(prior=RATIO_PRIOR)}
+
+    def words(self) -> str:
+        sd, share = float(np.sqrt(self.variance)), 100 * float(self.weight)
+        wide = sd * float(np.sqrt(self.ratio))
+        return (
+            f"Gaussian mixture: standard deviation {sd:.4g}, but {wide:.4g} for the {share:.3g} % that "
+            "are outliers"
+        )
 
     def log_outlier(self, y, mean, variance):
         return jnp.log(self.weight) + log_normal(y, mean, variance + self.variance * self.ratio)
@@ -56,3 +76,12 @@ class GaussianMixtureNoise(AbstractContaminated):
         return f + np.sqrt(self.variance * np.where(outlier, self.ratio, 1.0)) * rng.standard_normal(
             np.shape(f)
         )
+
+
+def _outlier_ratio(y: np.ndarray) -> float:
+    """Mean square of y further than 5 robust scales from the median, over the noise variance;
+    100 if there are none.
+    """
+    away = np.abs(y - np.median(y))
+    far = away[away > 5 * robust_scale(y)]
+    return max(float(np.mean((far / noise_scale(y)) ** 2)) if far.size else 0.0, 100.0)

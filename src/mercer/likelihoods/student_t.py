@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.hyperpriors import LogNormal
 from mercer.likelihoods.noise import AbstractNoise
-from mercer.params import Hyper, hyper, positive
+from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, noise_scale
+from mercer.params import Hyper, Info, hyper, positive
 
+# of the degrees of freedom, where they are learned; most probable: 8
+DOF_PRIOR, DOF_BOUNDS = LogNormal(math.log(8.0) + 1.0, 1.0), (1.0, 300.0)
 CELLS = 1 << 21  # numbers held at a time for predictive probabilities
 
 
@@ -23,9 +28,30 @@ class StudentT(AbstractNoise):
     """
 
     scale_mixture: ClassVar[bool] = True
+    sampled_by: ClassVar[str] = "gibbs"
 
     scale: Hyper = hyper(1.0, positive)
     dof: Hyper = hyper(4.0, positive)
+
+    @property
+    def default_rule(self) -> str:
+        return "scale-mixture"
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return {"scale": noise_scale(y)}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return {
+            "scale": Info(prior=NOISE_SCALE_PRIOR.scaled(scale)),
+            "dof": Info(prior=DOF_PRIOR, bounds=DOF_BOUNDS),
+        }
+
+    def words(self) -> str:
+        nu = float(self.dof)
+        tails = "tails almost Gaussian" if nu > 30 else "heavy tails" if nu > 4 else "very heavy tails"
+        infinite = ", so its variance is infinite" if nu <= 2 else ""
+        scale = float(self.scale)
+        return f"Student-t with scale {scale:.4g} and {nu:.3g} degrees of freedom ({tails}{infinite})"
 
     def log_prob(self, f, y):
         nu = self.dof

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.likelihoods.contaminated import AbstractContaminated
+from mercer.likelihoods.scales import robust_scale
 from mercer.params import Hyper, hyper, positive
 
 
@@ -24,6 +25,9 @@ class ContaminatedUniform(AbstractContaminated):
     """
 
     width: Hyper = hyper(10.0, positive, free=False)
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        return super().start(y) | {"width": max(float(np.ptp(y)), 10 * robust_scale(y)) or 10.0}
 
     def log_outlier(self, y, mean, variance):
         return jnp.log(self.weight / self.width)

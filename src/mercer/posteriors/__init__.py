@@ -7,6 +7,10 @@ Every one has the face of `AbstractPosterior`. `GaussianPosterior` is one Gaussi
 >>> post.mean(Xs), post.std(Xs), post.sample(Xs, 5, seed=0), post.offers
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from mercer.posteriors.answers import (
     Component,
     EvidenceBounds,
@@ -15,14 +19,17 @@ from mercer.posteriors.answers import (
     LeaveOneOut,
     PosteriorError,
 )
-from mercer.posteriors.average import AveragedPosterior
-from mercer.posteriors.draws import DrawsPosterior
-from mercer.posteriors.enumerated import EnumeratedPosterior
 from mercer.posteriors.gaussian import GaussianPosterior
-from mercer.posteriors.given import GivenHyperparameters, GivenLatents, GivenScales
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.protocol import QUESTIONS, AbstractPosterior
-from mercer.posteriors.sensitivity import Sensitivity, sensitivity
+from mercer.registry import exporter
+
+if TYPE_CHECKING:
+    from mercer.posteriors.average import AveragedPosterior
+    from mercer.posteriors.draws import DrawsPosterior
+    from mercer.posteriors.enumerated import EnumeratedPosterior
+    from mercer.posteriors.given import GivenHyperparameters, GivenLatents, GivenScales
+    from mercer.posteriors.sensitivity import Sensitivity
 
 __all__ = [
     "QUESTIONS",
@@ -42,5 +49,20 @@ __all__ = [
     "PosteriorError",
     "Sensitivity",
     "leave_one_out",
-    "sensitivity",
 ]
+
+# imported when first used
+__getattr__ = exporter(
+    __name__,
+    {
+        "average": "AveragedPosterior",
+        "draws": "DrawsPosterior",
+        "enumerated": "EnumeratedPosterior",
+        "given": "GivenHyperparameters GivenLatents GivenScales",
+        "sensitivity": "Sensitivity",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from mercer.learning.starts import robust_scale
 from mercer.likelihoods import StudentT
+from mercer.likelihoods.scales import robust_scale
 from mercer.relatives.checks import Array, test_inputs, training_data
 from mercer.sampling import sample
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.progress import STOPPED, Progress, shown, tell
+from mercer.registry import unknown
 from mercer.sampling.diagnostics import FEW, Diagnostics, diagnose
 from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.hmc import HMC, NUTS
@@ -64,9 +65,7 @@ def by_name(sampler) -> AbstractStep:
         return sampler
     if isinstance(sampler, str) and sampler in SAMPLERS:
         return SAMPLERS[sampler]
-    raise ValueError(
-        f"unknown sampler {sampler!r}; there are {sorted(SAMPLERS)}, or an instance from mercer.sampling."
-    )
+    raise ValueError(unknown("sampler", sampler, SAMPLERS, "an instance from mercer.sampling"))
 
 
 def check_lengths(draws: int, tune: int, chains: int, thin: int) -> None:

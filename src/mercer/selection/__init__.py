@@ -21,8 +21,7 @@ what `Entropy` and `InformationGain` need of one comes as a function (`Pool.tilt
 
 from __future__ import annotations
 
-import difflib
-
+from mercer.registry import named
 from mercer.selection.chance import Biased, Random
 from mercer.selection.clusters import Clusters, centres
 from mercer.selection.informative import Entropy, InformationGain
@@ -49,22 +48,6 @@ __all__ = [
     "pivoted_cholesky",
 ]
 
-_BY_NAME: dict[str, type[AbstractSelection]] = {
-    cls.name: cls
-    for cls in (
-        Random,
-        Clusters,
-        Biased,
-        Pivoted,
-        Trace,
-        Entropy,
-        InformationGain,
-        Residual,
-        Matching,
-        Evidence,
-    )
-}
-
 
 def by_name(selection: str | AbstractSelection) -> AbstractSelection:
     """A selection from its name, or the one given.
@@ -74,11 +57,7 @@ def by_name(selection: str | AbstractSelection) -> AbstractSelection:
     """
     if isinstance(selection, AbstractSelection):
         return selection
-    if selection in _BY_NAME:
-        return _BY_NAME[selection]()
-    near = difflib.get_close_matches(str(selection), _BY_NAME, n=1)
-    hint = f": did you mean {near[0]!r}?" if near else f"; there are {sorted(_BY_NAME)}."
-    raise ValueError(f"unknown selection {selection!r}{hint}")
+    return named("selection", selection, AbstractSelection, {Clusters.__name__: Clusters.name})()
 
 
 def __dir__() -> list[str]:

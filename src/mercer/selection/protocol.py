@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.prior import AbstractPrior
+from mercer.registry import Saved
 from mercer.selection.columns import Columns
 
 #: What a likelihood says of p(y | f) N(f | mean, variance), from mean and variance of f at the data, (n, 1)
@@ -75,6 +76,7 @@ class Pool:
         return np.maximum(np.broadcast_to(noise, self.n), 1e-10 * float(np.mean(self.columns.diagonal)))
 
 
+@Saved.register
 class AbstractSelection(abc.ABC):
     """A way to choose data. Final ones are frozen dataclasses that say how in `choose`."""
 

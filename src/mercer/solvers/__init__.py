@@ -5,34 +5,37 @@ those for large data.
 >>> solvers.by_name("vfe")
 """
 
-import importlib
+from __future__ import annotations
+
 from typing import Any
 
+from mercer.registry import exporter, named
 from mercer.solvers.basis import WithBasis
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import AbstractSolver, AbstractState, Cotangents, Sites, SolverError
 from mercer.solvers.weight_space import WeightSpace
 
-# imported when first used: name for `by_name`, class, module
-_LARGE = (
-    ("auto", "Auto", "auto"),
-    ("single", "SinglePrecision", "single"),
-    ("sr", "SubsetOfRegressors", "lowrank"),
-    ("pp", "ProjectedProcess", "lowrank"),
-    ("fitc", "FITC", "lowrank"),
-    ("vfe", "VFE", "lowrank"),
-    ("nystrom", "Nystrom", "lowrank"),
-    ("subset", "SubsetOfData", "subset"),
-    ("committee", "Committee", "committee"),
-    ("conjugate_gradient", "ConjugateGradient", "iterative"),
-    ("kronecker", "Kronecker", "grid"),
-    ("toeplitz", "Toeplitz", "grid"),
-    ("random_features", "RandomFeatures", "random_features"),
-    ("vecchia", "Vecchia", "vecchia"),
-    ("sparse_cholesky", "SparseCholesky", "sparse"),
-    ("markov", "Markov", "markov"),
-)
-_MODULES = {cls: f"mercer.solvers.{module}" for _, cls, module in _LARGE}
+# imported when first used
+_MODULES = {
+    "auto": "Auto",
+    "single": "SinglePrecision",
+    "lowrank": "SubsetOfRegressors ProjectedProcess FITC VFE Nystrom",
+    "subset": "SubsetOfData",
+    "committee": "Committee",
+    "iterative": "ConjugateGradient",
+    "grid": "Kronecker Toeplitz",
+    "random_features": "RandomFeatures",
+    "vecchia": "Vecchia",
+    "sparse": "SparseCholesky",
+    "markov": "Markov",
+}
+# where people type something shorter than the name of the class
+_SHORT = {
+    "ProjectedProcess": "pp",
+    "SinglePrecision": "single",
+    "SubsetOfData": "subset",
+    "SubsetOfRegressors": "sr",
+}
 
 __all__ = [
     "AbstractSolver",
@@ -44,29 +47,19 @@ __all__ = [
     "WeightSpace",
     "WithBasis",
     "by_name",
-    *_MODULES,
+    *" ".join(_MODULES.values()).split(),
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'mercer.solvers' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+__getattr__ = exporter(__name__, _MODULES)
 
 
-def by_name(solver) -> AbstractSolver:
-    """A solver from its name, an instance, or None (dense)."""
+def by_name(solver: Any) -> AbstractSolver:
+    """A solver from its name ("vfe", "conjugate-gradient"), an instance, or None (dense)."""
     if solver is None:
         return Dense()
     if isinstance(solver, AbstractSolver):
         return solver
-    names = {"dense": "Dense", "weight_space": "WeightSpace"} | {name: cls for name, cls, _ in _LARGE}
-    if isinstance(solver, str) and solver in names:
-        cls = names[solver]
-        return Dense() if cls == "Dense" else WeightSpace() if cls == "WeightSpace" else __getattr__(cls)()
-    raise SolverError(
-        f"unknown solver {solver!r}; there are {sorted(names)}, or an instance from mercer.solvers."
-    )
+    return named("solvers", solver, AbstractSolver, _SHORT, error=SolverError)()
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer import registry
 from mercer.linalg import memory as room
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
@@ -210,20 +210,19 @@ class Task:
 
 
 def _proposals(task: Task) -> Iterator[Proposal]:
-    from mercer.solvers import _LARGE
+    """What every solver says for itself: those that suit few data, then the others, and those of other
+    packages.
+    """
     from mercer.solvers.dense import Dense
     from mercer.solvers.weight_space import WeightSpace
 
-    yield from Dense.propose(task)
-    yield from WeightSpace.propose(task)
-    if task.n <= TINY:
-        return
-    seen = set()
-    for _, name, module in _LARGE:
-        cls = getattr(importlib.import_module(f"mercer.solvers.{module}"), name)
-        if cls not in seen and not issubclass(cls, Auto):
-            seen.add(cls)
-            yield from cls.propose(task)
+    few = (Dense, WeightSpace)
+    for cls in few:
+        yield from cls.propose(task)
+    if task.n > TINY:
+        for other in [*registry.classes("solvers", AbstractSolver), *registry.all_installed(AbstractSolver)]:
+            if other not in few:
+                yield from other.propose(task)
 
 
 def name(solver: AbstractSolver) -> str:

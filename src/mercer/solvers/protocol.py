@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from mercer.prior import AbstractPrior
+from mercer.registry import Saved
 from mercer.selection import Pool
 
 
@@ -216,6 +217,7 @@ def is_coupled(sites: Sites) -> bool:
     return not isinstance(sites.precision, jax.core.Tracer) and bool((np.asarray(sites.precision) < 0).any())
 
 
+@Saved.register
 @dataclasses.dataclass(frozen=True)
 class AbstractSolver(abc.ABC):
     """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, sample,

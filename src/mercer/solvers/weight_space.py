@@ -69,7 +69,7 @@ class WeightSpace(AbstractSolver):
     ) -> WeightSpaceState:
         if prior.kernel.rank(X.shape[1]) is None:
             raise SolverError(
-                f"solver 'weight_space' needs a kernel of finite rank; {prior.kernel} is not. Use "
+                f"solver 'weight-space' needs a kernel of finite rank; {prior.kernel} is not. Use "
                 "solver='dense'."
             )
         return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))

@@ -221,7 +221,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     def _binary_model(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
         scale = defaults.target_scale(y)
         if self.inference == LABEL_REGRESSION:
-            noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_START * scale**2
+            noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_SHARE * scale**2
             kernel = kernel or defaults.default_kernel(inputs.values, scale)
             return Model(GP(kernel, self._mean()), Gaussian(noise))
         return Model(GP(kernel or self._default(inputs, scale), self._mean()), Bernoulli(self.link))

@@ -111,7 +111,7 @@ class GPMixture(RegressorMixin, BaseEstimator):
     def _start(self, X: np.ndarray, y: np.ndarray, by: str, rng: np.random.Generator) -> GPExperts:
         scale = defaults.target_scale(y)
         kernel = read_kernel(self.kernel)
-        noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_START * scale**2
+        noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_SHARE * scale**2
         gp = GP(kernel or defaults.default_kernel(X, scale), Constant(fixed(float(np.mean(y)))))
         expert = Model(gp, Gaussian(noise))
         gate = GATES[self.gating].start(X, int(self.n_experts))

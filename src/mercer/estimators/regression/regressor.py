@@ -27,7 +27,6 @@ from mercer.estimators.regression.robust import (
     Outliers,
     RobustComparison,
     candidate,
-    noise_in_words,
     outliers,
 )
 from mercer.gp import GP, Model
@@ -38,6 +37,7 @@ from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed
 from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut
+from mercer.registry import named
 from mercer.solvers.protocol import SolverError
 
 
@@ -230,14 +230,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
                 "likelihood=likelihoods.StudentT(scale=0.1)."
             )
-        if isinstance(given, AbstractLikelihood):
-            likelihood = given
-        elif isinstance(given, str) and given in NOISES:
-            likelihood = defaults.default_likelihood(given, y)
-        else:
-            raise ValueError(
-                f"likelihood must be one of {[*NOISES, 'auto']}, an instance or None, got {given!r}."
-            )
+        likelihood = given if isinstance(given, AbstractLikelihood) else defaults.default_likelihood(given, y)
         if likelihood.latents > 1 or likelihood.categorical:
             raise ValueError(
                 f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
@@ -248,11 +241,9 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _mean(self, y: np.ndarray, robust: bool) -> AbstractMean:
         if isinstance(self.mean, str):
-            if self.mean != "empirical":
-                raise ValueError(
-                    f"mean must be 'empirical', a number, a mean function or None, got {self.mean!r}."
-                )
-            return Constant(fixed(np.median(y) if robust else np.mean(y)))
+            if self.mean == "empirical":
+                return Constant(fixed(np.median(y) if robust else np.mean(y)))
+            return named("means", self.mean, AbstractMean, also=("empirical",))()
         return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
 
     def _noise(self, scale: float, n: int):
@@ -262,7 +253,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         if given is None or np.ndim(given) == 0:
             if self.kernel is None:
                 return defaults.default_noise(scale, given)
-            return defaults.NOISE_START * scale**2 if given is None else given
+            return defaults.NOISE_SHARE * scale**2 if given is None else given
         if np.shape(given) != (n,):
             raise ParameterError(
                 f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or "
@@ -361,7 +352,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         lines = [
             self.fit_.summary(),
             *relevance_lines(self.relevance_),
-            f"noise: {noise_in_words(self.model_.likelihood)}",
+            f"noise: {self.model_.likelihood.words()}",
         ]
         if isinstance(self.model_.likelihood, AbstractNoise):
             lines.append(f"outliers: {self.outliers_.paragraph()}")
@@ -408,9 +399,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)
-
-
-NOISES = ("gaussian", "student-t", "laplace", "mixture", "uniform", "epsilon-insensitive", "poisson")
 
 
 def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.inference import default_for
-from mercer.likelihoods import AbstractNoise, Gaussian, GaussianMixtureNoise, Laplace, StudentT
+from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors import AbstractPosterior
 from mercer.posteriors.loo import folds
@@ -136,7 +135,7 @@ def outliers(posterior: AbstractPosterior, index: tuple[str, ...] | None = None)
         posterior.outlier_score(),
     )
     mean, _ = posterior.latent_moments(posterior.inputs.values, variance=False)
-    words = noise_in_words(likelihood)
+    words = likelihood.words()
     if isinstance(likelihood, Gaussian):
         unit = np.sqrt(np.maximum(np.asarray(likelihood.noise_variance), np.finfo(float).tiny))
         return Outliers(score, "equal", y, mean, (y - mean) / unit, words, index)
@@ -153,46 +152,6 @@ def noise_unit(likelihood: AbstractNoise) -> float:
         return float(
             continuous_quantile(likelihood.noise_cdf, 0.8413447460685429, 0.0 * grain, 3.0 * grain)[0]
         )
-
-
-# ------------------------------------------------------------------------------------------------- plain
-# words
-
-
-def noise_in_words(likelihood: Any) -> str:
-    """The noise model as a person would say it, with its learned values."""
-    if isinstance(likelihood, Gaussian):
-        variance = np.asarray(likelihood.noise_variance)
-        return (
-            "Gaussian, known for each row"
-            if variance.ndim
-            else f"Gaussian with standard deviation {np.sqrt(variance):.4g}"
-        )
-    if isinstance(likelihood, StudentT):
-        nu = float(likelihood.dof)
-        tails = "tails almost Gaussian" if nu > 30 else "heavy tails" if nu > 4 else "very heavy tails"
-        infinite = ", so its variance is infinite" if nu <= 2 else ""
-        return (
-            f"Student-t with scale {float(likelihood.scale):.4g} and {nu:.3g} degrees of freedom "
-            f"({tails}{infinite})"
-        )
-    if isinstance(likelihood, Laplace):
-        return f"Laplace (double exponential) with scale {float(likelihood.scale):.4g}"
-    if isinstance(likelihood, GaussianMixtureNoise):
-        sd, share = float(np.sqrt(likelihood.variance)), 100 * float(likelihood.weight)
-        wide = sd * float(np.sqrt(likelihood.ratio))
-        return (
-            f"Gaussian mixture: standard deviation {sd:.4g}, but {wide:.4g} for the {share:.3g} % that "
-            "are outliers"
-        )
-    settings = ", ".join(f"{name.rsplit('.', 1)[-1]} {np.asarray(v):.4g}" for name, v in _scalars(likelihood))
-    return f"{type(likelihood).__name__}" + (f" with {settings}" if settings else "")
-
-
-def _scalars(likelihood: Any) -> list[tuple[str, Any]]:
-    from mercer.params import parameters
-
-    return [(p.name, p.value) for p in parameters(likelihood) if np.ndim(p.value) == 0]
 
 
 # ------------------------------------------------------------------------------------------------- which
@@ -293,6 +252,6 @@ def candidate(name: str, posterior: Any, solver: Any, note: str = "") -> Candida
     for fold in folds(n, min(FOLDS, n)):
         rest = np.setdiff1d(np.arange(n), fold)
         total += float(np.sum(model.condition(X[rest], y[rest], None, solver).log_density(X[fold], y[fold])))
-    method = METHODS.get(default_for(model.likelihood), default_for(model.likelihood))
+    method = METHODS.get(model.likelihood.default_rule, model.likelihood.default_rule)
     held_out = total if np.isfinite(total) else -np.inf
     return Candidate(name, method, held_out, float(posterior.log_evidence), len(outliers(posterior)), note)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.regression.robust import noise_in_words
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.tables import text_table
 
@@ -64,7 +63,7 @@ def part_rows(ts: Any) -> list[list[str]]:
             words = f"period {_span(ts, shape.period)}, {shape.harmonics} harmonics, sd {_sd(shape):.3g}"
             rows.append([name, f"{words}, changing over about {_span(ts, decay.lengthscale)}"])
     noisy = isinstance(ts._likelihood, Gaussian | AbstractNoise)
-    return [*rows, ["noise", noise_in_words(ts._likelihood) if noisy else type(ts._likelihood).__name__]]
+    return [*rows, ["noise", ts._likelihood.words() if noisy else type(ts._likelihood).__name__]]
 
 
 def stamp_text(stamp: Any) -> str:

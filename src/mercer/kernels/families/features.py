@@ -16,7 +16,7 @@ from mercer.params import Hyper, ParameterError, hyper, positive
 
 class Features(AbstractKernel):
     """phi(x)' S phi(x') (2.15): a weighted sum of p basis functions, of finite rank p, so
-    `solver="weight_space"` works with it.
+    `solver="weight-space"` works with it.
 
     function: X (n, d) -> (n, p). S is the weights' prior covariance: variance times the identity, p
     variances, or variance times factor factor' with the lower Cholesky factor (p, p)

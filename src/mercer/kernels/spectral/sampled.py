@@ -36,7 +36,7 @@ class FourierFeatures(AbstractKernel):
     amplitudes and phases.
 
     frequencies: (m, d), in cycles per length-scale; held unless given as `param(...)`. Of rank 2 m:
-    `solver="weight_space"` costs O(n m^2). `random_fourier_features` makes one from a stationary kernel.
+    `solver="weight-space"` costs O(n m^2). `random_fourier_features` makes one from a stationary kernel.
     """
 
     frequencies: Hyper = hyper(constraint=real, free=False)

@@ -23,6 +23,7 @@ from mercer.hyperpriors import AbstractHyperprior
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.words.names import SHORT
 from mercer.params import Param, Parametrised, fixed, param
+from mercer.registry import installed, unknown
 
 LONG = {short: name for name, short in SHORT.items()}
 METHODS = {"on", "rescale", "warp", "normalised"}
@@ -65,12 +66,7 @@ def _tree(source: str) -> ast.expr:
 
 class _Reader:
     def __init__(self, text: str, functions: Mapping[str, Callable]):
-        from mercer import kernels
-
         self.text, self.functions = text, functions
-        self.known = {
-            name: getattr(kernels, name) for name in kernels.__all__ if _callable(getattr(kernels, name))
-        }
         # kernels that said nothing of their variance, and how to make them with one
         self.bare: list[tuple[AbstractKernel, Callable]] = []
 
@@ -103,7 +99,7 @@ class _Reader:
         if node.id == "inf":
             return math.inf
         hint = f"if it is a function of yours, give functions={{{node.id!r}: ...}}"
-        if node.id in self.known:
+        if _known(node.id) is not None:
             hint = f"write {node.id}(...)"
         raise self.fail(node, f"the name {node.id} means nothing here; {hint}.")
 
@@ -206,15 +202,13 @@ class _Reader:
             raise self.fail(node, "an argument is given twice, or with **.")
         if name in ("fixed", "param"):
             return self.hyperparameter(node, name, columns + arguments, named)
-        if name in hyperpriors.__dict__ and _is_prior(made := getattr(hyperpriors, name)):
+        if name in hyperpriors.__all__ and _is_prior(made := getattr(hyperpriors, name)):
             return self.make(
                 node, made, [_tuples(a) for a in arguments], {k: _tuples(v) for k, v in named.items()}
             )
-        if name not in self.known:
-            raise self.fail(
-                node, f"unknown kernel {name!r}; there are {sorted(k for k in self.known if k[0].isupper())}."
-            )
-        made = self.known[name]
+        made = _known(name)
+        if made is None:
+            raise self.fail(node, unknown("kernel", name, _all_known()))
         value = self.make(node, made, arguments, named)
         if (
             isinstance(value, AbstractKernel)
@@ -244,6 +238,21 @@ class _Reader:
         if "bounds" in named:
             named["bounds"] = tuple(named["bounds"])
         return fixed(arguments[0]) if name == "fixed" else param(arguments[0], **named)
+
+
+def _known(name: str) -> Any:
+    """What a formula may call by this name: Mercer's own, or a kernel that another package registered."""
+    from mercer import kernels
+
+    if name in kernels.__all__:
+        return value if _callable(value := getattr(kernels, name)) else None
+    return installed(name, AbstractKernel)
+
+
+def _all_known() -> list[str]:
+    from mercer import kernels
+
+    return [name for name in kernels.__all__ if name[0].isupper() and _callable(getattr(kernels, name))]
 
 
 def _callable(value) -> bool:

@@ -105,9 +105,14 @@ def timeseries(names):
     assert Path("next.csv").exists() and Path("next.png").exists()
 
 
+def extending(names):
+    assert names["fit"].status.converged
+    assert 0.8 < np.mean((names["low"] < names["y"]) & (names["y"] < names["high"])) < 1.0
+
+
 CHECKS = {
     "README.md": readme, "docs/series.md": series, "docs/robust.md": robust, "docs/large.md": large,
-    "docs/em.md": em, "docs/timeseries.md": timeseries,
+    "docs/em.md": em, "docs/timeseries.md": timeseries, "docs/extending.md": extending,
 }  # fmt: skip
 
 # -- running them --------------------------------------------------------------------------------------------

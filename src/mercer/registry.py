@@ -22,6 +22,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+__all__ = [
+    "GROUP",
+    "ROOMS",
+    "Saved",
+    "address",
+    "all_installed",
+    "by_address",
+    "classes",
+    "exporter",
+    "find",
+    "installed",
+    "named",
+    "spelled",
+    "unknown",
+]
+
 GROUP = "mercer.classes"  # the entry points
 # whose classes files may name
 ROOMS = (
@@ -188,3 +204,7 @@ def _own(room: str, name: str) -> Any:
         return None
     module = importlib.import_module(f"mercer.{room}")
     return getattr(module, name) if name in module.__all__ else None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

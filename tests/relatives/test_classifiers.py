@@ -140,7 +140,7 @@ def test_number_of_neighbours_by_cross_validation():
     assert sorted(model.errors_) == list(range(1, 20, 2))
     assert model.errors_[model.k_] == min(model.errors_.values()) < model.errors_[1]
     assert model.pi_ == pytest.approx(1 - model.errors_[model.k_], rel=1e-14)
-    folded = ProbabilisticNearestNeighbour([1, 5], folds=6, seed=2).fit(X, Y)
+    folded = ProbabilisticNearestNeighbour([1, 5], folds=6, random_state=2).fit(X, Y)
     part = np.random.default_rng(2).permutation(np.arange(90) % 6)
     splits = [(np.flatnonzero(part != i), np.flatnonzero(part == i)) for i in range(6)]
     nearest = cross_val_predict(KNeighborsClassifier(1), X, Y, cv=splits)

@@ -119,11 +119,12 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
 
     k: int or sequence of int, default 1. Number of neighbours; of several the one with the fewest errors in
         cross-validation, the least of equals.
-    folds: int or None, default None. Parts for this cross-validation, assigned at random by `seed`; None
+    folds: int or None, default None. Parts for this cross-validation, assigned at random by `random_state`;
+    None
         leaves out one case at a time.
     smoothing: float, default 0. Adds this many right and as many wrong answers to the count behind `pi_`,
         which else may be exactly 1.
-    seed: int, default 0
+    random_state: int, default 0
 
     classes_: (C,)
     k_: int, the number of neighbours chosen
@@ -135,12 +136,16 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, k: int | Sequence[int] = 1, folds: int | None = None, smoothing: float = 0.0, seed: int = 0
+        self,
+        k: int | Sequence[int] = 1,
+        folds: int | None = None,
+        smoothing: float = 0.0,
+        random_state: int = 0,
     ):
         self.k = k
         self.folds = folds
         self.smoothing = smoothing
-        self.seed = seed
+        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ProbabilisticNearestNeighbour:
         """Keep inputs X (n, d) and labels y (n,), choose k and measure how often it is right."""
@@ -229,4 +234,4 @@ class ProbabilisticNearestNeighbour(ClassifierMixin, BaseEstimator):
                 f"folds must be None or a whole number from 2 to the number of cases, {n}; got "
                 f"{self.folds!r}."
             )
-        return np.random.default_rng(self.seed).permutation(np.arange(n) % self.folds)
+        return np.random.default_rng(self.random_state).permutation(np.arange(n) % self.folds)

@@ -70,7 +70,7 @@ class HMM(BaseEstimator):
         covariance_floor=1e-6,
         covariance_prior=None,
         criterion="bic",
-        random_state=None,
+        random_state=0,
         progress=None,
     ):
         self.n_states = n_states

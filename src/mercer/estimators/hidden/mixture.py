@@ -56,7 +56,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         covariance_prior=None,
         pseudo_count=0.0,
         criterion="bic",
-        random_state=None,
+        random_state=0,
         progress=None,
     ):
         self.n_components = n_components

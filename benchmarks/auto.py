@@ -16,7 +16,7 @@ from mercer import kernels as k
 from mercer.inference import by_name as inference
 from mercer.inputs import as_inputs
 from mercer.learning.objectives import by_name as objective
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.solvers import VFE, Auto, Dense, Vecchia
 from mercer.solvers.auto import name
 
@@ -169,7 +169,7 @@ def measured(case: Case, repeats: int) -> Iterator[Timed]:
     ]
     for proposal in [choice.best, *(p for p in rivals if p.seconds <= SKIP * choice.best.seconds)]:
         solver = proposal.solver.prepare(model.gp, X, y, case.noise)
-        problem = Problem(model, [(inputs, y)], rule, solver, objective("evidence"))
+        problem = LearningProblem(model, [(inputs, y)], rule, solver, objective("evidence"))
         seconds = []
         for _ in range(repeats + 1):
             began = time.perf_counter()

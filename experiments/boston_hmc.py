@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from experiments._table import table
 from mercer import GP, Model, datasets, fit, hyperpriors, kernels, log_evidence, metrics, param
 from mercer.inference import AIS, MCMC
-from mercer.learning.fit import FitWarning
+from mercer.learning import FitWarning
 from mercer.likelihoods import Gaussian
 from mercer.posteriors import AveragedPosterior
 from mercer.sampling import HMC, effective_sample_size

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from experiments._table import table
 from mercer import GP, Model, fit, kernels, metrics, param
 from mercer.inference import MCMC, Gibbs
-from mercer.learning.fit import FitWarning
+from mercer.learning import FitWarning
 from mercer.likelihoods import AbstractLikelihood, Gaussian, GaussianMixtureNoise, Laplace, StudentT
 from mercer.params import flatten
 from mercer.posteriors import GivenScales

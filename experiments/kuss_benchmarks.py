@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from experiments._table import table
 from mercer import GP, Model, datasets, fit, kernels, metrics
-from mercer.learning.fit import FitWarning
+from mercer.learning import FitWarning
 from mercer.likelihoods import Bernoulli, Gaussian
 
 PUBLISHED = {  # error of Laplace, EP, label regression; information of Laplace, EP; length of the posterior mean of Laplace, EP

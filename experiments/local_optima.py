@@ -12,7 +12,7 @@ from mercer.inference import Exact
 from mercer.inputs import as_inputs
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.objectives import by_name
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.likelihoods import Gaussian
 from mercer.solvers import Dense
 
@@ -77,7 +77,7 @@ class Optimum(NamedTuple):
 def climb(model, X, y) -> Optimum:
     """The optimum uphill from the model's own values."""
     inputs = as_inputs(X)
-    problem = Problem(model.bind(inputs), [(inputs, y)], Exact(), Dense(), by_name("evidence"))
+    problem = LearningProblem(model.bind(inputs), [(inputs, y)], Exact(), Dense(), by_name("evidence"))
     best = maximise(problem, problem.flat.vector, "start", Recorder(len(y)), gtol=1e-6, ftol=1e-13)
     found = problem.flat.unflatten(best.vector)
     return Optimum(found, best.value, found.condition(X, y))

@@ -157,7 +157,7 @@ def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
     inputs = as_inputs(X, objects=model.reads_objects())
     if inputs.values.shape[0] == 0:
         raise ValueError("X has no rows: conditioning needs at least one datum.")
-    return inputs, model.likelihood.targets(as_targets(y, inputs.values.shape[0]))
+    return inputs, model.likelihood.encode(as_targets(y, inputs.values.shape[0]))
 
 
 def choose_solver(model: Model, solver):

@@ -29,6 +29,13 @@ class Inputs:
     names: tuple[str, ...] | None = None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Targets:
+    """Targets that were checked by `as_targets`: values (n,), float64. They are not looked at again."""
+
+    values: np.ndarray
+
+
 def as_inputs(
     X: Any, name: str = "X", columns: tuple[str, ...] | None = None, objects: bool = False
 ) -> Inputs:
@@ -74,6 +81,8 @@ def numeric(X: np.ndarray, name: str = "X") -> np.ndarray:
 
 def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     """y as (n,) float64 with all entries finite; a single column is taken as a vector."""
+    if isinstance(y, Targets) and y.values.shape == (n,):
+        return y.values
     if not isinstance(y, np.ndarray) and hasattr(y, "to_numpy"):
         y = y.to_numpy()
     array = _float(_array(y, name), name)

@@ -289,7 +289,7 @@ def test_the_objective_of_a_fit_by_laplace_has_its_gradient(case):
     from mercer import means
     from mercer.gp import choose_solver, prepare
     from mercer.learning.objectives import by_name
-    from mercer.learning.problem import Problem
+    from mercer.learning.problem import LearningProblem
 
     rng = np.random.default_rng(0)
     t = rng.uniform(-3, 3, (40, 1))
@@ -304,9 +304,9 @@ def test_the_objective_of_a_fit_by_laplace_has_its_gradient(case):
     assert rule.positive
 
     def at(vector):
-        return Problem(model, data, rule, solver, by_name("evidence")).value_and_gradient(vector)
+        return LearningProblem(model, data, rule, solver, by_name("evidence")).value_and_gradient(vector)
 
-    vector = Problem(model, data, rule, solver, by_name("evidence")).flat.vector
+    vector = LearningProblem(model, data, rule, solver, by_name("evidence")).flat.vector
     steps = 1e-4 * np.eye(vector.size)
     differences = [(at(vector + step)[0] - at(vector - step)[0]) / 2e-4 for step in steps]
     np.testing.assert_allclose(at(vector)[1], differences, rtol=1e-6, atol=1e-6)

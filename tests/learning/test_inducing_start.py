@@ -1,13 +1,11 @@
 """Where a search with inducing inputs starts: noise that holds what they do not explain."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.learning import starts
+from mercer.learning import by_gradient, starts
 from mercer.solvers import VFE
 
 RNG = np.random.default_rng(0)
@@ -36,7 +34,7 @@ def test_data_without_noise_and_few_inducing_inputs(monkeypatch):
     """A part of the data is fitted exactly with almost no noise, from where the bound, 10^10 nats too low,
     was not climbed.
     """
-    monkeypatch.setattr(importlib.import_module("mercer.learning.fit"), "PILOT", 300)
+    monkeypatch.setattr(by_gradient, "PILOT", 300)
     fit = mc.fit(model(0.1), X, Y, solver=VFE(16))
     first = next(e.value for e in fit.history if e.start == "pilot" and e.size == 400)
     assert first > -1000 and fit.status.converged

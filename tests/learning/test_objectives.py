@@ -7,7 +7,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer.inference import Exact
 from mercer.learning.objectives import by_name
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.posteriors.loo import folds
 from mercer.solvers import Dense, WeightSpace, WithBasis
 
@@ -22,7 +22,7 @@ def _data(n=14, d=2, seed=0):
 
 def _problem(model, X, y, name, solver):
     inputs, y = mc.gp.prepare(model, X, y)
-    return Problem(model.bind(inputs), [(inputs, y)], Exact(), solver, by_name(name, n_folds=4))
+    return LearningProblem(model.bind(inputs), [(inputs, y)], Exact(), solver, by_name(name, n_folds=4))
 
 
 SMOOTH = mc.Model(
@@ -95,9 +95,9 @@ def test_k_fold_with_n_folds_is_leave_one_out():
     X, y = _data()
     inputs, y = mc.gp.prepare(SMOOTH, X, y)
     values = [
-        Problem(SMOOTH, [(inputs, y)], Exact(), Dense(), by_name(name, n_folds=len(y))).value_and_gradient(
-            mc.params.flatten(SMOOTH).vector
-        )[0]
+        LearningProblem(
+            SMOOTH, [(inputs, y)], Exact(), Dense(), by_name(name, n_folds=len(y))
+        ).value_and_gradient(mc.params.flatten(SMOOTH).vector)[0]
         for name in ("loo", "k-fold")
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-12)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.conditioned import AbstractConditioned
 from mercer.estimators import defaults
 from mercer.inference import by_name as inference_by_name
-from mercer.inputs import InputError, Inputs, as_inputs
+from mercer.inputs import InputError, Inputs, Targets, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
 from mercer.posteriors import AbstractPosterior
@@ -95,15 +95,16 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned):
         """`mercer.fit`; "mcmc" samples the hyperparameters,
         "ccd" and "grid" integrate over them around the best.
         """
+        targets = Targets(y)
         if isinstance(inference, str) and inference in INTEGRATED:
-            found = fit(model, inputs, y, inference=None, **settings)
+            found = fit(model, inputs, targets, inference=None, **settings)
             return dataclasses.replace(
                 found, posterior=integrate(found, how=inference, solver=settings.get("solver"))
             )
         if isinstance(inference, str) and inference == "mcmc":
             rule: Any = inference_by_name("mcmc", model.likelihood)
             inference = dataclasses.replace(rule, seed=settings["seed"], progress=settings["progress"])
-        return fit(model, inputs, y, inference=inference, **settings)
+        return fit(model, inputs, targets, inference=inference, **settings)
 
     # -- settings --------------------------------------------------------------------------------------------
 

@@ -10,9 +10,10 @@ from mercer.learning.compare import (
     model_posterior,
     overall_scale,
 )
-from mercer.learning.fit import Fit, FitWarning, Status, fit
+from mercer.learning.fitting import fit
 from mercer.learning.integrate import integrate
 from mercer.learning.objectives import Objective
+from mercer.learning.result import Fit, FitWarning, Status
 
 __all__ = [
     "Aligned",

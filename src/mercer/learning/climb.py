@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.learning.bounds import STEEP, Bound, pressed
 from mercer.learning.checkpoint import Checkpoint
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.linalg.lapack import threads_for
 from mercer.progress import tell
 
@@ -55,7 +55,6 @@ class Recorder:
         self.history: list[Evaluation] = []
         self.began = time.perf_counter()
         self.size, self.highest = size, -np.inf
-        self.interrupted = False
         self.checkpoint: Checkpoint | None = None
         self.best: Optimum | None = None
 
@@ -223,7 +222,7 @@ def _apart(scaling: np.ndarray, closed: np.ndarray) -> np.ndarray:
 
 
 def curvature(
-    problem: Problem, optimum: Optimum, label: str, recorder: Recorder, factor: float
+    problem: LearningProblem, optimum: Optimum, label: str, recorder: Recorder, factor: float
 ) -> np.ndarray:
     """Coordinates in which the problem is nearly round: V |lambda|^-1/2 of the Hessian by forward differences
     of the gradient.

@@ -14,7 +14,7 @@ from mercer.gp import Model, choose_solver, log_evidence
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
 from mercer.learning.objectives import by_name as objective_by_name
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.progress import shown
 from mercer.tables import text_table
 
@@ -130,7 +130,7 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     rule = site_rule(inference_by_name(inference, model.likelihood))
     chosen = choose_solver(model, solver)
     data = [(p.inputs, p.y) for p in posteriors]
-    problem = Problem(model, data, rule, chosen, objective_by_name("evidence"), jacobian=True)
+    problem = LearningProblem(model, data, rule, chosen, objective_by_name("evidence"), jacobian=True)
     without = [p.name for p, _ in problem.flat.slots if p.info.prior is None or not p.info.prior.proper]
     if without:
         raise ValueError(

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 
 from mercer.learning.climb import Optimum, Recorder, maximise
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 
 
 def move_inducing(
-    problem: Problem, best: Optimum, recorder: Recorder, max_evaluations: int
+    problem: LearningProblem, best: Optimum, recorder: Recorder, max_evaluations: int
 ) -> tuple[Optimum, np.ndarray]:
     """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
     joint = InducingProblem(problem)
@@ -30,7 +30,7 @@ class InducingProblem:
     each in units of its column's standard deviation.
     """
 
-    problem: Problem
+    problem: LearningProblem
 
     def __post_init__(self):
         X = self.problem.data[0][0].values

@@ -19,7 +19,7 @@ from mercer.inference.protocol import site_rule
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.compare import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
-from mercer.learning.problem import Problem
+from mercer.learning.problem import LearningProblem
 from mercer.posteriors.average import AveragedPosterior
 from mercer.progress import shown
 
@@ -46,7 +46,7 @@ def integrate(
     model = fit.model
     rule = site_rule(inference_by_name(inference, model.likelihood))
     chosen = choose_solver(model, solver)
-    problem = Problem(
+    problem = LearningProblem(
         model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True
     )
     p = problem.flat.vector.size
@@ -82,7 +82,7 @@ def integrate(
     return AveragedPosterior(tuple(parts), weights, None, (note,))
 
 
-def _scales(problem: Problem, centre: np.ndarray) -> np.ndarray:
+def _scales(problem: LearningProblem, centre: np.ndarray) -> np.ndarray:
     """V lambda^-1/2 of the negative Hessian by differences of the gradient; flat directions are bounded."""
     p, step = centre.size, 1e-3
     hessian = np.empty((p, p))

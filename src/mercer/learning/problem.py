@@ -16,7 +16,7 @@ from mercer.params import Flat, flatten
 
 
 @dataclasses.dataclass(eq=False)
-class Problem:
+class LearningProblem:
     """Value and gradient of objective + log prior as a function of the unconstrained vector."""
 
     model: Model
@@ -67,7 +67,7 @@ class Problem:
             return failed
         return float(value), gradient, float(total)
 
-    def subset(self, size: int, seed: int) -> Problem:
+    def subset(self, size: int, seed: int) -> LearningProblem:
         """The same problem on a random part of the data of about this size."""
         fraction = size / self.size
         rng = np.random.default_rng(seed)
@@ -77,11 +77,11 @@ class Problem:
                 rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False)
             )
             parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
-        return Problem(
+        return LearningProblem(
             self.model, parts, self.rule.coarse(self.model), self.solver, self.objective, self.jacobian
         )
 
-    def foresee(self, part: Problem, vector: np.ndarray) -> None:
+    def foresee(self, part: LearningProblem, vector: np.ndarray) -> None:
         """Start the rule where a problem on a part of the data suggests, at these hyperparameters."""
         model = self.flat.unflatten(vector)
         for i, ((few, y_few), (inputs, y)) in enumerate(zip(part.data, self.data, strict=True)):

@@ -11,7 +11,10 @@ and a natural-gradient step of size rho goes that share of the way.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,104 +23,149 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from mercer.gp import Model
+from mercer.inference.svgp import SVGP
+from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Recorder
-from mercer.params import flatten, named_leaves, strip
+from mercer.params import Flat, flatten, named_leaves, strip
 from mercer.progress import STOPPED
 from mercer.solvers.inducing import JITTER
 
+Q_FIRST = 11  # batches in which q alone moves: hyperparameters would follow its ignorance
 
-def train(
-    model: Model, X: np.ndarray, y: np.ndarray, rule: Any, Z: np.ndarray, recorder: Recorder
-) -> tuple[Model, np.ndarray]:
-    """The model and inducing inputs after `rule.epochs` passes, from those given.
-    Ctrl-C ends it with what was reached.
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Training:
+    """Where learning from batches stands: all that the next batch needs, and so all that a file must hold for
+    a run that was killed to go on as if it had not been.
     """
-    flat = flatten(model)
-    n, b, m = y.shape[0], min(rule.batch, y.shape[0]), Z.shape[0]
-    spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
-    unit = np.where(spread > 0, spread, 1.0)
-    encoded = jax.tree.map(np.asarray, model.gp.kernel.encode(X))
-    rng = np.random.default_rng(rule.seed)
-    theta = np.concatenate([flat.vector, (Z / unit).ravel() if rule.learn_inducing else []])
-    p, adam = flat.vector.shape[0], Adam(rule.rate, theta.shape[0])
-    h, P, first = jnp.zeros(m), jnp.eye(m), 0
-    kept = None if recorder.checkpoint is None else recorder.checkpoint.found
-    if kept is not None and kept["theta"].shape == theta.shape and kept["h"].shape == h.shape:
-        theta, h, P, first = kept["theta"], jnp.asarray(kept["h"]), jnp.asarray(kept["P"]), int(kept["epoch"])
-        Z = theta[p:].reshape(Z.shape) * unit if rule.learn_inducing else Z
-        adam.first, adam.second, adam.t = kept["first"], kept["second"], int(kept["t"])
-    try:
-        for epoch in range(first, rule.epochs):
-            total = 0.0
-            batches = [rows for rows in np.array_split(rng.permutation(n), max(1, n // b))]
-            size = min(len(rows) for rows in batches)  # equal batches: compiled once
-            for i, rows in enumerate(batches):
-                rows = np.sort(rows[:size])
-                current = flat.unflatten(theta[:p])
-                bare = strip(current)
-                leaves, treedef = jax.tree.flatten(bare)
-                A = jax.tree.map(lambda a, rows=rows: a[rows], encoded)
-                rho = max(rule.step, 1.0 / (1 + i)) if epoch == 0 else rule.step
-                value, bars, Z_bar, h, P = _step(treedef, rule.learn_inducing)(
-                    leaves, Z, h, P, A, X[rows], y[rows], n / size, rho
-                )
-                total += float(value)
-                by_name = {
-                    name: np.asarray(bar) for (name, _), bar in zip(named_leaves(bare), bars, strict=True)
-                }
-                _, prior = flat.log_prior(theta[:p])
-                gradient = flat.pull(by_name, theta[:p]) + prior
-                if rule.learn_inducing:
-                    gradient = np.concatenate([gradient, (np.asarray(Z_bar) * unit).ravel()])
-                if not np.isfinite(gradient).all():
-                    raise FloatingPointError(
-                        f"SVGP's gradient is not finite in epoch {epoch + 1}: lower rate={rule.rate} or "
-                        f"step={rule.step}."
-                    )
-                if epoch > 0 or i > 10:  # q comes first: hyperparameters would follow its ignorance
-                    theta = theta + adam.step(gradient / n)
-                    if rule.learn_inducing:
-                        Z = theta[p:].reshape(Z.shape) * unit
-            if recorder.checkpoint is not None:
-                recorder.checkpoint.keep(
-                    theta[:p],
-                    n,
-                    total / len(batches),
-                    now=True,
-                    theta=theta,
-                    h=h,
-                    P=P,
-                    epoch=epoch + 1,
-                    first=adam.first,
-                    second=adam.second,
-                    t=adam.t,
-                )
-            recorder.note(f"epoch {epoch + 1} of {rule.epochs}", n, total / len(batches))
-    except STOPPED:
-        recorder.interrupted = True
-    return flat.unflatten(theta[:p]), Z
 
+    theta: np.ndarray  # (p,): unconstrained hyperparameters
+    inducing: np.ndarray  # (m, d)
+    h: np.ndarray  # (m,): q(w) = N(P^-1 h, P^-1)
+    P: np.ndarray  # (m, m)
+    first: np.ndarray  # (p + m d,) or (p,): Adam's moments of the gradient
+    second: np.ndarray
+    steps: int  # that Adam has made
+    epoch: int  # passes over the data that are done
+    random: str  # state of the generator that orders the data
 
-class Adam:
-    """Steps of Kingma and Ba's method, upwards."""
+    @classmethod
+    def begin(cls, theta: np.ndarray, inducing: np.ndarray, rule: SVGP) -> Training:
+        """Before the first batch: q is the prior."""
+        m, moved = inducing.shape[0], theta.size + (inducing.size if rule.learn_inducing else 0)
+        order = json.dumps(np.random.default_rng(rule.seed).bit_generator.state)
+        zero = np.zeros(moved)
+        return cls(theta, inducing, np.zeros(m), np.eye(m), zero, zero, 0, 0, order)
 
-    def __init__(self, rate: float, size: int):
-        self.rate, self.t = rate, 0
-        self.first, self.second = np.zeros(size), np.zeros(size)
+    @classmethod
+    def read(cls, arrays: Mapping[str, np.ndarray]) -> Training:
+        """From what a checkpoint holds."""
+        found: dict[str, Any] = {field.name: arrays[field.name] for field in dataclasses.fields(cls)}
+        plain = {name: found[name].item() for name in ("steps", "epoch", "random")}
+        return cls(**(found | plain))
 
-    def step(self, gradient: np.ndarray) -> np.ndarray:
-        self.t += 1
-        self.first = 0.9 * self.first + 0.1 * gradient
-        self.second = 0.999 * self.second + 0.001 * gradient**2
-        return (
-            self.rate
-            * (self.first / (1 - 0.9**self.t))
-            / (np.sqrt(self.second / (1 - 0.999**self.t)) + 1e-12)
+    def arrays(self) -> dict[str, Any]:
+        """As a checkpoint holds it."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def shuffled(self, n: int) -> tuple[np.ndarray, Training]:
+        """The n data in the order of the next epoch."""
+        rng = np.random.default_rng()
+        rng.bit_generator.state = json.loads(self.random)
+        order = rng.permutation(n)
+        return order, dataclasses.replace(self, random=json.dumps(rng.bit_generator.state))
+
+    def ascend(self, gradient: np.ndarray, rate: float, unit: np.ndarray) -> Training:
+        """A step of Adam (Kingma and Ba), upwards. `unit` (d,): of each column of the inducing inputs."""
+        steps = self.steps + 1
+        first = 0.9 * self.first + 0.1 * gradient
+        second = 0.999 * self.second + 0.001 * gradient**2
+        step = rate * (first / (1 - 0.9**steps)) / (np.sqrt(second / (1 - 0.999**steps)) + 1e-12)
+        p = self.theta.size
+        moved = step[p:].reshape(-1, unit.size) * unit if step.size > p else 0.0
+        return dataclasses.replace(
+            self,
+            theta=self.theta + step[:p],
+            inducing=self.inducing + moved,
+            first=first,
+            second=second,
+            steps=steps,
         )
 
 
+def train(
+    training: Training,
+    model: Model,
+    X: np.ndarray,
+    y: np.ndarray,
+    rule: SVGP,
+    recorder: Recorder,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Training, bool]:
+    """Where learning stands after `rule.epochs` passes over the data, and whether Ctrl-C ended it before."""
+    batches = _Batches(model, X, y, rule)
+    n = y.shape[0]
+    try:
+        while training.epoch < rule.epochs:
+            order, training = training.shuffled(n)
+            total, parts = 0.0, _equal_parts(order, rule.batch)
+            for i, rows in enumerate(parts):
+                bound, training = batches.step(training, rows, i)
+                total += bound
+            training = dataclasses.replace(training, epoch=training.epoch + 1)
+            if checkpoint is not None:
+                checkpoint.write(**training.arrays())
+            recorder.note(f"epoch {training.epoch} of {rule.epochs}", n, total / len(parts))
+    except STOPPED:
+        return training, True
+    return training, False
+
+
+class _Batches:
+    """Steps on batches of the data."""
+
+    def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, rule: SVGP):
+        self.X, self.y, self.rule = X, y, rule
+        self.flat: Flat = flatten(model)
+        self.encoded = jax.tree.map(np.asarray, model.gp.kernel.encode(X))
+        spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
+        self.unit = np.where(spread > 0, spread, 1.0)
+
+    def step(self, training: Training, rows: np.ndarray, i: int) -> tuple[float, Training]:
+        """The bound as batch i of an epoch sees it, and the state after its step."""
+        rule, n, first_epoch = self.rule, self.y.shape[0], training.epoch == 0
+        bare = strip(self.flat.unflatten(training.theta))
+        leaves, treedef = jax.tree.flatten(bare)
+        A = jax.tree.map(lambda a: a[rows], self.encoded)
+        rho = max(rule.step, 1.0 / (1 + i)) if first_epoch else rule.step
+        batch, scale = (A, self.X[rows], self.y[rows]), n / len(rows)
+        bound, bars, Z_bar, h, P = _compiled(treedef, rule.learn_inducing)(
+            leaves, training.inducing, training.h, training.P, *batch, scale, rho
+        )
+        by_name = {name: np.asarray(bar) for (name, _), bar in zip(named_leaves(bare), bars, strict=True)}
+        gradient = self.flat.pull(by_name, training.theta) + self.flat.log_prior(training.theta)[1]
+        if rule.learn_inducing:
+            gradient = np.concatenate([gradient, (np.asarray(Z_bar) * self.unit).ravel()])
+        if not np.isfinite(gradient).all():
+            raise FloatingPointError(
+                f"SVGP's gradient is not finite in epoch {training.epoch + 1}: lower rate={rule.rate} or "
+                f"step={rule.step}."
+            )
+        moved = dataclasses.replace(training, h=h, P=P)
+        if not first_epoch or i >= Q_FIRST:
+            moved = moved.ascend(gradient / n, rule.rate, self.unit)
+        return float(bound), moved
+
+
+def _equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
+    """Batches of one size, so that a step is compiled once; rows in ascending order."""
+    parts = np.array_split(order, max(1, order.size // min(batch, order.size)))
+    size = min(map(len, parts))
+    return [np.sort(rows[:size]) for rows in parts]
+
+
 @functools.lru_cache(maxsize=64)
-def _step(treedef, learn_inducing: bool):
+def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
     def moments(leaves, Z, h, P, A, X):
         """Mean and variance of f under q at a batch, and Psi."""
         model = jax.tree.unflatten(treedef, leaves)
@@ -135,6 +183,7 @@ def _step(treedef, learn_inducing: bool):
 
     @jax.jit
     def step(leaves, Z, h, P, A, X, y, scale, rho):
+        """The bound, its derivatives (leaves of the model, Z), and h and P after a natural-gradient step."""
         kept = (lambda leaves, Z: moments(leaves, Z, h, P, A, X)) if learn_inducing else (
             lambda leaves, _: moments(leaves, Z, h, P, A, X)
         )  # fmt: skip

@@ -82,7 +82,11 @@ class AbstractLikelihood(Parametrised):
 
     def targets(self, y: Any) -> np.ndarray:
         """y as people give it, checked and encoded: (n,) float64."""
-        return vector(y)
+        return self.encode(vector(y))
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Checked numbers y (n,) as the formulas take them; what this likelihood cannot have is refused."""
+        return y
 
     @abc.abstractmethod
     def log_prob(self, f, y):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_logistic_normal, log_ndtr, log_sigmoid
 from mercer.params import Hyper, ParameterError, hyper, interval
 
@@ -54,8 +54,7 @@ class Bernoulli(AbstractLikelihood):
         """True where `flip` is zero (a traced `flip` counts as positive)."""
         return not isinstance(self.flip, jax.core.Tracer) and float(self.flip) == 0.0
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         zero_one = bool(np.any(y == 0))
         what = "labels 0 and 1 (or False and True)" if zero_one else "labels -1 and +1, or 0 and 1"
         refuse(~np.isin(y, (0.0, 1.0) if zero_one else (-1.0, 1.0)), y, what)

@@ -10,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.quadrature import log_integral
 from mercer.params import Hyper, ParameterError, Parametrised, hyper, positive, real
 
@@ -74,8 +74,7 @@ class Custom(AbstractLikelihood):
     def log_concave(self) -> bool:
         return self.concave
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         if self.values is not None:
             refuse(~np.isin(y, self.values), y, f"one of {', '.join(f'{v:g}' for v in self.values)}")
         return y

@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_ndtr
 from mercer.params import Hyper, hyper, nonnegative
 
@@ -28,8 +28,7 @@ class NullCategory(AbstractLikelihood):
 
     categorical: ClassVar[bool] = True
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         refuse(~np.isin(y, (-1.0, 0.0, 1.0)), y, "labels -1 and +1, and 0 where the label is unknown")
         return y
 

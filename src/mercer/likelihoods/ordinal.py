@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_ndtr, log_sub
 from mercer.params import Hyper, ParameterError, hyper, positive, real
 
@@ -64,8 +64,7 @@ class Ordinal(AbstractLikelihood):
             [jnp.reshape(self.first, (1,)), self.first + jnp.cumsum(jnp.asarray(self.increments))]
         )
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         refuse(
             (y < 0) | (y >= self.levels) | (y != np.round(y)), y, f"whole numbers from 0 to {self.levels - 1}"
         )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.likelihoods import quadrature
-from mercer.likelihoods.base import AbstractLikelihood, count_quantile, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, count_quantile, refuse
 from mercer.params import Hyper, ParameterError, hyper, positive
 
 
@@ -37,8 +37,7 @@ class Poisson(AbstractLikelihood):
     def _log_exposure(self):
         return 0.0 if self.exposure is None else jnp.log(self.exposure)
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         refuse((y < 0) | (y != np.round(y)), y, "counts (0, 1, 2, ...)")
         return y
 

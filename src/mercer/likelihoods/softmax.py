@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.likelihoods.base import AbstractLikelihood, refuse, vector
+from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.params import ParameterError
 
 _ENTRIES = 1 << 22  # numbers held at a time while averaging
@@ -54,8 +54,7 @@ class Softmax(AbstractLikelihood):
     def log_concave(self) -> bool:
         return True
 
-    def targets(self, y):
-        y = vector(y)
+    def encode(self, y: np.ndarray) -> np.ndarray:
         refuse(
             (y < 0) | (y >= self.classes) | (y != np.round(y)),
             y,

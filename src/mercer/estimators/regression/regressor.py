@@ -30,7 +30,7 @@ from mercer.estimators.regression.robust import (
     outliers,
 )
 from mercer.gp import GP, Model
-from mercer.inputs import InputError, Inputs, as_targets
+from mercer.inputs import InputError, Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
@@ -162,7 +162,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         model = self._model(likelihood, kernel, inputs, y)
         common: dict[str, Any] = dict(solver=self._solver(), progress=self.progress, seed=self._seed())
         if defaults.constant(y):
-            return fit(defaults.hold(model), inputs, y, **common)
+            return fit(defaults.hold(model), inputs, Targets(y), **common)
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
         return self._learn(model, inputs, y, self.inference, **common)
 
@@ -236,7 +236,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
                 "mercer.Model."
             )
-        likelihood.targets(y)
+        likelihood.encode(y)
         return likelihood
 
     def _mean(self, y: np.ndarray, robust: bool) -> AbstractMean:

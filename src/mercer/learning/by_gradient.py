@@ -1,0 +1,187 @@
+"""Learning by gradient: the objective is climbed from several starts, and the best point kept."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from mercer.gp import choose_solver, posterior, settle
+from mercer.inference.protocol import AbstractSiteRule, site_rule
+from mercer.learning import bounds, starts
+from mercer.learning.checkpoint import Checkpoint, fingerprint, without_values
+from mercer.learning.climb import GAIN, Optimum, Recorder, maximise
+from mercer.learning.inducing import move_inducing
+from mercer.learning.objectives import by_name as objective_by_name
+from mercer.learning.problem import LearningProblem
+from mercer.learning.result import Fit, FitWarning, Status
+from mercer.learning.search import Found, Starts, part_of, search, usual_starts
+from mercer.learning.task import KEEPS, Task
+from mercer.params import flatten
+from mercer.progress import shown
+
+PILOT = 2000  # data; beyond, solvers that choose by hyperparameters see rough ones first
+
+
+def learn(task: Task) -> Fit:
+    """The hyperparameters of the highest objective, and the posterior there."""
+    rule = site_rule(task.rule)
+    problem, candidates = _settled(task, rule)
+    if problem.objective.scale_free:
+        _warn_scale_free(problem)
+    if moved := bounds.moved_starts(problem.flat):
+        warnings.warn(f"{moved}: give a value within them.", FitWarning, stacklevel=3)
+    with shown("fitting", task.progress, KEEPS):
+        recorder = Recorder(problem.size)
+        if task.checkpoint is not None:
+            recorder.checkpoint = Checkpoint(task.checkpoint, _mark(task, problem))
+            candidates = _kept(recorder.checkpoint) or candidates
+        found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
+        found = _refined(problem, found, rule, recorder, task.max_evaluations)
+        if recorder.checkpoint is not None and np.isfinite(found.best.value):
+            recorder.checkpoint.keep(found.best.vector, problem.size, found.best.value, now=True)
+        best = found.best
+        moves = problem.solver.inducing_to_learn() is not None and not task.pooled
+        if moves and task.max_evaluations and not found.interrupted and np.isfinite(best.value):
+            best, Z = move_inducing(problem, best, recorder, task.max_evaluations)
+            problem.solver = problem.solver.with_inducing(Z, learn=False)
+    if not np.isfinite(best.value):
+        raise _nowhere_finite(problem, best)
+    problem.release()
+    status = _status(problem, found._replace(best=best), recorder)
+    _warn(problem, best, status, task.max_evaluations)
+    fitted = problem.flat.unflatten(best.vector)
+    with shown("conditioning", task.progress):
+        posteriors = [posterior(fitted, inputs, y, rule, problem.solver) for inputs, y in problem.data]
+    return Fit(
+        fitted,
+        posteriors if task.pooled else posteriors[0],
+        recorder.history,
+        status,
+        problem.objective.name,
+        best.objective,
+        best.value - best.objective,
+        dict(zip(problem.flat.names, _gradient(best), strict=True)),
+    )
+
+
+def _settled(task: Task, rule: AbstractSiteRule) -> tuple[LearningProblem, Starts]:
+    """The problem with the solver's choices made, at rough hyperparameters, and where to start."""
+    model, solver = task.model, choose_solver(task.model, task.solver)
+    inputs, y = task.data[0]
+    piloted = solver.pilot and not task.pooled and y.shape[0] > PILOT
+    if piloted:
+        rough, seen = _pilot(task, rule)
+        guess = flatten(model).unflatten(rough)
+    else:
+        guess = starts.data_driven(model, inputs.values, y)
+    settled = [settle(guess, inputs, y, rule, solver) for inputs, y in task.data]
+    data = [(inputs, y) for inputs, y, _, _ in settled]
+    if not task.pooled:  # several data sets have inducing inputs of their own
+        solver = settled[0][3]
+    goal = objective_by_name(task.objective, task.n_folds, task.seed)
+    problem = LearningProblem(model, data, rule.rough(), solver, goal, task.jacobian)
+    if piloted:
+        raised = starts.with_rest(guess, data[0][0].values, solver)
+        return problem, Starts({"pilot": flatten(raised).vector}, seen)
+    return problem, usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
+
+
+def _pilot(task: Task, rule: AbstractSiteRule) -> tuple[np.ndarray, int]:
+    """Hyperparameters from a part of the data, by dense algebra, and how many data that were."""
+    most = PILOT // 2 if task.model.likelihood.mean_is_latent else PILOT // 4
+    part = part_of(task.model, task.data, rule.rough(), most, task.seed)
+    candidates = usual_starts(task.model, part.data, 0, task.seed, task.max_evaluations)
+    with shown("fitting", task.progress, KEEPS):
+        recorder = Recorder(task.data[0][1].shape[0])
+        found = search(part, candidates, recorder, task.seed, task.max_evaluations)
+    return found.best.vector, part.size
+
+
+def _mark(task: Task, problem: LearningProblem) -> str:
+    """What must be the same for a fit to go on: everything but the values that the search starts from."""
+    goal, solver = (task.objective, task.n_folds, task.seed), choose_solver(task.model, task.solver)
+    return fingerprint(without_values(task.model), problem.data, task.rule, solver, goal, task.jacobian)
+
+
+def _kept(checkpoint: Checkpoint) -> Starts | None:
+    """The best point of an earlier run, and how many data it was judged on."""
+    found = checkpoint.found
+    return None if found is None else Starts({"checkpoint": found["vector"]}, int(found["size"]))
+
+
+def _refined(
+    problem: LearningProblem, found: Found, rule: AbstractSiteRule, recorder: Recorder, max_evaluations: int
+) -> Found:
+    """The same by a tighter rule, where the climb may have been stopped by the roughness of its values."""
+    best = found.best
+    settled = found.interrupted or not np.isfinite(best.value) or best.expected_gain <= GAIN
+    if problem.rule == rule or settled:
+        return found
+    problem.rule = rule.rough(tight=True)
+    return found._replace(
+        best=maximise(problem, best.vector, "refined", recorder, max_evaluations=max_evaluations)
+    )
+
+
+def _status(problem: LearningProblem, found: Found, recorder: Recorder) -> Status:
+    """How the climb ended."""
+    best, interrupted = found.best, found.interrupted
+    gradient = _gradient(best)
+    free = bounds.pressed(problem.flat.bounds(), best.vector, gradient) == 0
+    norm = float(np.max(np.abs(gradient[free]), initial=0.0))
+    converged = not interrupted and (norm <= bounds.STEEP or best.expected_gain <= GAIN)
+    return Status(
+        converged=converged,
+        message="interrupted: the best model so far" if interrupted else best.message,
+        interrupted=interrupted,
+        gradient_norm=norm,
+        expected_gain=best.expected_gain,
+        evaluations=len(recorder.history),
+        seconds=recorder.history[-1].seconds if recorder.history else 0.0,
+        starts=found.ends,
+    )
+
+
+def _warn(problem: LearningProblem, best: Optimum, status: Status, max_evaluations: int) -> None:
+    """Say what a person should know of the end."""
+    if status.interrupted:
+        _say("the fit was interrupted; returning the best model found so far.")
+        return
+    if not status.converged:
+        _say(
+            f"the fit stopped with a gradient of {status.gradient_norm:.3g} per unit of log parameter "
+            f"({best.message}): the result may be improved by restarts=, priors or bounds."
+        )
+    stopped = bounds.ends(problem.flat, best.vector, _gradient(best))
+    if max_evaluations and stopped:
+        _say(
+            f"{stopped}, and the objective still rises beyond: widen the bounds, give a prior, or fix it "
+            "there with mercer.fixed(...)."
+        )
+
+
+def _say(text: str) -> None:
+    """A warning that points to the call of `fit`."""
+    warnings.warn(text, FitWarning, stacklevel=5)
+
+
+def _gradient(best: Optimum) -> np.ndarray:
+    return np.zeros_like(best.vector) if best.gradient is None else best.gradient
+
+
+def _nowhere_finite(problem: LearningProblem, best: Optimum) -> FloatingPointError:
+    """The error, where the rule does not raise one of its own with the cause."""
+    model, (inputs, y) = problem.flat.unflatten(best.vector), problem.data[0]
+    value = problem.rule.run(model, inputs.values, y, problem.solver).log_evidence
+    return FloatingPointError(f"the objective is not finite at any start (evidence {value}).")
+
+
+def _warn_scale_free(problem: LearningProblem) -> None:
+    amplitudes = [p.name for p, _ in problem.flat.slots if p.name.endswith("variance")]
+    if len(amplitudes) > 1:
+        text = (
+            f"objective '{problem.objective.name}' uses predictive means only and does not determine the "
+            f"overall scale of {amplitudes}: fix one of them, or rescale by the evidence afterwards."
+        )
+        warnings.warn(text, FitWarning, stacklevel=4)

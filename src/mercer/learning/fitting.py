@@ -1,0 +1,91 @@
+"""`fit`: learn the free hyperparameters of a model from data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.gp import Model, as_model, prepare
+from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import AbstractInference, refusal
+from mercer.learning import by_draws, by_gradient, from_batches
+from mercer.learning.objectives import Objective
+from mercer.learning.result import Fit
+from mercer.learning.task import Data, Task
+from mercer.prior import AbstractPrior
+from mercer.progress import Progress
+from mercer.solvers.protocol import AbstractSolver
+
+LEARNERS: dict[str, Callable[[Task], Fit]] = {
+    "gradient": by_gradient.learn,
+    "batches": from_batches.learn,
+    "draws": by_draws.learn,
+}
+
+
+def fit(
+    model: Model | AbstractPrior,
+    X: Any,
+    y: Any,
+    *,
+    objective: str | Objective = "evidence",
+    inference: str | AbstractInference | None = None,
+    solver: str | AbstractSolver | None = None,
+    restarts: int = 0,
+    seed: int = 0,
+    n_folds: int = 10,
+    jacobian: bool = False,
+    max_evaluations: int = 500,
+    progress: Progress = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Fit:
+    """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
+
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values
+    and a data-driven guess; `restarts=r` adds r random ones and, for noise of heavy tails, the prior that
+    Gaussian noise learns; the best result is kept. Lists of X and y are pooled: one set of hyperparameters
+    for several data sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the
+    MAP then is of those).
+    `max_evaluations`: of the objective from each start, about; with 0 nothing is learned.
+    `progress`: see `mercer.progress`. Ctrl-C returns the best model so far and says so.
+    `checkpoint="fit.npz"`: what was reached is written there; the same call goes on from it if it was killed.
+    `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model`
+    holds their medians. `inference=SVGP(...)` learns from small batches of many data.
+
+    >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
+    >>> f.model, f.posterior, f.status.converged
+    """
+    if restarts < 0:
+        raise ValueError(f"restarts must be 0 or more, got {restarts}.")
+    if max_evaluations < 0:
+        raise ValueError(f"max_evaluations must be 0 (nothing is learned) or more, got {max_evaluations}.")
+    model = as_model(model)
+    data, pooled = _prepared(model, X, y)
+    rule = inference_by_name(inference, model.likelihood)
+    if rule.learns is None:
+        raise refusal(rule)
+    task = Task(
+        model=_bound(model, data), data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
+        restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
+        progress=progress, checkpoint=checkpoint,
+    )  # fmt: skip
+    return LEARNERS[rule.learns](task)
+
+
+def _prepared(model: Model, X: Any, y: Any) -> tuple[Data, bool]:
+    """The data sets, checked, and whether there may be several."""
+    pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
+    if not pooled:
+        return [prepare(model, X, y)], False
+    if len(X) != len(y):
+        raise ValueError(f"pooled data need as many X as y, got {len(X)} and {len(y)}.")
+    return [prepare(model, *pair) for pair in zip(X, y, strict=True)], True
+
+
+def _bound(model: Model, data: Data) -> Model:
+    """The model for the columns of the first data set; the others must have the same."""
+    first, *_ = [model.bind(inputs) for inputs, _ in data]
+    return first

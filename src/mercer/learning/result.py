@@ -1,0 +1,66 @@
+"""What learning returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mercer.conditioned import AbstractConditioned
+from mercer.gp import Model
+from mercer.learning.climb import Evaluation
+from mercer.learning.summary import summary
+from mercer.posteriors.protocol import AbstractPosterior
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """How a fit ended.
+
+    `converged` is judged by the final gradient, not by the optimiser's word: it is small, or one more Newton
+    step with the curvature the optimiser has learned promises less than 0.01 (`expected_gain`, in nats for
+    the evidence). `starts`: the objective at the end of the climb from each start, by its name.
+    """
+
+    converged: bool
+    message: str
+    interrupted: bool
+    gradient_norm: float
+    expected_gain: float
+    evaluations: int
+    seconds: float
+    starts: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit(AbstractConditioned):
+    """A fitted model: `model`, its `posterior` (a list of them for pooled data), the `history` of
+    evaluations, the `status`.
+    """
+
+    model: Model
+    posterior: Any
+    history: list[Evaluation]
+    status: Status
+    objective: str
+    value: float
+    log_prior: float
+    gradient: dict[str, float]
+
+    def summary(self) -> str:
+        """Values, gradients, bounds, conditioning and jitter, as a text table; for draws, their intervals and
+        diagnostics.
+        """
+        one = self.posterior[0] if isinstance(self.posterior, list) else self.posterior
+        return one.summary() if one.averages else summary(self)
+
+    def one_posterior(self) -> AbstractPosterior:
+        """The `posterior`, where there is one."""
+        if isinstance(self.posterior, list):
+            raise ValueError(
+                "this fit pooled several data sets: choose one of its posteriors, fit.posterior[i]."
+            )
+        return self.posterior
+
+
+class FitWarning(UserWarning):
+    """Something about a fit that a person should know."""

@@ -1,0 +1,137 @@
+"""Looking for the best hyperparameters from several starts, coarse-to-fine where the data are many."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer.gp import Model, choose_solver
+from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import AbstractSiteRule, site_rule
+from mercer.learning import bounds, starts
+from mercer.learning.climb import Optimum, Recorder, curvature, levels, maximise
+from mercer.learning.objectives import by_name as objective_by_name
+from mercer.learning.problem import LearningProblem
+from mercer.learning.task import Data
+from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.likelihoods.scales import NOISE_SHARE
+from mercer.params import flatten
+from mercer.progress import STOPPED, shown
+
+GAUSSIAN_START = 1000  # data that tell the prior which Gaussian noise learns
+
+
+class Starts(NamedTuple):
+    """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited."""
+
+    vectors: dict[str, np.ndarray]
+    seen: int = 0
+
+
+class Found(NamedTuple):
+    """The best point, the value at the end of the climb from each start, and whether it was interrupted."""
+
+    best: Optimum
+    ends: dict[str, float]
+    interrupted: bool
+
+
+def search(
+    problem: LearningProblem, candidates: Starts, recorder: Recorder, seed: int, max_evaluations: int
+) -> Found:
+    """The best point over all starts."""
+    given = candidates.vectors.items()
+    vectors = _distinct({label: bounds.clip(problem.flat, vector) for label, vector in given})
+    if problem.flat.vector.size == 0 or max_evaluations == 0:
+        return _as_given(problem, recorder)
+    sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
+    climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
+    best = Optimum(next(iter(vectors.values())))
+    ends: dict[str, float] = {}
+    try:
+        if not sizes:
+            for label, vector in vectors.items():
+                top = climb(problem, vector, label, gtol=1e-3, ftol=1e-9)
+                ends[label] = top.value
+                best = max(best, top, key=_height)
+            return Found(best, ends, False)
+        coarse = problem.subset(sizes[0], seed)
+        tops = {label: climb(coarse, vector, label, ftol=1e-5) for label, vector in vectors.items()}
+        ends |= {label: top.value for label, top in tops.items()}
+        label, start = max(tops.items(), key=lambda item: item[1].value)
+        for i, size in enumerate([*sizes[1:], problem.size]):
+            scaling = curvature(coarse, start, label, recorder, size / coarse.size)
+            finer = problem if size == problem.size else problem.subset(size, seed + i + 1)
+            if finer.rule.warm:
+                finer.foresee(coarse, start.vector)
+            coarse.release()
+            coarse = finer
+            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2)
+        ends["full"] = start.value
+        return Found(start, ends, False)
+    except STOPPED:
+        problem.release()  # a factorisation may still be running in its buffer
+        running = best if recorder.best is None else recorder.best
+        if running.size != problem.size:  # judge it on all data
+            running = Optimum(running.vector, *problem.value_and_gradient(running.vector))
+        return Found(max(best, running, key=_height), ends, True)
+
+
+def usual_starts(
+    model: Model, data: Data, restarts: int, seed: int, max_evaluations: int, guess: Model | None = None
+) -> Starts:
+    """The values given and `guess` (from the data, where it is not at hand); with `restarts` so many random
+    ones and, for noise of heavy tails, the prior that Gaussian noise learns.
+    """
+    guess = starts.data_driven(model, data[0][0].values, data[0][1]) if guess is None else guess
+    rng = np.random.default_rng(seed)
+    models = {"given": model, "data-driven": guess}
+    models |= {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
+    if restarts and isinstance(model.likelihood, AbstractNoise):
+        models["Gaussian"] = _by_gaussian_noise(guess, data, seed, max_evaluations)
+    return Starts({label: flatten(m).vector for label, m in models.items()})
+
+
+def part_of(model: Model, data: Data, rule: AbstractSiteRule, most: int, seed: int) -> LearningProblem:
+    """The evidence of at most so many of the data, by dense algebra."""
+    solver, evidence = choose_solver(model, None), objective_by_name("evidence")
+    whole = LearningProblem(model, data, rule, solver, evidence)
+    return whole.subset(most, seed) if whole.size > most else whole
+
+
+def _as_given(problem: LearningProblem, recorder: Recorder) -> Found:
+    """The values given, where there is nothing to learn or nothing is to be learned."""
+    vector = bounds.clip(problem.flat, problem.flat.vector)
+    value, gradient, objective = problem.value_and_gradient(vector)
+    recorder.note("given", problem.size, value)
+    message = "max_evaluations=0: nothing was learned" if vector.size else "nothing to learn"
+    return Found(Optimum(vector, value, gradient, objective, 0.0, message), {"given": value}, False)
+
+
+def _by_gaussian_noise(guess: Model, data: Data, seed: int, max_evaluations: int) -> Model:
+    """The prior that Gaussian noise learns, with the noise of `guess`.
+
+    Noise of heavy tails may take a cluster of data for outliers that a shorter length-scale explains: a local
+    optimum, which starts far from the other seldom leave.
+    """
+    plain = Model(guess.gp, Gaussian(NOISE_SHARE * float(np.var(data[0][1])) or 1.0))
+    part = part_of(plain, data, site_rule(inference_by_name(None, plain.likelihood)), GAUSSIAN_START, seed)
+    candidates = usual_starts(plain, part.data, 0, seed, max_evaluations)
+    with shown("fitting", False):
+        found = search(part, candidates, Recorder(part.size), seed, max_evaluations)
+    part.release()
+    return Model(part.flat.unflatten(found.best.vector).gp, guess.likelihood)
+
+
+def _height(optimum: Optimum) -> float:
+    return optimum.value
+
+
+def _distinct(vectors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    out: dict[str, np.ndarray] = {}
+    for label, vector in vectors.items():
+        if not any(np.allclose(vector, v, atol=1e-6) for v in out.values()):
+            out[label] = vector
+    return out

@@ -10,9 +10,9 @@ from mercer.inference.protocol import (
     AbstractInference,
     AbstractSampler,
     AbstractSiteRule,
-    InferenceStatus,
     Result,
 )
+from mercer.posteriors.answers import InferenceStatus
 from mercer.registry import exporter, named
 
 if TYPE_CHECKING:

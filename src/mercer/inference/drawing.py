@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.inference.protocol import AbstractSampler, InferenceStatus
+from mercer.inference.protocol import AbstractSampler
+from mercer.posteriors.answers import InferenceStatus
 from mercer.sampling.chains import Chains
 from mercer.sampling.hyper import Hyperparameters
 

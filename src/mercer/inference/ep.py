@@ -21,7 +21,6 @@ from mercer.inference.laplace import Laplace
 from mercer.inference.protocol import (
     AbstractSiteProblem,
     AbstractSiteRule,
-    InferenceStatus,
     Result,
     begin,
     gaussian_start,
@@ -31,6 +30,7 @@ from mercer.inference.protocol import (
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.cavity import Cavity, cavity
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 

@@ -19,7 +19,6 @@ from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import (
     AbstractSiteProblem,
     AbstractSiteRule,
-    InferenceStatus,
     Result,
     begin,
     jitter_notes,
@@ -27,6 +26,7 @@ from mercer.inference.protocol import (
 )
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out

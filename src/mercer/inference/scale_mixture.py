@@ -20,12 +20,12 @@ from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import (
     AbstractSiteProblem,
     AbstractSiteRule,
-    InferenceStatus,
     Result,
     begin,
     jitter_notes,
     prior_mean,
 )
+from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is known

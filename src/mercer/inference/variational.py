@@ -18,16 +18,10 @@ import numpy as np
 from mercer.inference import pointwise
 from mercer.inference.anderson import Anderson
 from mercer.inference.gradient import prior_gradient
-from mercer.inference.protocol import (
-    AbstractSiteRule,
-    InferenceStatus,
-    Result,
-    begin,
-    gaussian_start,
-    jitter_notes,
-)
+from mercer.inference.protocol import AbstractSiteRule, Result, begin, gaussian_start, jitter_notes
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractState, Sites, SolverError
 
 

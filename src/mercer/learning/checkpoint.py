@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import re
 import time
 import types
 import warnings
@@ -20,6 +21,7 @@ from mercer.gp import Model
 from mercer.params import flatten
 
 EVERY = 2.0  # seconds between two writes
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")  # in the text of an object without a text of its own
 
 
 class Checkpoint:
@@ -73,7 +75,8 @@ class Checkpoint:
 def without_values(model: Model) -> Model:
     """The model with its free hyperparameters all set to one place: what is left is what it is."""
     flat = flatten(model)
-    return flat.unflatten(np.zeros_like(flat.vector))
+    bare: Model = flat.unflatten(np.zeros_like(flat.vector))
+    return bare
 
 
 def fingerprint(*values: Any) -> str:
@@ -104,7 +107,7 @@ def _feed(digest: Any, value: Any) -> None:
         inner = [value.__qualname__, value.__code__]
     elif isinstance(value, types.CodeType):
         inner = [value.co_code, value.co_names, value.co_consts]
-    elif isinstance(value, type) or type(value).__repr__ is not object.__repr__:
+    elif not _ADDRESS.search(repr(value)):
         said += f" {value!r}"
     digest.update(f"({said}".encode())
     for part in inner:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import TYPE_CHECKING
 
 from mercer.gp import posterior, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
-from mercer.inference.svgp import SVGP
 from mercer.learning import starts
 from mercer.learning.checkpoint import Checkpoint, fingerprint, without_values
 from mercer.learning.climb import Recorder
@@ -20,6 +20,9 @@ from mercer.learning.stochastic import Training, train
 from mercer.learning.task import KEEPS, Task
 from mercer.params import flatten
 from mercer.progress import shown
+
+if TYPE_CHECKING:
+    from mercer.inference.svgp import SVGP
 
 PART = 1600  # data that give the hyperparameters from which learning from batches starts
 

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from mercer.learning.bounds import Bound
 from mercer.learning.climb import Optimum, Recorder, maximise
 from mercer.learning.problem import LearningProblem
 
@@ -32,7 +33,7 @@ class InducingProblem:
 
     problem: LearningProblem
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         X = self.problem.data[0][0].values
         spread = np.std(X, 0)
         self.scale = np.where(spread > 0, spread, 1.0)
@@ -41,7 +42,7 @@ class InducingProblem:
         self.Z, self.flat = Z, self
         self.size, self.smooth = self.problem.size, self.problem.smooth
 
-    def bounds(self):
+    def bounds(self) -> list[Bound]:
         hyperparameters = self.problem.flat.bounds()
         return hyperparameters + [(None, None)] * self.Z.size
 

@@ -33,7 +33,7 @@ class Objective:
     scale_free: bool = False  # does not determine the overall scale of the covariance
 
 
-def by_name(name, n_folds: int = 10, seed: int = 0) -> Objective:
+def by_name(name: str | Objective, n_folds: int = 10, seed: int = 0) -> Objective:
     """ "evidence", "loo" (log predictive probability), "loo-mse", "gcv" or "k-fold"."""
     if isinstance(name, Objective):
         return name

@@ -26,7 +26,7 @@ class LearningProblem:
     objective: Objective
     jacobian: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.flat: Flat = flatten(self.model)
         self.workspaces: list[Any] = [None] * len(self.data)
         self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation, on the last data set

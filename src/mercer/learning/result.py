@@ -59,7 +59,8 @@ class Fit(AbstractConditioned):
             raise ValueError(
                 "this fit pooled several data sets: choose one of its posteriors, fit.posterior[i]."
             )
-        return self.posterior
+        one: AbstractPosterior = self.posterior
+        return one
 
 
 class FitWarning(UserWarning):

@@ -6,9 +6,10 @@ import numpy as np
 
 from mercer.gp import GP, Model
 from mercer.learning import bounds
-from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.likelihoods.scales import robust_scale
 from mercer.params import flatten, parameters, replace_leaves
+from mercer.solvers.protocol import AbstractSolver
 
 
 def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
@@ -31,7 +32,7 @@ def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
     )
 
 
-def with_rest(model: Model, X: np.ndarray, solver) -> Model:
+def with_rest(model: Model, X: np.ndarray, solver: AbstractSolver) -> Model:
     """Free Gaussian noise raised by what the solver takes for noise: what inducing inputs do not explain.
 
     Exact algebra on a part of the data may have found almost none, where a bound by m inducing inputs is
@@ -47,7 +48,7 @@ def with_rest(model: Model, X: np.ndarray, solver) -> Model:
     return Model(model.gp, replace_leaves(likelihood, {"noise_variance": np.asarray(noise)}))
 
 
-def _prior(gp, X: np.ndarray, y: np.ndarray, likelihood) -> GP:
+def _prior(gp: GP, X: np.ndarray, y: np.ndarray, likelihood: AbstractLikelihood) -> GP:
     """A GP whose free hyperparameters fit the scale of the latent values y."""
     heavy = isinstance(likelihood, AbstractNoise)
     spread = (robust_scale(y) ** 2 if heavy else float(np.var(y))) or 1.0
@@ -64,4 +65,5 @@ def random(model: Model, rng: np.random.Generator) -> Model:
         if p.info.prior is not None and p.info.prior.proper:
             drawn = p.info.prior.sample(rng, np.shape(p.value))
             vector[s] = np.ravel(p.constraint.unconstrained(np.asarray(drawn, float)))
-    return flat.unflatten(bounds.clip(flat, vector))
+    drawn_model: Model = flat.unflatten(bounds.clip(flat, vector))
+    return drawn_model

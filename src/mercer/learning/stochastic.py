@@ -15,20 +15,23 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from mercer.gp import Model
-from mercer.inference.svgp import SVGP
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Recorder
 from mercer.params import Flat, flatten, named_leaves, strip
 from mercer.progress import STOPPED
 from mercer.solvers.inducing import JITTER
+
+if TYPE_CHECKING:
+    from mercer.inference.svgp import SVGP
 
 Q_FIRST = 11  # batches in which q alone moves: hyperparameters would follow its ignorance
 
@@ -166,8 +169,12 @@ def _equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
-    def moments(leaves, Z, h, P, A, X):
-        """Mean and variance of f under q at a batch, and Psi."""
+    def moments(
+        leaves: Any, Z: Array, h: Array, P: Array, A: Any, X: Array
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array, Array]]:
+        """Mean and variance (b,) of f under q at a batch; and Psi (b, m), the prior mean m (b,), the mean of
+        w and the lower factor of P.
+        """
         model = jax.tree.unflatten(treedef, leaves)
         kernel = model.gp.kernel
         B = kernel.encode(Z)
@@ -182,15 +189,18 @@ def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
         return (m + Psi @ w, jnp.maximum(variance, 1e-300)), (Psi, m, w, U)
 
     @jax.jit
-    def step(leaves, Z, h, P, A, X, y, scale, rho):
+    def step(
+        leaves: Any, Z: Array, h: Array, P: Array, A: Any, X: Array, y: Array, scale: float, rho: float
+    ) -> tuple[Array, list[Array], Array, Array, Array]:
         """The bound, its derivatives (leaves of the model, Z), and h and P after a natural-gradient step."""
         kept = (lambda leaves, Z: moments(leaves, Z, h, P, A, X)) if learn_inducing else (
             lambda leaves, _: moments(leaves, Z, h, P, A, X)
         )  # fmt: skip
         (mean, variance), pull, (Psi, m, w, U) = jax.vjp(kept, leaves, Z, has_aux=True)
 
-        def expected(leaves, mean, variance):
-            return jnp.sum(jax.tree.unflatten(treedef, leaves).likelihood.expectation(y, mean, variance))
+        def expected(leaves: Any, mean: Array, variance: Array) -> Array:
+            likelihood = jax.tree.unflatten(treedef, leaves).likelihood
+            return jnp.sum(likelihood.expectation(y, mean, variance))
 
         value, (direct, g, by_variance) = jax.value_and_grad(expected, argnums=(0, 1, 2))(
             leaves, mean, variance

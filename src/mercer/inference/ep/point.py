@@ -1,0 +1,119 @@
+"""The mathematics of EP: the site that matches moments (3.59), how far all sites are from theirs, and the
+evidence (3.65).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from mercer.inference import pointwise
+from mercer.inference.protocol import AbstractSiteProblem
+from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.posteriors.cavity import Cavity, cavity
+from mercer.solvers.protocol import AbstractState, Sites
+
+BACK = 0.3  # share of a site that is taken back where its cavity is not proper
+
+
+def matched_site(d: np.ndarray, D: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and slope, at the mean of a cavity of variance v, of the site that gives the marginal the
+    moments of cavity times likelihood: D / (1 - v D) and d / (1 - v D) (3.59), with d = dlogZ/dmu and D =
+    -d2logZ/dmu2.
+    """
+    rest = 1.0 - v * D
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return D / rest, d / rest
+
+
+def ep_evidence(state: AbstractState, c: Cavity, log_Z: np.ndarray) -> float:
+    """log Z_EP (3.65): the log normaliser of the sites, plus the log scales that make each site integrate to
+    Z_i over its cavity. With 1 + v W = 1 / share nothing is divided by a precision, which may be zero.
+    """
+    W, g = np.asarray(state.sites.precision), np.asarray(state.sites.slope)
+    e = c.mean - state.sites.centre
+    slope = g - W * e
+    with np.errstate(invalid="ignore", divide="ignore"):
+        integral = g * e - 0.5 * W * e**2 + 0.5 * slope**2 * c.variance * c.share + 0.5 * np.log(c.share)
+    return state.log_normaliser + float(np.sum(log_Z - integral))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Point:
+    """Sites in use and how EP would change them: W and g, the slope at the posterior mean, by dW and dg; all
+    (n, 1). `change` is the largest of these in units of the marginals' deviations; `proper` where every
+    cavity is.
+    """
+
+    state: AbstractState
+    mean: np.ndarray
+    variance: np.ndarray
+    W: np.ndarray
+    g: np.ndarray
+    dW: np.ndarray
+    dg: np.ndarray
+    proper: bool
+    change: float
+    log_evidence: float
+
+    def sites(self) -> Sites:
+        """The sites, centred at the posterior mean."""
+        return Sites(self.mean, self.W, self.g)
+
+    def moved(self, share: float) -> Sites:
+        """This share of the way to where EP would take them."""
+        return Sites(self.mean, self.W + share * self.dW, self.g + share * self.dg)
+
+    def end(self, tol: float, sweeps: int) -> End:
+        """The run ends here."""
+        converged = self.proper and self.change <= tol and np.isfinite(self.log_evidence)
+        return End(self.state, self.log_evidence, bool(converged), sweeps, self.change)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class End:
+    """How a run ended, after so many sweeps in all."""
+
+    state: AbstractState
+    log_evidence: float
+    converged: bool
+    sweeps: int
+    change: float
+
+
+class Problem(AbstractSiteProblem):
+    """A model on its data, at changing sites."""
+
+    def point(self, sites: Sites) -> Point:
+        """One factorisation, then every cavity and the site that it asks for."""
+        state = self.factor(sites)
+        mean, variance = state.marginals()
+        c = cavity(state)
+        ok = (c.share > 0) & (variance > 0)
+        v = np.where(ok, c.variance, 1.0)
+        log_Z, d, D = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, mean), v)
+        W, g = matched_site(d, D, v)
+        g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
+        old_W, old_g = state.sites.precision, state.alpha[:, None]
+        ok &= np.isfinite(W) & np.isfinite(g)
+        # a site without a proper cavity is taken back a little, so that the others can make room for it
+        dW, dg = np.where(ok, W - old_W, -BACK * old_W), np.where(ok, g - old_g, -BACK * old_g)
+        variance = np.maximum(np.abs(variance), 1e-300)
+        return Point(
+            state, mean, variance, old_W, old_g, dW, dg, bool(ok.all()),
+            largest_change(dW, dg, variance), ep_evidence(state, c, log_Z),
+        )  # fmt: skip
+
+    def step(self, sites: Sites, needed: bool) -> Point | None:
+        """The point at these sites; None where the posterior, or a cavity that is `needed`, is not proper."""
+        try:
+            point = self.point(sites)
+        except NotPositiveDefinite:
+            return None
+        return point if point.proper or not needed else None
+
+
+def largest_change(dW: np.ndarray, dg: np.ndarray, variance: np.ndarray) -> float:
+    """Of precisions and slopes, in units of the marginals' deviations."""
+    return float(max(np.max(np.abs(dW) * variance), np.max(np.abs(dg) * np.sqrt(variance))))

@@ -99,7 +99,7 @@ def test_plain_steps_never_lower_the_bound_and_end_at_the_same_place(noise):
     point, bounds = problem._point(start), []
     for _ in range(200):
         bounds.append(point.bound)
-        point = problem._point(point.better)
+        point = problem._point(point.best.weight)
     assert np.all(np.diff(bounds) >= -1e-10)
     fast = problem.climb(start, 1e-9, 100)
     assert fast.bound == pytest.approx(point.bound, abs=1e-7)

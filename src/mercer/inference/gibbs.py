@@ -5,6 +5,7 @@ which is sampled too.
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,21 @@ import numpy as np
 from mercer.hyperpriors import Beta, Gamma
 from mercer.inference.drawing import HYPER_DRAWS, LATENT_DRAWS, AbstractDrawing, spread, status, wide_priors
 from mercer.inputs import Inputs
-from mercer.likelihoods import GaussianMixtureNoise, StudentT
+from mercer.likelihoods import AbstractLikelihood, GaussianMixtureNoise, StudentT
 from mercer.params import Param, named_leaves, parameters, strip
 from mercer.posteriors.draws import DrawsPosterior
 from mercer.posteriors.given import GivenScales
 from mercer.progress import Progress
 from mercer.sampling import chains as runs
 from mercer.sampling.hyper import Hyperparameters
-from mercer.sampling.scale_mixture import ScaleMixtureStep, fixed_spec, scales_of, scales_target
-from mercer.sampling.target import bucket
+from mercer.sampling.scale_mixture import (
+    AbstractScales,
+    ScaleMixtureStep,
+    fixed_spec,
+    scales_of,
+    scales_target,
+)
+from mercer.sampling.target import Target, bucket
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 # chains whose outlier probabilities of a datum differ by more than this have found different explanations
@@ -87,7 +94,7 @@ class Gibbs(AbstractDrawing):
         chains = self._run(target, self._start(near.likelihood, scales, y.shape[0], theta), step)
         return self._collect(model, inputs, y, solver, hyper, scales, chains, notes)
 
-    def _scales(self, model):
+    def _scales(self, model: Any) -> AbstractScales:
         scales = scales_of(model.likelihood, self.over_relaxed)
         if scales is None:
             raise SolverError(
@@ -96,12 +103,16 @@ class Gibbs(AbstractDrawing):
             )
         return scales
 
-    def _start(self, likelihood, scales, n: int, theta: np.ndarray) -> np.ndarray:
-        """Every chain from its own scales; f is drawn in the first transition."""
+    def _start(
+        self, likelihood: AbstractLikelihood, scales: AbstractScales, n: int, theta: np.ndarray
+    ) -> np.ndarray:
+        """Positions (chains, 2 N + p) of (scales, f, theta), N the padded n: every chain from its own scales;
+        f is drawn in the first transition.
+        """
         rng, size = np.random.default_rng([self.seed, 1]), (self.chains, bucket(n))
         return np.concatenate([scales.first(rng, likelihood, size), np.zeros(size), theta], 1)
 
-    def _run(self, target, start, step) -> runs.Chains:
+    def _run(self, target: Target, start: np.ndarray, step: ScaleMixtureStep) -> runs.Chains:
         """One chain after the other: XLA can lock up on matrices that are factored for several chains at once
         inside a loop.
         """
@@ -118,7 +129,18 @@ class Gibbs(AbstractDrawing):
             progress=self.progress,
         )
 
-    def _collect(self, model, inputs, y, solver, hyper, scales, chains, notes) -> DrawsPosterior:
+    def _collect(
+        self,
+        model: Any,
+        inputs: Inputs,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        hyper: Hyperparameters | None,
+        scales: AbstractScales,
+        chains: runs.Chains,
+        notes: tuple[str, ...],
+    ) -> DrawsPosterior:
+        """What the chains say, with hyperparameters in it where they were sampled."""
         n, size, shape = y.shape[0], bucket(y.shape[0]), chains.draws.shape[:2]
         s, f = chains.draws[..., :n], chains.draws[..., size : size + n]
         draws, quantities, names = {}, f, tuple(f"f[{i}]" for i in range(n))
@@ -136,16 +158,7 @@ class Gibbs(AbstractDrawing):
         noise = np.asarray(scales.variance(likelihoods, s))
         lost = 1.0 - np.asarray(scales.pull(likelihoods, y - f)).mean(1)  # (chains, n)
         diagnostics = chains.diagnostics(names, quantities)
-        apart = np.flatnonzero(np.ptp(lost, 0) > DISAGREE)
-        if apart.size:
-            shown = ", ".join(map(str, apart[:8])) + (" ..." if apart.size > 8 else "")
-            notes = (
-                *notes,
-                (
-                    f"the chains disagree on whether rows {shown} are outliers: the posterior has several "
-                    "modes; draw longer"
-                ),
-            )
+        notes = (*notes, *_disagreement(lost))
         given = GivenScales(
             noise, noise.reshape(-1, n)[used], lost.mean(0), scales, _outlying(model.likelihood, draws, noise)
         )
@@ -153,6 +166,20 @@ class Gibbs(AbstractDrawing):
             model, inputs, y, draws | {"f": f}, chains, diagnostics, models, given, solver,
             (*notes, *self.notes(chains, diagnostics, len(used))), status(diagnostics, chains),
         )  # fmt: skip
+
+
+def _disagreement(lost: np.ndarray) -> tuple[str, ...]:
+    """A note where chains found different outliers, from what each takes off the weight of the data
+    (chains, n).
+    """
+    apart = np.flatnonzero(np.ptp(lost, 0) > DISAGREE)
+    if not apart.size:
+        return ()
+    shown = ", ".join(map(str, apart[:8])) + (" ..." if apart.size > 8 else "")
+    return (
+        f"the chains disagree on whether rows {shown} are outliers: the posterior has several modes; draw "
+        "longer",
+    )
 
 
 def _outlying(likelihood: Any, draws: dict[str, np.ndarray], noise: np.ndarray) -> np.ndarray | None:
@@ -167,7 +194,7 @@ def _outlying(likelihood: Any, draws: dict[str, np.ndarray], noise: np.ndarray) 
 # hyperparameters of the noise
 
 
-def _with_priors(model) -> tuple[Any, tuple[str, ...]]:
+def _with_priors(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model with proper priors for what data without outliers say nothing of, and a note for each."""
     likelihood = model.likelihood
     name, prior = ("dof", Gamma(2.0, 0.1)) if isinstance(likelihood, StudentT) else ("weight", Beta(1.0, 1.0))
@@ -191,30 +218,29 @@ def _of_the_noise(hyper: Hyperparameters) -> tuple[int, ...]:
     return tuple(i for s in slots for i in range(s.start, s.stop))
 
 
-def _conjugate(hyper: Hyperparameters):
-    """Where a mixture weight with a Beta prior stands: given the indicators it is Beta again."""
+def _conjugate(hyper: Hyperparameters) -> tuple[int, Beta, Any] | None:
+    """Entry, prior and constraint of a mixture weight on (0, 1) with a Beta prior: given the indicators it is
+    Beta again.
+    """
     names = _leaf_names(hyper)
     for s in hyper.spec.slots:
-        alone = [names[i] for i in s.leaves] == ["likelihood.weight"]
-        if (
-            alone
-            and isinstance(s.prior, Beta)
-            and (s.constraint.lower, s.constraint.upper, s.prior.upper) == (0.0, 1.0, 1.0)
-        ):
+        if [names[i] for i in s.leaves] != ["likelihood.weight"] or not isinstance(s.prior, Beta):
+            continue
+        if (s.constraint.lower, s.constraint.upper, s.prior.upper) == (0.0, 1.0, 1.0):
             return s.start, s.prior, s.constraint
     return None
 
 
-def _stacked(likelihood, hyper: Hyperparameters, draws: dict):
-    """The likelihood with the values of every draw, (chains, draws, 1) each,
-    so that its formulas run over all of them.
+def _stacked(
+    likelihood: AbstractLikelihood, hyper: Hyperparameters, draws: dict[str, np.ndarray]
+) -> SimpleNamespace:
+    """The parameters of the likelihood by name, with the values of every draw, (chains, draws, 1) each, so
+    that the formulas of its scales run over all of them.
     """
-    from types import SimpleNamespace
-
-    names, values = _leaf_names(hyper), {}
+    names = _leaf_names(hyper)
+    sampled = {names[i]: hyper.names[s.start] for s in hyper.spec.slots for i in s.leaves}
+    values = {}
     for name, leaf in named_leaves(strip(likelihood)):
-        slot = next(
-            (s for s in hyper.spec.slots if f"likelihood.{name}" in [names[i] for i in s.leaves]), None
-        )
-        values[name] = np.asarray(leaf) if slot is None else draws[hyper.names[slot.start]][..., None]
+        found = sampled.get(f"likelihood.{name}")
+        values[name] = np.asarray(leaf) if found is None else draws[found][..., None]
     return SimpleNamespace(**values)

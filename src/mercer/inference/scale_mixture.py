@@ -11,7 +11,8 @@ is the precision of a Gaussian site at y_i. Because phi is convex, e -> w -> q(f
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from mercer.inference.protocol import (
     jitter_notes,
     prior_mean,
 )
+from mercer.likelihoods.noise import AbstractNoise
 from mercer.posteriors.answers import InferenceStatus
-from mercer.solvers.protocol import AbstractState, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is known
 
@@ -50,14 +52,23 @@ class ScaleMixture(AbstractSiteRule):
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
     warm: ClassVar[bool] = True
 
-    def rough(self, tight=False):
+    def rough(self, tight: bool = False) -> ScaleMixture:
         """The bound is stationary in the weights: it is right to the square of their error."""
         return self if tight else dataclasses.replace(self, tol=max(self.tol, 1e-3))
 
-    def foresee(self, model, y, mean, variance):
-        return {"scale-mixture": _weights(model.likelihood, (y[:, None] - mean) ** 2 + variance)[1]}
+    def foresee(
+        self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        return {"scale-mixture": _term(model.likelihood, (y[:, None] - mean) ** 2 + variance).weight}
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check(solver)
         if not model.likelihood.scale_mixture:
             raise SolverError(
@@ -86,16 +97,20 @@ class ScaleMixture(AbstractSiteRule):
                 f"{best.change:.1e}"
             )
         status = InferenceStatus(converged, problem.factorisations, f"last change {best.change:.1e}")
-        return Result(
-            best.state,
-            best.bound,
-            (*jitter_notes(best.state), "log_evidence is a lower bound", *notes),
-            status,
-        )
+        said = (*jitter_notes(best.state), "log_evidence is a lower bound", *notes)
+        return Result(best.state, best.bound, said, status)
 
-    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+    def gradient(
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: Result,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
+    ) -> dict[str, np.ndarray]:
         self.check_bars(bars)
-        r = np.sqrt(_expected_squares(model.likelihood, result.state)[0])
+        r = np.sqrt(_squares(model.likelihood, result.state).expected)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         zero = np.zeros_like(r)
         by_name, _ = pointwise.pull_slopes(
@@ -104,19 +119,33 @@ class ScaleMixture(AbstractSiteRule):
         return prior_gradient(model, bar.prior) | by_name
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Point:
-    """Weights in use, the bound they give, the better weights they lead to, and `bend` = -d better / d e;
-    arrays are (n, 1).
-    """
+class _Squares(NamedTuple):
+    """e = E[(y - f)^2] under q(f), the residual y - E[f] and the variance of f, each (n, 1)."""
 
-    state: AbstractState
-    weight: np.ndarray
-    bound: float
-    better: np.ndarray
-    bend: np.ndarray
+    expected: np.ndarray
     residual: np.ndarray
     variance: np.ndarray
+
+
+class _Term(NamedTuple):
+    """What the best q(s) leaves: phi(e) (n,), w = -2 phi'(e) and bend = -dw/de >= 0, each (n, 1)."""
+
+    phi: np.ndarray
+    weight: np.ndarray
+    bend: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Point:
+    """Weights (n, 1) in use, the q(f) and the bound they give, and the best q(s) for that q(f), whose weights
+    differ from those in use by `change` in units of the noise.
+    """
+
+    weight: np.ndarray
+    state: AbstractState
+    squares: _Squares
+    best: _Term
+    bound: float
     change: float
 
 
@@ -129,66 +158,76 @@ class _Problem(AbstractSiteProblem):
         regular = np.full((self.y.shape[0], 1), float(self.model.likelihood.grain) ** 2)
         squares = (self.y[:, None] - prior_mean(self.model, self.X)) ** 2
         distant = squares + max(float(np.median(squares)), regular[0, 0])
-        return [_weights(self.model.likelihood, e)[1] for e in (distant, regular)]
+        return [_term(self.model.likelihood, e).weight for e in (distant, regular)]
 
     def climb(self, w: np.ndarray, tol: float, max_iterations: int) -> _Point:
+        """From weights w (n, 1) until they change by no more than `tol`: Newton steps, or plain ones where
+        those would lower the bound.
+        """
         at = self._point(w)
         for _ in range(max_iterations):
             if at.change <= tol:
                 break
             new = self._point(_newton(at))
             if not new.bound >= at.bound - 1e-10 * abs(at.bound):  # a bound of n terms is no more accurate
-                new = self._point(at.better)
+                new = self._point(at.best.weight)
             at = new
         return at
 
     def _point(self, w: np.ndarray) -> _Point:
         state = self.weighted(w)
-        e, residual, variance = _expected_squares(self.model.likelihood, state)
-        value, better, bend = _weights(self.model.likelihood, e)
-        bound = state.log_normaliser + float(np.sum(value) + 0.5 * np.sum(w * e))
-        return _Point(
-            state, w, bound, better, bend, residual, variance, float(np.max(np.abs(better - w) * e))
-        )
+        squares = _squares(self.model.likelihood, state)
+        best, e = _term(self.model.likelihood, squares.expected), squares.expected
+        bound = state.log_normaliser + float(np.sum(best.phi) + 0.5 * np.sum(w * e))
+        return _Point(w, state, squares, best, bound, float(np.max(np.abs(best.weight - w) * e)))
 
 
-def _expected_squares(likelihood, state: AbstractState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E[(y - f)^2] with the residual y - E[f], by the site's own equation, and the variance; each (n, 1)."""
+def _squares(likelihood: AbstractNoise, state: AbstractState) -> _Squares:
+    """The residuals are taken from the sites' own equation alpha = w (y - E[f]); e stays positive."""
     variance = state.marginals()[1]
     residual = state.alpha[:, None] / state.sites.precision
-    return np.maximum(residual**2 + variance, 1e-16 * float(likelihood.grain) ** 2), residual, variance
+    expected = np.maximum(residual**2 + variance, 1e-16 * float(likelihood.grain) ** 2)
+    return _Squares(expected, residual, variance)
 
 
-def _weights(likelihood, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """phi(e) (n,), w = -2 phi'(e) and -dw/de >= 0, each (n, 1):
-    from log p and its slope and curvature at a residual sqrt(e).
-    """
+def _term(likelihood: AbstractNoise, e: np.ndarray) -> _Term:
+    """From log p and its slope and curvature at a residual sqrt(e), for e (n, 1)."""
     r = np.sqrt(e)
-    value, slope, curvature, _ = pointwise.slopes(likelihood, -r, np.zeros(e.shape[0]))
+    phi, slope, curvature, _ = pointwise.slopes(likelihood, -r, np.zeros(e.shape[0]))
     w = slope / r
-    return value, w, np.maximum(w - curvature, 0.0) / (2.0 * e)
+    return _Term(phi, w, np.maximum(w - curvature, 0.0) / (2.0 * e))
 
 
 def _newton(at: _Point) -> np.ndarray:
-    """Weights after a Newton step for w = better(e(w)); the plain step where that leads nowhere.
+    """Weights (n, 1) after a Newton step for w = best(e(w)); the plain step where that leads nowhere.
 
-    de/dw = -(A o A + 2 A o r r') with the posterior covariance A = W^-1 - W^-1 R W^-1; of A o A the diagonal
-    is kept. The system is solved by a few conjugate gradients, which start at the plain step and stop where
-    the curvature is not positive.
+    de/dw = -S, S = A o A + 2 A o r r' with the posterior covariance A = W^-1 - W^-1 R W^-1; of A o A the
+    diagonal is kept. With B = diag(bend) the step solves (I - B S)(new - plain) = B S (plain - w), here as
+    new - plain = B^1/2 z with a symmetric matrix.
     """
-    w, plain, r, s = (a[:, 0] for a in (at.weight, at.better, at.residual, at.variance))
-    root = np.sqrt(at.bend[:, 0])
+    w, plain = at.weight[:, 0], at.best.weight[:, 0]
+    r, v = at.squares.residual[:, 0], at.squares.variance[:, 0]
+    root = np.sqrt(at.best.bend[:, 0])
 
-    def spread(v):
-        rv = r * v
-        return 2.0 * r * (rv - at.state.apply((rv / w)[:, None])[:, 0]) / w + s**2 * v
+    def S(u: np.ndarray) -> np.ndarray:
+        ru = r * u
+        return 2.0 * r * (ru - at.state.apply((ru / w)[:, None])[:, 0]) / w + v**2 * u
 
-    z = np.zeros_like(w)
-    rest = root * spread(plain - w)
+    z = _few_conjugate_gradients(lambda d: d - root * S(root * d), root * S(plain - w))
+    new = plain + root * z
+    low, high = 0.1 * np.minimum(w, plain), 10.0 * np.maximum(w, plain)
+    return np.where((new > low) & (new < high), new, plain)[:, None]
+
+
+def _few_conjugate_gradients(times: Callable[[np.ndarray], np.ndarray], b: np.ndarray) -> np.ndarray:
+    """z (n,) with A z close to b, `times` multiplying by a symmetric A: from zero, at most 12 steps, and none
+    in a direction whose curvature is not positive.
+    """
+    z, rest = np.zeros_like(b), b.copy()
     direction, size = rest.copy(), rest @ rest
     goal = 1e-6 * size
     for _ in range(12):
-        image = direction - root * spread(root * direction)
+        image = times(direction)
         curvature = direction @ image
         if not curvature > 1e-3 * (direction @ direction):
             break
@@ -199,6 +238,4 @@ def _newton(at: _Point) -> np.ndarray:
         if size <= goal:
             break
         direction = rest + size / before * direction
-    new = plain + root * z
-    low, high = 0.1 * np.minimum(w, plain), 10.0 * np.maximum(w, plain)
-    return np.where((new > low) & (new < high), new, plain)[:, None]
+    return z

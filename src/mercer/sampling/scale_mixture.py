@@ -9,7 +9,8 @@ whatever it can:
 2. indicators of a mixture one after the other, f integrated out (5.15);
 3. f given the scales: a Gaussian;
 4. parameters of the noise given f, the scales integrated out: a few random-walk proposals, O(n) each;
-5. scales given f, independently, from their exact conditional.
+5. scales given f, independently, from their exact conditional; then a mixture weight with a Beta prior from
+   its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -28,7 +30,7 @@ from mercer.hyperpriors import Beta
 from mercer.likelihoods import GaussianMixtureNoise, Laplace, StudentT
 from mercer.params import strip
 from mercer.sampling.hyper import Hyperparameters, Spec, on_traced
-from mercer.sampling.step import AbstractStep, Info
+from mercer.sampling.step import AbstractStep, Info, Point
 from mercer.sampling.target import JITTER, Target, bucket, encoded, likelihood_data, moments
 from mercer.solvers.dense_jax import log_normaliser
 
@@ -40,36 +42,50 @@ NODES = 100  # of a noise model that is written as a finite mixture
 
 @dataclasses.dataclass(frozen=True)
 class AbstractScales(abc.ABC):
-    """How a noise model makes the noise variance of each datum. Scales,
-    residuals r = y - f and results are (n,).
+    """How a noise model makes the noise variance of each datum. Scales, residuals r = y - f and results are
+    (n,).
+
+    A `likelihood` here is one of that model, or anything with its parameters as attributes; they may be
+    arrays that broadcast against the scales.
     """
 
     @abc.abstractmethod
-    def variance(self, likelihood, scales): ...
+    def variance(self, likelihood: Any, scales: Any) -> jax.Array:
+        """Noise variance of each datum."""
 
     @abc.abstractmethod
-    def log_prob(self, likelihood, scales):
+    def log_prob(self, likelihood: Any, scales: Any) -> jax.Array:
         """Log density (or probability) of each scale."""
 
     @abc.abstractmethod
-    def draw(self, key, likelihood, r):
+    def draw(self, key: jax.Array, likelihood: Any, r: Any) -> jax.Array:
         """Scales from their exact conditional given the residuals."""
 
     @abc.abstractmethod
-    def first(self, rng: np.random.Generator, likelihood, size: tuple[int, ...]) -> np.ndarray:
-        """Scales from their prior, where chains start."""
+    def first(self, rng: np.random.Generator, likelihood: Any, size: tuple[int, ...]) -> np.ndarray:
+        """Scales from their prior, where chains start: an array of that size."""
 
     @abc.abstractmethod
-    def pull(self, likelihood, r):
+    def pull(self, likelihood: Any, r: Any) -> jax.Array:
         """Weight of each datum relative to a regular one, in [0, 1], averaged over its scale."""
 
     @abc.abstractmethod
-    def components(self, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    def components(self, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
         """The noise as a finite mixture of normals: variances (J,) and weights (J,) that sum to one."""
 
-    def sweep(self, key, likelihood, scales, K, delta, mask):
-        """New scales with f integrated out; the same ones where that has no closed form. delta is y - m."""
-        return scales
+    @abc.abstractmethod
+    def sweep(
+        self,
+        key: jax.Array,
+        likelihood: Any,
+        scales: jax.Array,
+        K: jax.Array,
+        delta: jax.Array,
+        mask: jax.Array,
+    ) -> jax.Array:
+        """New scales with f integrated out, given K (n, n), delta = y - m and which rows are data (`mask`);
+        the same ones where that has no closed form.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,12 +153,11 @@ class Indicators(AbstractScales):
             c, rows, a, shrinks = jax.lax.fori_loop(0, size, functools.partial(visit, start), begin)
             return (c, P - rows.T @ (shrinks[:, None] * rows), a), None
 
-        return scales.at[order].set(
-            jax.lax.scan(block, (visited, P, P @ delta), jnp.arange(0, N, size))[0][0]
-        )
+        (visited, _, _), _ = jax.lax.scan(block, (visited, P, P @ delta), jnp.arange(0, N, size))
+        return scales.at[order].set(visited)
 
 
-def _log_odds(likelihood, r, v):
+def _log_odds(likelihood: Any, r: Any, v: Any) -> jax.Array:
     """Log odds of an outlier where, f integrated out,
     y - mu = r and v is the variance of f without the datum.
     """
@@ -152,11 +167,19 @@ def _log_odds(likelihood, r, v):
 
 
 @dataclasses.dataclass(frozen=True)
-class StudentScales(AbstractScales):
-    """Log variances, each InvGamma(dof / 2, dof scale^2 / 2) (5.20)."""
+class AbstractLogVariances(AbstractScales):
+    """Scales that are the logarithms of the variances."""
 
     def variance(self, likelihood, scales):
         return jnp.exp(scales)
+
+    def sweep(self, key, likelihood, scales, K, delta, mask):
+        return scales
+
+
+@dataclasses.dataclass(frozen=True)
+class StudentScales(AbstractLogVariances):
+    """Log variances, each InvGamma(dof / 2, dof scale^2 / 2) (5.20)."""
 
     def log_prob(self, likelihood, scales):
         a, b = 0.5 * likelihood.dof, 0.5 * likelihood.dof * likelihood.scale**2
@@ -175,17 +198,13 @@ class StudentScales(AbstractScales):
 
     def components(self, likelihood):
         a = 0.5 * float(likelihood.dof)
-        return _nodes(
-            self, likelihood, -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50), 35.0 / a + 9.0 / np.sqrt(a)
-        )
+        low = -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50)
+        return _nodes(self, likelihood, low, 35.0 / a + 9.0 / np.sqrt(a))
 
 
 @dataclasses.dataclass(frozen=True)
-class LaplaceScales(AbstractScales):
+class LaplaceScales(AbstractLogVariances):
     """Log variances, each exponential with mean 2 scale^2 (5.49)."""
-
-    def variance(self, likelihood, scales):
-        return jnp.exp(scales)
 
     def log_prob(self, likelihood, scales):
         b = 0.5 / likelihood.scale**2
@@ -212,7 +231,7 @@ class LaplaceScales(AbstractScales):
         return _nodes(self, likelihood, -35.0, 5.0)
 
 
-def _nodes(scales: AbstractScales, likelihood, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+def _nodes(scales: AbstractScales, likelihood: Any, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     """Variances and weights of the trapezoidal rule in the log variance,
     from low to high around 2 log(scale).
     """
@@ -226,13 +245,9 @@ def scales_of(likelihood: Any, over_relaxed: bool = True) -> AbstractScales | No
     """The scales of a noise model; None where it is not one of those that can be sampled so."""
     if isinstance(likelihood, GaussianMixtureNoise):
         return Indicators(over_relaxed)
-    return (
-        StudentScales()
-        if isinstance(likelihood, StudentT)
-        else LaplaceScales()
-        if isinstance(likelihood, Laplace)
-        else None
-    )
+    if isinstance(likelihood, StudentT):
+        return StudentScales()
+    return LaplaceScales() if isinstance(likelihood, Laplace) else None
 
 
 # ------------------------------------------------------------------------------------------------- the
@@ -260,7 +275,7 @@ def fixed_spec(model: Any) -> Spec:
 
 
 @functools.lru_cache(maxsize=64)
-def _scales_density(spec: Spec, scales: AbstractScales):
+def _scales_density(spec: Spec, scales: AbstractScales) -> Callable[[Any, Any], jax.Array]:
     def log_density(z, data):
         N, mask = data["mask"].shape[0], data["mask"]
         model, log_prior = spec.build(z[2 * N :], data)
@@ -279,16 +294,15 @@ def _scales_density(spec: Spec, scales: AbstractScales):
 
 @dataclasses.dataclass(frozen=True)
 class ScaleMixtureStep(AbstractStep):
-    """The transition described above: `base` moves theta where it holds more than the noise, `tries`
-    random-walk proposals what belongs to the noise alone.
+    """The transition described above, its parts numbered as there: `base` moves theta where it holds more
+    than the noise, `tries` random-walk proposals what belongs to the noise alone.
     """
 
     base: AbstractStep
     spec: Spec
     scales: AbstractScales
     noise: tuple[int, ...]  # entries of theta that only the likelihood reads
-    # entry, prior and constraint of a mixture weight with a Beta prior
-    conjugate: tuple[int, Beta, Any] | None = None
+    conjugate: tuple[int, Beta, Any] | None = None  # entry, prior and constraint of a weight that has a Beta
     tries: int = 4
 
     needs_data: ClassVar[bool] = True
@@ -305,36 +319,45 @@ class ScaleMixtureStep(AbstractStep):
         """
         return len(self.noise) < sum(s.stop - s.start for s in self.spec.slots)
 
-    def __call__(self, key, point, log_density, step_size, variance, data=None):
+    def __call__(self, key, point, log_density, step_size, variance, data=None) -> tuple[Point, Info]:
         N, mask = data["mask"].shape[0], data["mask"]
         by_theta, by_sweep, by_f, by_noise, by_scales, by_weight = jax.random.split(key, 6)
         s, f, theta = point.position[:N], point.position[N : 2 * N], point.position[2 * N :]
         info = Info(jnp.ones(()), jnp.zeros((), bool), jnp.nan * jnp.ones(()), jnp.zeros((), int))
-        if self.hamiltonian:
-            density = lambda t: log_density(jnp.concatenate([s, f, t]))  # noqa: E731
-            inner, info = self.base(
-                by_theta, self.base.begin(density, theta), density, step_size, variance[2 * N :]
-            )
-            theta = inner.position
+        if self.hamiltonian:  # 1
+
+            def density(theta):
+                return log_density(jnp.concatenate([s, f, theta]))
+
+            start = self.base.begin(density, theta)
+            (theta, *_), info = self.base(by_theta, start, density, step_size, variance[2 * N :])
         model, _ = self.spec.build(theta, data)
         m, K = moments(model.priors, data, 0)
-        s = self.scales.sweep(by_sweep, model.likelihood, s, K, data["y"] - m, mask)
-        f = m + _latents(by_f, K, data["y"] - m, self.scales.variance(model.likelihood, s), mask)
-        if self.noise:
+        delta = data["y"] - m
+        s = self.scales.sweep(by_sweep, model.likelihood, s, K, delta, mask)  # 2
+        f = m + _latents(by_f, K, delta, self.scales.variance(model.likelihood, s), mask)  # 3
+        if self.noise:  # 4
             theta = self._noise_moves(by_noise, theta, f, jnp.sqrt(variance[2 * N :]), data)
         model, _ = self.spec.build(theta, data)
-        s = jnp.where(mask, self.scales.draw(by_scales, model.likelihood, data["y"] - f), s)
+        s = jnp.where(mask, self.scales.draw(by_scales, model.likelihood, data["y"] - f), s)  # 5
         if self.conjugate is not None:
-            i, prior, constraint = self.conjugate
-            outliers = jnp.sum(jnp.where(mask, s, 0.0))
-            drawn = jax.random.beta(by_weight, prior.a + outliers, prior.b + jnp.sum(mask) - outliers)
-            theta = theta.at[i].set(on_traced(constraint.unconstrained, jnp.clip(drawn, 1e-12, 1.0 - 1e-12)))
+            theta = self._weight_draw(by_weight, theta, s, mask)
         # the energy is not that of one density from transition to transition, so it says nothing of mixing
-        return self.begin(log_density, jnp.concatenate([s, f, theta])), info._replace(
-            energy=jnp.nan * jnp.ones(())
-        )
+        info = info._replace(energy=jnp.nan * jnp.ones(()))
+        return self.begin(log_density, jnp.concatenate([s, f, theta])), info
 
-    def _noise_moves(self, key, theta, f, sd, data):
+    def _weight_draw(self, key, theta, indicators, mask) -> jax.Array:
+        """theta with a new weight of the mixture, from its Beta given the indicators."""
+        assert self.conjugate is not None
+        i, prior, constraint = self.conjugate
+        outliers = jnp.sum(jnp.where(mask, indicators, 0.0))
+        drawn = jax.random.beta(key, prior.a + outliers, prior.b + jnp.sum(mask) - outliers)
+        return theta.at[i].set(on_traced(constraint.unconstrained, jnp.clip(drawn, 1e-12, 1.0 - 1e-12)))
+
+    def _noise_moves(self, key, theta, f, sd, data) -> jax.Array:
+        """theta after random-walk proposals for what belongs to the noise, given f (N,); sd (p,) says how
+        long they are.
+        """
         where = jnp.array(self.noise)
 
         def value(theta):
@@ -346,33 +369,31 @@ class ScaleMixtureStep(AbstractStep):
             by_step, by_choice = jax.random.split(key)
             new = theta.at[where].add(length * sd[where] * jax.random.normal(by_step, where.shape))
             then = value(new)
-            accepted = jnp.log(jax.random.uniform(by_choice)) < jnp.where(
-                jnp.isnan(then), -jnp.inf, then - now
-            )
+            gain = jnp.where(jnp.isnan(then), -jnp.inf, then - now)
+            accepted = jnp.log(jax.random.uniform(by_choice)) < gain
             return (jnp.where(accepted, new, theta), jnp.where(accepted, then, now)), None
 
         lengths = 2.4 / np.sqrt(len(self.noise)) * np.resize([1.0, 0.3], self.tries)
-        return jax.lax.scan(propose, (theta, value(theta)), (jax.random.split(key, self.tries), lengths))[0][
-            0
-        ]
+        each = (jax.random.split(key, self.tries), lengths)
+        (theta, _), _ = jax.lax.scan(propose, (theta, value(theta)), each)
+        return theta
 
 
-def _inverse(K, W):
+def _inverse(K: jax.Array, W: jax.Array) -> jax.Array:
     """(K + W^-1)^-1; rows with W = 0 are zero."""
     root = jnp.sqrt(W)
     L = jnp.linalg.cholesky(jnp.eye(K.shape[0]) + root[:, None] * K * root)
     return root[:, None] * jsl.cho_solve((L, True), jnp.eye(K.shape[0])) * root
 
 
-def _latents(key, K, delta, noise, mask):
+def _latents(key: jax.Array, K: jax.Array, delta: jax.Array, noise: jax.Array, mask: jax.Array) -> jax.Array:
     """A draw of f - m given y - m = delta and the noise variances: a prior draw,
     corrected by what its own noisy data miss.
     """
     by_f, by_noise = jax.random.split(key)
     K = jnp.where(mask[:, None] & mask, K, 0.0)
-    K = K + jnp.diag(
-        jnp.where(mask, JITTER * jnp.sum(jnp.where(mask, jnp.diagonal(K), 0.0)) / jnp.sum(mask), 1.0)
-    )
+    jitter = JITTER * jnp.sum(jnp.where(mask, jnp.diagonal(K), 0.0)) / jnp.sum(mask)
+    K = K + jnp.diag(jnp.where(mask, jitter, 1.0))
     prior = jnp.linalg.cholesky(K) @ jax.random.normal(by_f, delta.shape)
     miss = delta - prior - jnp.sqrt(noise) * jax.random.normal(by_noise, delta.shape)
     root = jnp.sqrt(jnp.where(mask, 1.0 / noise, 0.0))

@@ -43,9 +43,14 @@ __all__ = [
 class GP(AbstractPrior):
     """A Gaussian-process prior f ~ GP(mean, kernel), plus h(x)' beta where `basis` is given.
 
+    kernel: the covariance function, in units of the inputs and squared units of f
+    mean: None (zero), a number, a function X (n, d) -> (n,), or one of `mercer.means`
+    basis: basis functions with weights that are integrated out, such as `means.Polynomial(1)`
+
     >>> gp = GP(kernels.SE(lengthscale=1.0, variance=1.27**2))
+    >>> gp.sample(Xs, 3, seed=0)                              # functions of the prior, (3, m)
     >>> post = gp.condition(X, y, noise_variance=0.09)
-    >>> post.mean(Xs), post.variance(Xs)
+    >>> post.mean(Xs), post.variance(Xs)                      # (m,) each
     """
 
     kernel: AbstractKernel
@@ -55,11 +60,16 @@ class GP(AbstractPrior):
     def condition(
         self, X, y, noise_variance=0.0, inference=None, solver=None, progress: Progress = None
     ) -> AbstractPosterior:
-        """The posterior given observations y (n,) at X (n, d) with Gaussian noise: one variance, or one for
-        each datum.
+        """The posterior given observations y (n,) at X (n, d) with Gaussian noise. Hyperparameters are not
+        changed: see `mercer.fit`.
 
-        Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`. Hyperparameters are not changed:
-        see `mercer.fit`.
+        noise_variance: in squared units of y: one number, or (n,), one for each datum; 0 interpolates
+        inference, solver, progress: as in `Model.condition`
+
+        Shorthand for `Model(gp, Gaussian(noise_variance)).condition(X, y)`.
+
+        >>> post = GP(kernels.Matern(nu=1.5)).condition(X, y, noise_variance=0.09)
+        >>> post.log_evidence, post.std(Xs, latent=True)
         """
         return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver, progress)
 
@@ -87,11 +97,13 @@ class Model(Parametrised):
     """A GP and a likelihood: everything that is needed to condition on data, and everything that can be
     learned.
 
-    A likelihood of several latent functions takes a tuple of GPs, one for each; a single GP is then shared by
-    all of them.
+    gp: a `GP`; a likelihood of several latent functions takes a tuple of them, one for each, or a single one
+        that all share
+    likelihood: one of `mercer.likelihoods`; Gaussian noise unless given
 
     >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
-    >>> model = Model((GP(kernels.SE()), GP(kernels.SE(3.0))), likelihoods.Heteroscedastic())
+    >>> model.condition(X, y).mean(Xs)                        # at the hyperparameters it has, (m,)
+    >>> Model((GP(kernels.SE()), GP(kernels.SE(3.0))), likelihoods.Heteroscedastic()).condition(X, y)
     """
 
     gp: Any = eqx.field(metadata={"transparent": True})
@@ -140,10 +152,18 @@ class Model(Parametrised):
         return Model(gp, self.likelihood)
 
     def condition(self, X, y, inference=None, solver=None, progress: Progress = None) -> AbstractPosterior:
-        """The posterior given y (n,) at X (n, d), by an inference rule on a solver (names or instances).
+        """The posterior given y (n,) at X (n, d), at the hyperparameters as they are.
 
-        Defaults: exact for Gaussian noise, EP for two classes, Laplace otherwise; dense. `progress`: True,
-        False, or None (a line with the time left, in a terminal, where it takes long).
+        inference: how it is found, a name ("exact", "laplace", "ep", "variational", "mcmc" ...) or an
+            instance of `mercer.inference`; None is the one that suits the likelihood: exact for Gaussian
+            noise, EP for two classes
+        solver: how the algebra is done, a name ("dense", "vfe", "markov" ...) or an instance of
+            `mercer.solvers`
+        progress: None, True or False, see `mercer.progress`
+
+        >>> model = Model(GP(kernels.SE(1.0, variance=4.0)), likelihoods.Bernoulli())
+        >>> post = model.condition(X, y > 0, inference="laplace")
+        >>> post.probability(Xs), post.log_evidence               # (m,), a number
         """
         inputs, y = prepare(self, X, y)
         rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
@@ -208,10 +228,15 @@ def as_model(model, noise_variance=None) -> Model:
 
 
 def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) -> float:
-    """Log marginal likelihood of y (2.30), without priors on hyperparameters.
+    """Log marginal likelihood of y (n,) at X (n, d) in nats (2.30), without priors on hyperparameters.
+
+    model: a `Model`, or a `GP` with the `noise_variance` given here
+    inference, solver: as in `Model.condition`
 
     `inference=AIS(...)` gives an `Estimate`: a float that carries its standard error, and a forward and a
     reverse estimate.
+
+    >>> log_evidence(GP(kernels.SE()), X, y, noise_variance=0.09)
     """
     model = as_model(model, noise_variance)
     rule = evidential(inference_by_name(inference, model.likelihood))

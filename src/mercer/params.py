@@ -148,9 +148,15 @@ class Param:
 
 
 def param(value, *, prior=None, bounds: tuple[float, float] | None = None, tie: str | None = None) -> Param:
-    """A hyperparameter to be learned: with a prior, bounds, or tied to every other of the same `tie` name.
+    """A hyperparameter to be learned, starting at `value`: with a prior, bounds, or tied to others.
 
-    >>> k.Matern(nu=param(1.5), lengthscale=param(1.0, prior=LogNormal(0, 1), bounds=(1e-3, 1e3)))
+    value: in the units people see, a number or one for each column
+    prior: its density, one of `mercer.hyperpriors`; learning then finds the posterior mode
+    bounds: (lowest, highest)
+    tie: a name; all hyperparameters of that name are one
+
+    >>> kernels.SE(param(1.0, prior=hyperpriors.LogNormal(0, 1), bounds=(1e-3, 1e3)))
+    >>> kernels.SE(param(1.0, tie="l")) + kernels.Periodic(1.0, param(1.0, tie="l"))
     """
     if bounds is not None:
         lower, upper = (float(b) for b in bounds)
@@ -161,7 +167,10 @@ def param(value, *, prior=None, bounds: tuple[float, float] | None = None, tie: 
 
 
 def fixed(value) -> Param:
-    """A hyperparameter that learning leaves alone: `Periodic(period=fixed(1.0))`."""
+    """A hyperparameter that learning leaves alone.
+
+    >>> kernels.Periodic(period=fixed(1.0), lengthscale=0.8)
+    """
     return Param(value, Info(free=False))
 
 

@@ -36,13 +36,17 @@ NEAR = 1e-2  # gain of a step below which negative precisions are no longer left
 class Laplace(AbstractSiteRule):
     """A Gaussian at the mode with the curvature there (3.11-3.32), for any likelihood with two derivatives.
 
-    tol: when a Newton step promises less than this gain of the log posterior density, it is the last.
+    tol: when a Newton step promises less than this gain of the log posterior density, it is the last
+    positive: the evidence takes negative curvature as none (on solvers that treat it as a downdate: not
+        Markov, not with basis functions). That is what `fit` maximises: taken as it is, negative curvature
+        gives the evidence poles where, as hyperparameters change, a mode is about to vanish
+
     Likelihoods that are not log-concave may have W < 0: steps then use a positive semi-definite stand-in, and
     the evidence the true Hessian. They may also have several modes: for scale mixtures of normals the search
-    starts at the prior mean and at the mean that ScaleMixture finds, and the highest mode is kept. positive:
-    the evidence takes negative curvature as none (on solvers that treat it as a downdate: not Markov, not
-    with basis functions). That is what `fit` maximises: taken as it is, negative curvature gives the evidence
-    poles where, as hyperparameters change, a mode is about to vanish.
+    starts at the prior mean and at the mean that ScaleMixture finds, and the highest mode is kept.
+
+    >>> post = mercer.Model(mercer.GP(kernels.SE()), likelihoods.Poisson()).condition(X, counts, Laplace())
+    >>> post.log_evidence, post.status
     """
 
     tol: float = 1e-7

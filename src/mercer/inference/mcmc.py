@@ -38,16 +38,21 @@ class MCMC(AbstractDrawing):
     `mercer.fit(model, X, y, inference=MCMC())` samples the free hyperparameters too (for Gaussian noise
     alone, with f integrated out).
 
-    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`. draws: kept in
-    each chain, of which every `thin`-th is; tune: steps before, in which step size and variances are tuned
-    and which are thrown away. step_size: where tuning starts, and what is used as it is with tune=0.
+    draws: kept in each chain, of which every `thin`-th is
+    tune: steps before, in which step size and variances are tuned and which are thrown away
+    chains: how many; two or more can be compared with each other
+    seed: of the chains
+    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance from `mercer.sampling`
+    progress: True, False, None, or a function (done, total, text)
     whiten: "posterior" (chains run in coordinates in which a Gaussian approximation is standard normal) or
-    "prior".
+        "prior"
     updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or
-    "interleaved" (then also while f itself stands, which helps where data are strong). progress: True, False,
-    None, or a function (done, total, text).
+        "interleaved" (then also while f itself stands, which helps where data are strong)
+    step_size: where tuning starts, and what is used as it is with tune=0
 
-    >>> post = model.condition(X, y, MCMC(draws=500, chains=4)); print(post.diagnostics)
+    >>> model = mercer.Model(mercer.GP(kernels.SE(1.0, 4.0)), likelihoods.Bernoulli())
+    >>> post = model.condition(X, y > 0, MCMC(draws=100, tune=100, chains=2))
+    >>> print(post.diagnostics); post.probability(Xs), post.draws["f"]           # (m,), (2, 100, n)
     """
 
     tune: int = 1000

@@ -28,7 +28,8 @@ class SVGP(AbstractSiteRule):
     column's standard deviation, for inducing inputs). step: of the natural gradient. learn_inducing: whether
     inducing inputs move.
 
-    >>> mercer.fit(model, X, y, inference=inference.SVGP(m=512, epochs=10))
+    >>> model = mercer.Model(mercer.GP(kernels.SE()))
+    >>> mercer.fit(model, X, y, inference=SVGP(m=10, epochs=10)).posterior.mean(Xs)      # (m,)
     """
 
     m: int = 512

@@ -27,6 +27,10 @@ class AbstractKernel(Parametrised):
 
     Calling a kernel on inputs gives the covariance matrix as a NumPy array: `k(X)` is (n, n), `k(X1, X2)` is
     (n1, n2).
+
+    >>> kernel = kernels.SE(10.0) + 0.5 * kernels.Periodic(period=1.0)
+    >>> kernel(X), kernel(X, Xs)                              # (n, n), (n, m)
+    >>> print(kernel, kernel.describe())
     """
 
     level: ClassVar[int] = CALL

@@ -159,12 +159,15 @@ def assess(
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 
     model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was
-    fitted on). Xs: inputs at which predictions are compared (default: the data and points between them).
+        fitted on)
+    Xs: inputs (m, d) at which predictions are compared (default: the data and points between them)
     budget: how long this may take, as seconds, "60s" or "5min", compilation included: when it ends, what is
-    running is stopped at its next step, and what did not fit is said in `left_out`. Only a compilation that
-    has begun is waited for, and the deterministic rules always run.
+        running is stopped at its next step, and what did not fit is said in `left_out`. Only a compilation
+        that has begun is waited for, and the deterministic rules always run
+    seed: of the chains
 
-    >>> verdict = assess(clf, X, y, budget="60s")
+    >>> model = Model(GP(kernels.SE(1.0, variance=4.0)), likelihoods.Bernoulli())
+    >>> verdict = assess(model, X, y > 0, budget="10s")
     >>> print(verdict); verdict["EP"].prediction_error
     """
     began = time.perf_counter()

@@ -74,15 +74,19 @@ class Comparison:
 
 
 def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Comparison:
-    """Evidences and posterior probabilities of models on the same data, at the hyperparameters they have
-    (2.8-2.9).
+    """Evidences and posterior probabilities of models on the same data y (n,) at X (n, d), at the
+    hyperparameters they have (2.8-2.9).
 
-    models: a dict of names to Models (or GPs), or a list. inference: one rule for all, or a dict of names to
-    rules, by name or instance; `AIS` gives each evidence a standard error. prior: probabilities of the
-    models, equal unless given. Evidences of fitted hyperparameters flatter models with many of them:
-    `model_evidence` integrates over those.
+    models: a dict of names to Models (or GPs), or a list
+    inference: one rule for all, or a dict of names to rules, by name or instance; `AIS` gives each evidence a
+        standard error
+    prior: probabilities of the models, equal unless given
 
-    >>> print(compare({"SE": Model(GP(kernels.SE()), ...), "Matern": ...}, X, y, inference="ep"))
+    Evidences of fitted hyperparameters flatter models with many of them: `model_evidence` integrates over
+        those.
+
+    >>> models = {"SE": Model(GP(kernels.SE())), "Matern": Model(GP(kernels.Matern(nu=0.5)))}
+    >>> print(compare(models, X, y)); compare(models, X, y).best
     """
     named = (
         dict(models) if isinstance(models, Mapping) else {f"model {i + 1}": m for i, m in enumerate(models)}

@@ -44,19 +44,23 @@ def fit(
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
-    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold". Starts are the given values
-    and a data-driven guess; `restarts=r` adds r random ones and, for noise of heavy tails, the prior that
-    Gaussian noise learns; the best result is kept. Lists of X and y are pooled: one set of hyperparameters
-    for several data sets (GPML 5.4.3). `jacobian=True` takes the priors as densities of the logarithms (the
-    MAP then is of those).
-    `max_evaluations`: of the objective from each start, about; with 0 nothing is learned.
-    `progress`: see `mercer.progress`. Ctrl-C returns the best model so far and says so.
-    `checkpoint="fit.npz"`: what was reached is written there; the same call goes on from it if it was killed.
-    `inference=MCMC(...)` samples the free hyperparameters instead: `posterior` averages over them, `model`
-    holds their medians. `inference=SVGP(...)` learns from small batches of many data.
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold" (with `n_folds`)
+    inference, solver: as in `Model.condition`; `MCMC(...)` samples the free hyperparameters instead:
+        `posterior` averages over them, `model` holds their medians; `SVGP(...)` learns from small batches of
+        many data
+    restarts: random starts besides the given values and a data-driven guess; for noise of heavy tails also
+        the prior that Gaussian noise learns. The best result is kept
+    seed: of the random starts
+    jacobian: take the priors as densities of the logarithms (the MAP then is of those)
+    max_evaluations: of the objective from each start, about; with 0 nothing is learned
+    progress: None, True or False, see `mercer.progress`. Ctrl-C returns the best model so far and says so
+    checkpoint: a file such as "fit.npz" for what was reached; the same call goes on from it if it was killed
+
+    Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
 
     >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
-    >>> f.model, f.posterior, f.status.converged
+    >>> f.model, f.posterior.mean(Xs), f.status.converged
+    >>> print(f.summary())
     """
     if restarts < 0:
         raise ValueError(f"restarts must be 0 or more, got {restarts}.")

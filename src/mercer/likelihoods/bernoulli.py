@@ -20,13 +20,16 @@ class Bernoulli(AbstractLikelihood):
     """Binary labels (GPML 3.5): p(y | f) = flip + (1 - 2 flip) sigma(y f).
 
     link: "probit", sigma = Phi, whose averages over a Gaussian are in closed form, or "logit", sigma(f) = 1 /
-    (1 + exp(-f)), which punishes a wrong label less. flip: the probability that a label was recorded wrongly,
-    from 0 to below 1/2 (Kuss 6.18); held unless given as `param(...)`. With flip > 0 the likelihood is robust
-    to wrong labels but no longer log-concave.
+        (1 + exp(-f)), which punishes a wrong label less
+    flip: the probability that a label was recorded wrongly, from 0 to below 1/2 (Kuss 6.18); held unless
+        given as `param(...)`. With flip > 0 the likelihood is robust to wrong labels but no longer
+        log-concave
 
-    Labels may be given as +-1, 0/1 or booleans; predictions speak of y in 0/1 coding, so that the mean is P(y
-    = 1).
+    Labels (n,) may be given as +-1, 0/1 or booleans; predictions speak of y in 0/1 coding, so that the mean
+    is P(y = 1).
 
+    >>> model = mercer.Model(mercer.GP(kernels.SE(1.0, variance=4.0)), Bernoulli("logit"))
+    >>> model.condition(X, y > 0, inference="ep").probability(Xs)    # (m,)
     >>> Bernoulli().predict(np.array([0.0, 2.0]), np.array([1.0, 1.0]))[0]
     """
 

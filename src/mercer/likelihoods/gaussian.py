@@ -16,11 +16,13 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Gaussian(AbstractLikelihood):
-    """Independent Gaussian noise, in the squared units of y.
+    """y = f + independent Gaussian noise.
 
-    noise_variance: one number (learned unless `fixed`), or one known variance for each datum (never learned).
-    Zero means noise-free
-    observations: they are matched up to the jitter policy's floor, which is reported.
+    noise_variance: in squared units of y: one number (learned unless `fixed`), or (n,), one known variance
+        for each datum (never learned). Zero means noise-free observations: they are matched up to the jitter
+        policy's floor, which is reported
+
+    >>> mercer.Model(mercer.GP(kernels.SE()), Gaussian(0.1)).condition(X, y).std(Xs)
     """
 
     noise_variance: Hyper = hyper(0.1, nonnegative)

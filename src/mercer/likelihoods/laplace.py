@@ -19,8 +19,12 @@ class Laplace(AbstractNoise):
     """p(y | f) = exp(-|y - f| / scale) / (2 scale): the posterior mode is a least-absolute-deviations fit
     (Kuss 5.48).
 
-    scale: in units of y; the noise variance is 2 scale^2. The second derivative is zero wherever it exists,
-    so Laplace's approximation cannot be used; `fisher` is the expected information 1 / scale^2.
+    scale: in units of y; the noise variance is 2 scale^2
+
+    The second derivative is zero wherever it exists, so Laplace's approximation cannot be used; `fisher` is
+    the expected information 1 / scale^2.
+
+    >>> mercer.Model(mercer.GP(kernels.SE()), Laplace(0.2)).condition(X, y, inference="ep").mean(Xs)
     """
 
     smooth: ClassVar[bool] = False

@@ -14,9 +14,12 @@ from mercer.params import Hyper, ParameterError, hyper, positive
 class Poisson(AbstractLikelihood):
     """y ~ Poisson(exposure exp(f)): counts whose log rate is the latent function.
 
-    exposure: how much was observed (time, area, population): one number, or one for each datum; 1 by default
-    and never learned unless given as `param(...)`. Given per datum it belongs to the training data; at other
-    inputs predictions need their own.
+    exposure: how much was observed (time, area, population): one number, or (n,), one for each datum; 1 by
+        default and never learned unless given as `param(...)`. Given per datum it belongs to the training
+        data; at other inputs predictions need their own
+
+    >>> post = mercer.Model(mercer.GP(kernels.SE()), Poisson()).condition(X, counts)
+    >>> post.mean(Xs), post.mean(Xs, latent=True), post.quantile(Xs, 0.9)    # rate, log rate, counts: (m,)
     """
 
     exposure: Hyper = hyper(None, positive, free=False)

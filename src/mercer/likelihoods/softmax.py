@@ -17,12 +17,15 @@ _ENTRIES = 1 << 22  # numbers held at a time while averaging
 
 
 class Softmax(AbstractLikelihood):
-    """p(y = c | f) = exp(f_c) / sum_j exp(f_j), y = 0 ... C - 1 (GPML 3.34).
+    """p(y = c | f) = exp(f_c) / sum_j exp(f_j), y = 0 ... C - 1 (GPML 3.34): a latent function for each
+    class.
 
-    classes: their number C. samples: points of the fixed quasi-random rule that averages over the latent
-    functions, so that predictions are the same at every call (a power of two).
+    classes: their number C
+    samples: points of the fixed quasi-random rule that averages over the latent functions, so that
+        predictions are the same at every call (a power of two)
 
-    >>> Softmax(classes=3).predict(mean, covariance)[0]      # (m, 3) probabilities
+    >>> post = mercer.Model(mercer.GP(kernels.SE()), Softmax(3)).condition(X, np.digitize(y, [-0.3, 0.3]))
+    >>> post.probability(Xs)                                                     # (m, 3)
     """
 
     classes: int = eqx.field(static=True)

@@ -22,9 +22,14 @@ CELLS = 1 << 21  # numbers held at a time for predictive probabilities
 class StudentT(AbstractNoise):
     """y = f + scale * t, t Student's with `dof` degrees of freedom (GPML 9.2, Kuss 5.19).
 
-    scale: in units of y; dof: small for heavy tails (1: Cauchy), Gaussian noise of variance scale^2 as it
-    grows. As a scale mixture the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not
+    scale: in units of y
+    dof: small for heavy tails (1: Cauchy), Gaussian noise of variance scale^2 as it grows
+
+    As a scale mixture the noise variance of each datum is InvGamma(dof / 2, dof scale^2 / 2). Not
     log-concave: the posterior may have several modes.
+
+    >>> post = mercer.Model(mercer.GP(kernels.SE()), StudentT(scale=0.2, dof=4.0)).condition(X, y)
+    >>> post.mean(Xs), post.quantile(Xs, [0.05, 0.95]), post.outlier_score()     # (m,), (m, 2), (n,)
     """
 
     scale_mixture: ClassVar[bool] = True

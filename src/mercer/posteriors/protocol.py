@@ -55,12 +55,19 @@ class AbstractPosterior(AbstractConditioned):
     """The posterior of a model given data: immutable, and every method is a view.
 
     model, inputs, y: what was conditioned, on what; where hyperparameters are averaged over, `model` is one
-    that stands for all. evidence: the log evidence, or None where it is not known. notes: what a person
-    should know. status: how the search for it ended. solver: with the choices it made (inducing inputs,
-    blocks), where there is one.
+        that stands for all
+    evidence: the log evidence, or None where it is not known
+    notes: what a person should know
+    status: how the search for it ended
+    solver: with the choices it made (inducing inputs, blocks), where there is one
 
     Test inputs Xs are (m, d), or a frame with the columns of the training data. `noise_variance` is that of
     the rows of Xs, needed where the training noise was given for each datum.
+
+    >>> post = mercer.GP(mercer.kernels.SE()).condition(X, y, noise_variance=0.09)
+    >>> post.mean(Xs), post.std(Xs), post.std(Xs, latent=True)                   # (m,) each
+    >>> post.quantile(Xs, [0.05, 0.95]), post.covariance(Xs)                     # (m, 2), (m, m)
+    >>> post.sample(Xs, 5, seed=0), post.log_evidence, post.loo().mean           # (5, m), a number, (n,)
     """
 
     model: Any

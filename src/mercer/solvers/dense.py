@@ -45,11 +45,12 @@ PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
 
 @dataclasses.dataclass(frozen=True)
 class Dense(AbstractSolver):
-    """Exact Gaussian algebra with a Cholesky factor.
+    """Exact Gaussian algebra with a Cholesky factor: n^3 / 3 operations, one n x n matrix.
 
     backend: "lapack" (tiles on the host: the fast way on a CPU), "jax" (pure JAX, for use inside jit and on
-    accelerators) or "auto":
-    "jax" if any leaf is traced, else "lapack".
+        accelerators) or "auto": "jax" if any leaf is traced, else "lapack"
+
+    >>> mercer.GP(kernels.SE()).condition(X, y, noise_variance=0.1, solver=Dense("lapack")).mean(Xs)
     """
 
     backend: str = "auto"

@@ -166,10 +166,19 @@ class FITC(AbstractLowRank):
 @dataclasses.dataclass(frozen=True)
 class VFE(AbstractLowRank):
     """The variational bound of Titsias: `log_evidence` never exceeds the exact one, and its gap says how good
-    m is.
+    m is. O(n m^2).
 
-    >>> post = model.condition(X, y, solver=VFE(m=512))
-    >>> post.evidence_bounds()   # the exact log evidence lies between
+    m: how many inducing inputs
+    select: how they are chosen from X, a name ("k-means", "random", "pivoted" ...) or an instance of
+        `mercer.selection`
+    inducing: the inputs themselves (m, d) instead
+    learn: whether `fit` moves them
+    store: keep the n x m features (True), or compute them again in blocks (False); None keeps them where
+        they are small
+    seed: of the choice
+
+    >>> post = mercer.GP(kernels.SE()).condition(X, y, noise_variance=0.1, solver=VFE(m=10))
+    >>> post.evidence_bounds()                                # the exact log evidence lies between
     """
 
     rest_in_bound: ClassVar[bool] = True

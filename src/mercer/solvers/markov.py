@@ -37,17 +37,17 @@ class Markov(AbstractSolver):
     """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3)
     for s states.
 
+    tolerance: the largest error of the correlations of kernels that are approximated (SE, Periodic). The
+        numbers of states and harmonics are chosen for the length-scales that learning starts from; the
+        posterior's notes tell the error for those it ended with
+    states: for `cost` alone; the kernel knows how many there are
+
     Exact for Matern kernels of order 1/2, 3/2, ... (s = 1, 2, ...), Wiener processes and their integrals,
-    polynomials, cosines and all sums (states add up) and products (they multiply). The SE and the periodic
-    kernel are approximated:
+    polynomials, cosines and all sums (states add up) and products (they multiply). Every inference rule runs
+    on it: robust regression, classification and counts along time in O(n).
 
-    tolerance: the largest error of their correlations. The numbers of states and harmonics are chosen for the
-    length-scales that learning starts from; the posterior's notes tell the error for those it ended with.
-
-    Every inference rule runs on it: robust regression, classification and counts along time in O(n).
-
-    >>> mercer.GPRegressor(Matern(nu=1.5), solver="markov").fit(t, y)
-    >>> gp.condition(t, counts, likelihood=Poisson(), solver=Markov(tolerance=1e-4))
+    >>> mercer.GPRegressor(kernels.Matern(nu=1.5), solver="markov").fit(X, y).predict(Xs)
+    >>> mercer.Model(mercer.GP(kernels.SE()), likelihoods.Poisson()).condition(X, counts, solver=Markov())
     """
 
     tolerance: float = TOLERANCE

@@ -63,19 +63,19 @@ FULL_ROWS = 6000  # data that a joint covariance may condition on
 class Vecchia(AbstractSolver):
     """For regression on many data with few input columns (say up to five): 10^5 rows in seconds.
 
-    neighbours: how many earlier data each datum is conditioned on; more is slower and nearer to exact.
+    neighbours: how many earlier data each datum is conditioned on; more is slower and nearer to exact
+    ordering: "maximin" (coarse to fine; the best), "random" or "coordinate"
+    seed: of the ordering
     test_neighbours: how many of the nearest data a prediction is conditioned on; by default four times
-    `neighbours`.
-    ordering: "maximin" (coarse to fine; the best), "random" or "coordinate".
-    seed: of the ordering.
+        `neighbours`
 
     Best where functions are rough, or noise is small: a few neighbours then say it all. A smooth function
-    under much noise is an average over many data, which VFE or FITC does better. A joint covariance is
-    conditioned on the neighbours of all its inputs together. Distances are in units of how far the prior
-    correlates along each column: while learning, that where it started; for the posterior, what was learned.
-    Gaussian noise only: for other likelihoods use FITC.
+        under much noise is an average over many data, which VFE or FITC does better. A joint covariance is
+        conditioned on the neighbours of all its inputs together. Distances are in units of how far the prior
+        correlates along each column: while learning, that where it started; for the posterior, what was
+        learned. Gaussian noise only: for other likelihoods use FITC.
 
-    >>> GPRegressor(solver=Vecchia(neighbours=30)).fit(X, y)
+    >>> mercer.GPRegressor(solver=Vecchia(neighbours=30)).fit(X, y).predict(Xs)
     """
 
     neighbours: int = 30

@@ -108,7 +108,7 @@ def forecast(
     `observed_later`: what was measured afterwards, y at X_future or a pair (X, y). A fitted `GPTimeSeries` is
     continued for `X_future` steps, or to those stamps.
 
-    >>> viz.forecast(model, np.linspace(2002, 2022, 240)[:, None], ylabel="CO2 / ppm")
+    >>> viz.forecast(model, np.linspace(3, 5, 100)[:, None], xlabel="time / s", ylabel="height / m")
     >>> viz.forecast(GPTimeSeries().fit(series), 24)
     """
     if hasattr(model, "forecast_columns"):
@@ -154,7 +154,8 @@ def components(
 
     `names` replaces the terms' formulas as titles.
 
-    >>> viz.components(model, names=["trend", "season", "irregularities", "weather"])
+    >>> model = mercer.GPRegressor(kernels.SE(3.0) + kernels.Periodic(3.0)).fit(X, y)
+    >>> viz.components(model, names=["trend", "season"])
     """
     post = posterior_of(model)
     X, x = line(grid(post, GRID) if X is None else X, "viz.components")

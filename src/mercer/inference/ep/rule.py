@@ -38,13 +38,17 @@ class EP(AbstractSiteRule):
     """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function.
 
     schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or
-    "sequential" (one site after the other with rank-one updates, Algorithm 3.5). Both have the same fixed
-    points. A parallel run that does not settle goes on sequentially, and the notes say so. tol: largest
-    change of a site, in units of the marginal's standard deviation.
+        "sequential" (one site after the other with rank-one updates, Algorithm 3.5). Both have the same fixed
+        points. A parallel run that does not settle goes on sequentially, and the notes say so
+    tol: largest change of a site, in units of the marginal's standard deviation
 
     Noise that is not log-concave may leave EP without a fixed point, mostly where its scale is far too small
     for the data. Runs then start from the sites of ScaleMixture, from none, and with short steps; if none
     converges the status says so, and what ScaleMixture finds is returned.
+
+    >>> model = mercer.Model(mercer.GP(kernels.SE(1.0, variance=4.0)), likelihoods.Bernoulli())
+    >>> post = model.condition(X, y > 0, EP())
+    >>> post.log_evidence, post.probability(Xs), post.loo().log_density.sum()
     """
 
     schedule: str = "parallel"

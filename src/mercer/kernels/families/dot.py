@@ -20,7 +20,10 @@ from mercer.params import Hyper, ParameterError, hyper, nonnegative, positive
 
 
 class Constant(AbstractKernel):
-    """k = variance: an unknown constant offset with that prior variance."""
+    """k = variance: an unknown constant offset with that prior variance, in squared units of f.
+
+    >>> Linear() + Constant(100.0)
+    """
 
     variance: Hyper = hyper(1.0, positive)
 
@@ -52,7 +55,11 @@ class Linear(AbstractKernel):
     """sum_d variance_d x_d x'_d: a linear function through the origin with weights of that prior variance
     (A.K2).
 
+    variance: of the weights, in squared units of f over those of x; one number, or (d,), one for each column
+
     Add `Constant()` for an intercept.
+
+    >>> Linear([1.0, 4.0]) + Constant(10.0)
     """
 
     variance: Hyper = hyper(1.0, positive)

@@ -87,7 +87,11 @@ class AbstractStationary(AbstractKernel):
 class SE(AbstractStationary):
     """Squared exponential, exp(-r2 / 2) (2.16): infinitely smooth functions.
 
+    lengthscale: in the units of the inputs; one number, or (d,), one for each column
+    variance: in the squared units of f
+
     >>> SE(lengthscale=[1.0, 2.0], variance=0.5)
+    >>> SE()(X), SE()(X, Xs)                                  # covariance matrices, (n, n) and (n, m)
     """
 
     def profile(self, r2):
@@ -98,13 +102,15 @@ class SE(AbstractStationary):
 
 
 class Matern(AbstractStationary):
-    """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is Ornstein-Uhlenbeck,
-    infinity the SE.
+    """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is Ornstein-Uhlenbeck, and
+    the limit of large nu the SE.
 
-    nu is part of the structure (1/2, 3/2, 5/2 ... have closed forms); given as `param(...)` it is learned
-    like any other.
+    lengthscale, variance: as in `SE`
+    nu: smoothness, part of the structure (1/2, 3/2, 5/2 ... have closed forms); given as `param(...)` it is
+        learned like any other
 
     >>> Matern(nu=1.5, lengthscale=0.7)
+    >>> Matern(nu=mercer.param(1.5))
     """
 
     nu: Hyper = hyper(2.5, positive, structural=True)
@@ -156,7 +162,13 @@ def _half_integer_jvp(p, primals, tangents):
 
 
 class RationalQuadratic(AbstractStationary):
-    """(1 + r2 / (2 alpha))^-alpha (4.19): a scale mixture of SEs; alpha -> infinity is the SE."""
+    """(1 + r2 / (2 alpha))^-alpha (4.19): a scale mixture of SEs; alpha -> infinity is the SE.
+
+    lengthscale, variance: as in `SE`
+    alpha: the smaller, the more length-scales are mixed
+
+    >>> RationalQuadratic(1.2, alpha=0.78)
+    """
 
     alpha: Hyper = hyper(1.0, positive)
 
@@ -195,8 +207,12 @@ class Periodic(AbstractKernel):
     """exp(-2 sum_d sin^2(pi (x_d - x'_d) / period_d) / lengthscale_d^2) (4.31): functions that repeat
     exactly.
 
-    period: in the units of the inputs. lengthscale: without units, how far along one period values stay
-    alike.
+    period: in the units of the inputs
+    lengthscale: without units, how far along one period values stay alike
+    variance: in the squared units of f
+
+    >>> Periodic(period=mercer.fixed(1.0), lengthscale=0.8)
+    >>> SE(10.0) * Periodic(1.0)                              # a season that changes slowly
     """
 
     period: Hyper = hyper(1.0, positive)

@@ -24,7 +24,9 @@ def tilted(likelihood, y, mean, variance):
 
 
 @pytest.mark.parametrize(
-    "chosen, score", [(Entropy(), entropy), (InformationGain(), information_gain)], ids=str
+    "chosen, score",
+    [(Entropy(), entropy), (InformationGain(), information_gain)],
+    ids=["entropy", "information-gain"],
 )
 def test_posterior_of_the_active_set(chosen, score):
     """(8.19): variances and means after every inclusion are those of the exact GP; the best score is taken;

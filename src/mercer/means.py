@@ -59,7 +59,7 @@ class AbstractMean(Parametrised):
     """m(x): `value(X)` on columns (n, d) gives (n,)."""
 
     @abc.abstractmethod
-    def value(self, X):
+    def value(self, X: Any) -> Any:
         """m(x) for every row of X (n, d): (n,)."""
 
     def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:

@@ -41,7 +41,7 @@ class AbstractKernel(Parametrised):
 
     # -- hooks: the defaults are right for a plain numeric kernel --------------------------------------------
 
-    def encode(self, X):
+    def encode(self, X: Any) -> Any:
         """What the kernel reads from the user's inputs: arrays of leading axis n.
         Numeric kernels read the columns as they are.
         """
@@ -111,7 +111,7 @@ class AbstractKernel(Parametrised):
         first = jax.tree.map(lambda a: a[None], (x1, x2))
         return self.block(*first)[0, 0]
 
-    def diag(self, A):
+    def diag(self, A: Any) -> Any:
         """k(x, x) for every row of A: (a,)."""
         return jax.vmap(lambda a: self.point(a, a))(A)
 

@@ -129,11 +129,10 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     log p(y | M) = log p(y | theta) + log p(theta) + p/2 log 2 pi - 1/2 log|H|, at the maximum over the
     unconstrained parameters.
     """
-    posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
     model: Model = fit.model
     rule = site_rule(inference_by_name(inference, model.likelihood))
     chosen = choose_solver(model, solver)
-    data = [(p.inputs, p.y) for p in posteriors]
+    data = [(p.inputs, p.y) for p in fit.posteriors]
     problem = LearningProblem(model, data, rule, chosen, objective_by_name("evidence"), jacobian=True)
     without = [p.name for p, _ in problem.flat.slots if p.info.prior is None or not p.info.prior.proper]
     if without:
@@ -164,9 +163,8 @@ def overall_scale(model: Model, X, y) -> float:
     """The factor theta0 by which multiplying all variances, noise included, maximises the evidence:
     r' K_y^-1 r / n (5.29).
     """
-    posterior: Any = model.condition(X, y)
-    residual = posterior.y - np.asarray(posterior.model.gp.mean.value(posterior.inputs.values))
-    return float(residual @ posterior.state.alpha / residual.shape[0])
+    posterior = model.condition(X, y)
+    return -2.0 * posterior.evidence_terms().data_fit / len(posterior.y)
 
 
 def model_posterior(log_evidences, prior=None) -> np.ndarray:

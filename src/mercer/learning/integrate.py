@@ -40,9 +40,7 @@ def integrate(
 
     >>> post = integrate(fit(model, X, y)); post.mean_and_std(Xs)
     """
-    post = fit.posterior
-    if isinstance(post, list):
-        raise ValueError("integrate works on one data set; these were pooled.")
+    post = fit.one_posterior()
     model = fit.model
     rule = site_rule(inference_by_name(inference, model.likelihood))
     chosen = choose_solver(model, solver)

@@ -50,17 +50,21 @@ class Fit(AbstractConditioned):
         """Values, gradients, bounds, conditioning and jitter, as a text table; for draws, their intervals and
         diagnostics.
         """
-        one = self.posterior[0] if isinstance(self.posterior, list) else self.posterior
+        one = self.posteriors[0]
         return one.summary() if one.averages else summary(self)
+
+    @property
+    def posteriors(self) -> list[AbstractPosterior]:
+        """One for each data set."""
+        return self.posterior if isinstance(self.posterior, list) else [self.posterior]
 
     def one_posterior(self) -> AbstractPosterior:
         """The `posterior`, where there is one."""
-        if isinstance(self.posterior, list):
+        if len(self.posteriors) > 1:
             raise ValueError(
                 "this fit pooled several data sets: choose one of its posteriors, fit.posterior[i]."
             )
-        one: AbstractPosterior = self.posterior
-        return one
+        return self.posteriors[0]
 
 
 class FitWarning(UserWarning):

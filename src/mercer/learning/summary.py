@@ -13,10 +13,10 @@ IRRELEVANT = 100.0  # a length-scale this many times the range of its input says
 
 
 def summary(fit: Any) -> str:
-    """Table of hyperparameters with gradients and notes,
-    then the evidence and the state of optimiser and linear algebra.
+    """Table of hyperparameters with gradients and notes, then how the optimiser ended, and what each
+    posterior says of itself.
     """
-    posterior = fit.posterior[0] if isinstance(fit.posterior, list) else fit.posterior
+    posteriors = fit.posteriors
     rows = []
     for p in parameters(fit.model):
         values = np.atleast_1d(p.value).ravel()
@@ -25,12 +25,12 @@ def summary(fit: Any) -> str:
             continue
         for name, value in zip(element_names(p.name, np.shape(p.value)), values, strict=True):
             gradient = f"{fit.gradient[name]:.2g}" if name in fit.gradient else ""
-            rows.append((name, f"{value:.6g}", gradient, p.status, _note(p, name, value, posterior)))
+            rows.append((name, f"{value:.6g}", gradient, p.status, _note(p, name, value, posteriors[0])))
     lines = text_table(("hyperparameter", "value", "gradient", "status", "note"), rows)
-    n, d = posterior.inputs.values.shape
-    lines += ["", *(f"kernel: {kernel}" for kernel in fit.model.kernels), f"data: n = {n}, d = {d}"]
-    posteriors = fit.posterior if isinstance(fit.posterior, list) else [fit.posterior]
-    lines.append(f"log evidence: {sum(q.log_evidence for q in posteriors):.4f}")
+    lines.append("")
+    if len(posteriors) > 1:
+        total = sum(q.log_evidence for q in posteriors)
+        lines.append(f"log evidence of {len(posteriors)} data sets: {total:.4f}")
     if fit.objective != "evidence":
         lines.append(f"objective ({fit.objective}): {fit.value:.4f}")
     if fit.log_prior:
@@ -42,11 +42,7 @@ def summary(fit: Any) -> str:
         f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
         + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
-    algebra = posterior.state.diagnostics()
-    known = "" if algebra.condition is None else f"condition number at least {algebra.condition:.1e}, "
-    lines.append(f"linear algebra: {known}jitter {algebra.jitter:.1g}")
-    lines += [f"note: {note}" for note in posterior.notes]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(q.summary() for q in posteriors)])
 
 
 def _note(p, name: str, value: float, posterior) -> str:

@@ -93,9 +93,10 @@ class DrawsPosterior(AbstractMixturePosterior):
 
     def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
         means, variances = [], []
-        for _, mixture in self._mixtures(values):
+        for rows, mixture in self._mixtures(values):
+            noise = _of_rows(noise_variance, rows)
             mean, variance = (
-                mixture.each(lambda lik, m, v, k=k: lik.predict(m, v)[k], noise_variance) for k in (0, 1)
+                mixture.each(lambda lik, m, v, k=k: lik.predict(m, v)[k], noise) for k in (0, 1)
             )
             means.append(mean.mean(0))
             variances.append(variance.mean(0) + mean.var(0))
@@ -113,7 +114,7 @@ class DrawsPosterior(AbstractMixturePosterior):
             def density(lik: Any, m: np.ndarray, v: np.ndarray, y: np.ndarray = ys[rows]) -> Any:
                 return lik.log_density(np.tile(y, len(m) // max(len(y), 1)), m, v)
 
-            logs = mixture.each(density, noise_variance)
+            logs = mixture.each(density, _of_rows(noise_variance, rows))
             out[rows] = logsumexp(logs, 0) - np.log(logs.shape[0])
         return out
 
@@ -121,8 +122,12 @@ class DrawsPosterior(AbstractMixturePosterior):
         """Those of the mixture. For Gaussian noise and scale mixtures drawn by Gibbs from the distribution
         function, otherwise from 20 draws of y for each draw of the posterior.
         """
-        blocks = [self.given.quantiles(mix, levels, noise_variance) for _, mix in self._mixtures(values)]
-        return np.concatenate(blocks)
+        return np.concatenate(
+            [
+                self.given.quantiles(mixture, levels, _of_rows(noise_variance, rows))
+                for rows, mixture in self._mixtures(values)
+            ]
+        )
 
     def _sample(
         self, values: np.ndarray, size: int, rng: np.random.Generator, latent: bool, noise_variance: Any
@@ -177,9 +182,14 @@ class DrawsPosterior(AbstractMixturePosterior):
 
     def _mixtures(self, values: np.ndarray) -> Iterator[tuple[slice, Mixture]]:
         """The mixture at blocks of test inputs; at one block of none where there are none."""
-        rows = max(1, CELLS // (self.used * self.model.likelihood.latents))
+        L = self.model.likelihood.latents
+        if values.shape[0] == 0:
+            none = np.zeros((self.used, 0, L))
+            yield slice(0, 0), Mixture(none, none, [model.likelihood for model in self.models])
+            return
+        rows = max(1, CELLS // (self.used * L))
         at = self.given.mixture(self.models, self.inputs.values, self.y)
-        for first in range(0, max(values.shape[0], 1), rows):
+        for first in range(0, values.shape[0], rows):
             block = values[first : first + rows]
             yield slice(first, first + block.shape[0]), at(block)
 
@@ -208,3 +218,8 @@ class DrawsPosterior(AbstractMixturePosterior):
             f"DrawsPosterior({kernels}, n={n}, d={d}, {c.chains} chains of {c.draws} draws, R-hat at "
             f"most {c.worst_r_hat:.3f})"
         )
+
+
+def _of_rows(noise_variance: Any, rows: slice) -> Any:
+    """That of a block of the test inputs, where it is given for each."""
+    return noise_variance[rows] if np.ndim(noise_variance) == 1 else noise_variance

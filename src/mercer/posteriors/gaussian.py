@@ -31,7 +31,11 @@ _OF_GAUSSIAN_NOISE = {
     "degrees_of_freedom": "the trace of a linear smoother",
 }
 _OF_ONE_LATENT = {"components": "components are those", "loo_latent": "f without one datum is known"}
-_BY_KERNEL = {"components": "components", "smoother": "the weights of a linear smoother"}
+_BY_KERNEL = {
+    "components": "components",
+    "prequential": "predictions of each datum from those before it",
+    "smoother": "the weights of a linear smoother",
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -220,7 +224,12 @@ class GaussianPosterior(AbstractPosterior):
             yield min(1.0, (start + rows) / n), values[start : start + rows]
 
     def _findings(self) -> list[str]:
-        return [f"log evidence: {self.log_evidence:.4f}"]
+        algebra = self.state.diagnostics()
+        known = "" if algebra.condition is None else f"condition number at least {algebra.condition:.1e}, "
+        return [
+            f"log evidence: {self.log_evidence:.4f}",
+            f"linear algebra: {known}jitter {algebra.jitter:.1g}",
+        ]
 
     def __repr__(self) -> str:
         n, d = self.inputs.values.shape

@@ -37,13 +37,15 @@ class Mixture:
 
     def rows(self, noise_variance: Any = None) -> Iterator[tuple[Any, np.ndarray, np.ndarray, int]]:
         """(likelihood, means, variances, number of draws) with draws and test inputs in one leading axis."""
-        S, _, L = self.mean.shape
+        S, m, L = self.mean.shape
         variance = np.broadcast_to(self.variance, self.mean.shape)
         groups = [slice(None)] if len(self.likelihoods) == 1 else [slice(i, i + 1) for i in range(S)]
         for likelihood, group in zip(self.likelihoods, groups, strict=True):
             mean, var = self.mean[group].reshape(-1, L), variance[group].reshape(-1, L)
-            shown = likelihood if noise_variance is None else Gaussian(noise_variance)
-            yield shown, mean if L > 1 else mean[:, 0], var if L > 1 else var[:, 0], self.mean[group].shape[0]
+            count = self.mean[group].shape[0]
+            if noise_variance is not None:
+                likelihood = Gaussian(np.tile(np.broadcast_to(noise_variance, m), count))
+            yield likelihood, mean if L > 1 else mean[:, 0], var if L > 1 else var[:, 0], count
 
     def each(self, function: Callable[..., Any], noise_variance: Any = None) -> np.ndarray:
         """function(likelihood, mean, variance) -> (rows, ...) for every draw: (S, m, ...)."""

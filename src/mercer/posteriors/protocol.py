@@ -198,7 +198,10 @@ class AbstractPosterior(AbstractConditioned):
         self.check("sample")
         if not latent:
             self._likelihood(noise_variance)
-        return self._sample(self._values(Xs), size, np.random.default_rng(seed), latent, noise_variance)
+        values = self._values(Xs)
+        if values.shape[0] == 0:
+            return np.zeros((size, 0))
+        return self._sample(values, size, np.random.default_rng(seed), latent, noise_variance)
 
     # -- the data seen from the model ------------------------------------------------------------------------
 

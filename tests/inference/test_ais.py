@@ -10,7 +10,8 @@ import mercer as mc
 from mercer import hyperpriors as hp
 from mercer.inference import AIS, Estimate, Importance
 from mercer.sampling import thermodynamic
-from mercer.sampling.anneal import Ladder, anneal, fixed_path
+from mercer.sampling.anneal import Ladder, anneal
+from mercer.sampling.paths import fixed_path
 from mercer.sampling.target import whiten
 
 k = mc.kernels

@@ -21,8 +21,9 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.progress import STOPPED, Progress
-from mercer.sampling.anneal import Ladder, anneal, fixed_path, integrated_path
+from mercer.sampling.anneal import Ladder, anneal
 from mercer.sampling.hyper import Hyperparameters
+from mercer.sampling.paths import fixed_path, integrated_path
 from mercer.sampling.target import whiten
 from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
 from mercer.solvers.protocol import AbstractSolver, SolverError

@@ -93,6 +93,8 @@ class Committee(AbstractSolver):
         p = self.blocks or -(-n // self.size)
         if p > n:
             raise SolverError(f"{p} blocks for {n} data would leave some empty: ask for at most {n}.")
+        if X.dtype == object and self.split == "kmeans" and p > 1:
+            raise SolverError("clusters need numeric inputs; for text and categories split='random'.")
         if self.split == "random":
             order = np.random.default_rng(self.seed).permutation(n)
             return [np.sort(rows) for rows in np.array_split(order, p)]

@@ -139,12 +139,6 @@ class AbstractGridWorkspace(AbstractWorkspace):
     def find(self, prior) -> None:
         """Find the grid, or say why there is none."""
 
-    def hold(self, prior):
-        pass
-
-    def share(self, other):
-        pass
-
 
 class AbstractGridState(AbstractHostState):
     """One precision w for all sites."""

@@ -54,9 +54,9 @@ class AbstractHostState(AbstractState):
 
     logdet: float
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns | None = None):
         check_sites(sites, self.who)
-        self._keep(prior, X, sites, columns)
+        self._keep(prior, X, sites, Columns(X) if columns is None else columns)
 
     def _keep(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, columns: Columns) -> None:
         self.prior, self.X, self.sites, self.columns = prior, X, sites, columns

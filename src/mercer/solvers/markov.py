@@ -121,9 +121,6 @@ class Workspace(AbstractWorkspace):
         """The form with this kernel's values; its sizes are those of the start."""
         return jax.tree.unflatten(self.treedef, jax.tree.leaves(kernel))
 
-    def hold(self, prior):
-        pass
-
     def share(self, other: Workspace) -> None:
         """Use the order that another workspace found."""
         self.line, self.treedef = other.line, other.treedef

@@ -289,22 +289,27 @@ class AbstractSolver(abc.ABC):
 
 
 class AbstractWorkspace(abc.ABC):
-    """Buffers for factorisations on one X. `memory` is where an inference rule keeps its last sites,
-    to start from them again.
+    """What factorisations on one X can reuse. `memory` is where an inference rule keeps its last sites,
+    to start from them again. The hooks do nothing by default: right where there is nothing to keep.
     """
 
     memory: dict[str, Any]
 
-    @abc.abstractmethod
-    def hold(self, prior: Any) -> None:
+    def hold(self, prior: AbstractPrior | tuple[AbstractPrior, ...]) -> None:  # noqa: B027  (a hook)
         """The prior will stay the same until the next call: what depends on it alone is computed once."""
 
-    @abc.abstractmethod
-    def share(self, other: Any) -> None:
+    def share(self, other: Any) -> None:  # noqa: B027  (a hook)
         """Use what another workspace of the same solver holds."""
 
     def move_inducing(self, Z: np.ndarray) -> None:  # noqa: B027  (a hook)
-        """The solver's inducing inputs are at Z (m, d) from now on; nothing to do where it has none."""
+        """The solver's inducing inputs are at Z (m, d) from now on."""
+
+
+class PlainWorkspace(AbstractWorkspace):
+    """Of a solver that has nothing to reuse."""
+
+    def __init__(self) -> None:
+        self.memory = {}
 
 
 class AbstractState(abc.ABC):

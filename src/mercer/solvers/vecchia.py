@@ -132,9 +132,6 @@ class Workspace(AbstractWorkspace):
         self.index = np.column_stack([np.maximum(found, 0), np.arange(n)])
         self.present = np.column_stack([found >= 0, np.ones(n, bool)])
 
-    def hold(self, prior):
-        pass
-
     def share(self, other: Workspace) -> None:
         """Use the neighbours that another workspace found."""
         self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "memory"})

@@ -19,7 +19,15 @@ from mercer.linalg import memory as room
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.params import strip
-from mercer.solvers.protocol import AbstractSolver, Proposal, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    AbstractWorkspace,
+    Cost,
+    Proposal,
+    Sites,
+    SolverError,
+)
 from mercer.tables import text_table
 
 EVALUATIONS = 20  # of all data in one fit, after the coarse part
@@ -48,13 +56,13 @@ class Auto(AbstractSolver):
     )
     pilot: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.memory is not None:
             room.parse(self.memory)
         if not self.seconds > 0:
             raise ValueError(f"Auto.seconds must be positive, got {self.seconds}.")
 
-    def prepare(self, prior, X, y, noise_variance=None):
+    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         choice = self.choose(prior, X, noise_variance)
         if self.say and X.shape[0] > SMALL:
             print(choice.why, file=sys.stderr)
@@ -100,15 +108,15 @@ class Auto(AbstractSolver):
     def _limit(self) -> float:
         return room.available() if self.memory is None else room.parse(self.memory)
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return self.choose(prior, X).solver.workspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         raise SolverError(
             "solver 'auto' makes its choice first: use it through condition, fit or an estimator."
         )
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         raise SolverError("solver 'auto' costs what it chooses: see Auto().choose(gp, X, noise_variance).")
 
 

@@ -17,15 +17,19 @@ import numpy as np
 import scipy.linalg as sla
 
 from mercer.means import AbstractMean, Sum
+from mercer.prior import AbstractPrior
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
+    AbstractWorkspace,
     Bars,
     BasisWeights,
+    Cost,
     Cotangents,
     Diagnostics,
     PriorBar,
     SiteBars,
+    Sites,
     SolverError,
 )
 
@@ -51,22 +55,22 @@ class WithBasis(AbstractSolver):
     def pilot(self):  # type: ignore[override]
         return self.base.pilot
 
-    def with_basis(self):
+    def with_basis(self) -> AbstractSolver:
         return self
 
     def rows(self, pool):
         return self.base.rows(pool)
 
-    def prepare(self, prior, X, y, noise_variance=None):
+    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         return WithBasis(self.base.prepare(prior, X, y, noise_variance))
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return self.base.workspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return BasisState(self.base, prior, X, sites, workspace)
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return self.base.cost(n, d, L)
 
 
@@ -81,9 +85,12 @@ class BasisState(AbstractState):
         """Through alpha and R H of the solver without basis functions; means where no site is silent."""
         return frozenset({"log_normaliser", "mean", "alpha", "apply"}) | (self.base.pulls & {"kappa"})
 
-    def __init__(self, solver, prior, X, sites, workspace):
+    def __init__(
+        self, solver: AbstractSolver, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any
+    ):
         self.prior, self.X, self.sites = prior, X, sites
-        self.H = np.asarray(prior.basis.features(X), float)
+        assert prior.basis is not None
+        self.H = np.asarray(prior.basis.features(X)).astype(float, copy=False)
         n, p = self.H.shape
         b, B = prior.basis.prior(p)
         mean = Sum((prior.mean, _Vector(b, prior.basis))) if np.any(b) else prior.mean
@@ -115,10 +122,10 @@ class BasisState(AbstractState):
             self.base.log_normaliser + 0.5 * (self.H.T @ base_alpha) @ self.shift - 0.5 * logdet_A + constant
         )
 
-    def prior_mean(self):
+    def prior_mean(self) -> np.ndarray:
         return self.base.prior_mean()
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         rest = self.H - self.base.cross(self.X, self.RH)
         return self.base.mean() + (rest @ self.shift)[:, None]
 
@@ -126,23 +133,23 @@ class BasisState(AbstractState):
         """diag(rest A^-1 rest') for rest (m, p)."""
         return np.einsum("ij,ij->j", *[sla.solve_triangular(self.A[0], rest.T, lower=True)] * 2)
 
-    def marginals(self):
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = self.base.marginals()
         rest = self.H - self.base.cross(self.X, self.RH)
         return mean + (rest @ self.shift)[:, None], variance + self._leverage(rest)[:, None]
 
-    def dual(self):
+    def dual(self) -> tuple[np.ndarray, np.ndarray]:
         _, kappa = self.base.dual()
         return self.alpha[:, None], kappa - self._leverage(self.RH)[:, None]
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         RV = self.base.apply(V)
         return RV - self.RH @ sla.cho_solve(self.A, self.H.T @ RV)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self.base.times_K(V) + self.H @ self._times_BH(V)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self.base.cross(Xs, V) + self._features(Xs) @ self._times_BH(V)
 
     def _times_BH(self, V: np.ndarray) -> np.ndarray:
@@ -165,12 +172,14 @@ class BasisState(AbstractState):
     def basis_weights(self) -> BasisWeights:
         return self.weights
 
-    def smoother(self, Xs):
+    def smoother(self, Xs: np.ndarray) -> np.ndarray:
         """Those of the prior without basis functions, and h(x)' A^-1 H'R of the rest h - K_* R H (2.42)."""
         rest = self._features(Xs) - self.base.cross(Xs, self.RH)
         return self.base.smoother(Xs) + rest @ self.weights.covariance @ self.RH.T
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         mean, second = self.base.predict(Xs, full, variance)
         rest = self._features(Xs) - self.base.cross(Xs, self.RH)  # R of (2.41), transposed
         mean = mean + (rest @ self.shift)[:, None]

@@ -70,7 +70,7 @@ class Committee(AbstractSolver):
     query: int = 1
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.split not in ("kmeans", "random"):
             raise ValueError(f"Committee.split must be 'kmeans' or 'random', got {self.split!r}.")
         if self.combine not in COMBINE:
@@ -100,13 +100,13 @@ class Committee(AbstractSolver):
             return [np.sort(rows) for rows in np.array_split(order, p)]
         return [np.sort(rows) for rows in _clusters(scaled(X), np.arange(n), p)] if p > 1 else [np.arange(n)]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         return Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return CommitteeState(self, prior, X, sites, workspace or Workspace(self, prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = self.blocks or -(-n // self.size)
         one = self.base.cost(-(-n // p), d, L)
         return Cost(p * one.flops, p * one.bytes)
@@ -133,13 +133,13 @@ def _clusters(Z: np.ndarray, rows: np.ndarray, p: int) -> list[np.ndarray]:
 class Workspace(AbstractWorkspace):
     """The blocks, and a workspace of the base solver for each."""
 
-    def __init__(self, solver: Committee, prior, X):
+    def __init__(self, solver: Committee, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.rows = solver.members(X)
         self.X = [X[rows] for rows in self.rows]
         self.children = [solver.base.workspace(prior, X) for X in self.X]
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         for child in self.children:
             child.hold(prior)
 
@@ -182,30 +182,30 @@ class CommitteeState(AbstractState):
 
     # -- views of the block-diagonal posterior ---------------------------------------------------------------
 
-    def prior_mean(self):
+    def prior_mean(self) -> np.ndarray:
         return self._gather([member.prior_mean() for member in self.members])
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return self._gather([member.mean() for member in self.members])
 
-    def marginals(self):
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         means, variances = zip(*[member.marginals() for member in self.members], strict=True)
         return self._gather(means), self._gather(variances)
 
-    def site_marginals(self):
+    def site_marginals(self) -> tuple[np.ndarray, np.ndarray]:
         means, variances = zip(*[member.site_marginals() for member in self.members], strict=True)
         return self._gather(means), self._gather(variances)
 
-    def dual(self):
+    def dual(self) -> tuple[np.ndarray, np.ndarray]:
         alphas, kappas = zip(*[member.dual() for member in self.members], strict=True)
         return self._gather(alphas), self._gather(kappas)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self._gather(
             [member.apply(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)]
         )
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._gather(
             [member.times_K(V[rows]) for rows, member in zip(self.rows, self.members, strict=True)]
         )
@@ -214,7 +214,7 @@ class CommitteeState(AbstractState):
         """That of the worst member."""
         return dataclasses.replace(worst(member.diagnostics() for member in self.members), notes=self.notes)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         raise SolverError(
             "a committee's predictions are not products with K(Xs, X): basis functions need another "
             "solver, or a "
@@ -237,7 +237,9 @@ class CommitteeState(AbstractState):
 
     # -- combined predictions --------------------------------------------------------------------------------
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         if len(self.members) == 1:
             return self.members[0].predict(Xs, full, variance)
         L, m, q = len(self.priors), Xs.shape[0], self.solver.query

@@ -164,29 +164,29 @@ class CoupledState(AbstractState):
 
     # -- views -----------------------------------------------------------------------------------------------
 
-    def prior_mean(self):
+    def prior_mean(self) -> np.ndarray:
         return np.concatenate([part.prior_mean() for part in self.parts], 1)
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return self.prior_mean() + self._times_K(self._alpha)
 
-    def marginals(self):
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         variance = self.blocks()
         return self.mean(), variance[:, 0] if self.L == 1 else variance
 
-    def dual(self):
+    def dual(self) -> tuple[np.ndarray, np.ndarray]:
         kappa = [
             part.kappa() - np.sum(self._whiten(G) ** 2, 0) for part, G in zip(self.parts, self.G, strict=True)
         ]
         return self._alpha, np.stack(kappa, 1)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self._apply(V[:, None])[:, 0] if self.L == 1 else self._apply(V)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._times_K(V[:, None])[:, 0] if self.L == 1 else self._times_K(V)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         if self.L == 1:
             return self.parts[0].cross(Xs, V)
         return np.stack([part.cross(Xs, V[:, j]) for j, part in enumerate(self.parts)], 1)
@@ -228,7 +228,9 @@ class CoupledState(AbstractState):
         """Posterior covariance of the L latent values at each datum: (n, L, L)."""
         return self._blocks
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         if full and self.L > 1:
             raise SolverError(
                 "a joint covariance over inputs is available for one latent function; ask for variances."
@@ -374,12 +376,12 @@ class CoupledWorkspace(AbstractWorkspace):
         self.memory: dict[str, Any] = {}
         self.children = [solver.workspace(prior, X) for prior in priors]
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         for j, child in enumerate(self.children):
             first = next(i for i in range(j + 1) if prior[i] is prior[j])
             child.hold(prior[j]) if first == j else child.share(self.children[first])
 
-    def share(self, other):
+    def share(self, other: Any) -> None:
         for mine, theirs in zip(self.children, other.children, strict=True):
             mine.share(theirs)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import jax
@@ -29,6 +29,7 @@ from mercer.solvers.host import (
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
+    AbstractState,
     AbstractWorkspace,
     Cost,
     Diagnostics,
@@ -59,21 +60,21 @@ class Dense(AbstractSolver):
         {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.backend not in ("auto", "lapack", "jax"):
             raise ValueError(f"Dense.backend must be 'auto', 'lapack' or 'jax', got {self.backend!r}.")
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         n = task.n
         rounds = 1 if task.gaussian else 10  # factorisations until the sites are found
         seconds = 3e-3 + rounds * (n**3 / task.rate + 2e-8 * n**2)
         return [Proposal(cls(), seconds, 8.0 * n**2 * (1.1 if task.gaussian else 3.0), 0.0, "exact, n^3")]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
         if self.backend == "jax" or traced:
             if self.backend == "lapack":
@@ -87,7 +88,7 @@ class Dense(AbstractSolver):
             return CoupledState(DenseState, prior, X, sites, workspace)
         return DenseState(prior, X, sites, workspace)
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
 
 
@@ -132,7 +133,7 @@ class Workspace(AbstractWorkspace):
             self._scratch = square(self.X.shape[0])
         return self._scratch
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         if self.dtype != np.float64:
             return
         if self.gram is None:
@@ -199,10 +200,10 @@ class AbstractDenseState(AbstractHostState):
         condition = condition_from_pivots(self.pivots)
         return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._product(self.panels, V) if self.gram is None else lapack.matmul(self.gram, V)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self._product(self._test_panels(Xs), V)
 
     def _product(self, panels: tiles.Panels, V: np.ndarray) -> np.ndarray:
@@ -223,7 +224,7 @@ class AbstractDenseState(AbstractHostState):
 
     # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
 
-    def prepare_inverse(self, consume):
+    def prepare_inverse(self, consume: bool) -> None:
         if self._inverse is None:
             self._inverse = self.factored() if consume else self.factored().copy()
             if consume:
@@ -239,10 +240,10 @@ class AbstractDenseState(AbstractHostState):
             self._inverse = inverse
         return self.precision * np.einsum("ii->i", inverse)
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self._kappa
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         return self._variances
 
     @functools.cached_property
@@ -258,7 +259,9 @@ class AbstractDenseState(AbstractHostState):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         test = self._test_panels(Xs)
         m = np.asarray(self.prior.mean.value(Xs), float)
         if variance and full:
@@ -303,7 +306,7 @@ class AbstractDenseState(AbstractHostState):
             return R / self.precision[None, :]
         return np.eye(R.shape[0]) - lapack.matmul(R, tiles.between(self.kernel, self.panels, self.panels))
 
-    def weighted_squares(self, k, v):
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         N = self._N(self._R())
         out = np.zeros(N.shape[0])
         if k is not None:
@@ -337,14 +340,14 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace | None = None):
         super().__init__(prior, X, sites, workspace or Workspace(prior, X), own=workspace is None)
 
-    def check_size(self, diagonal):
+    def check_size(self, diagonal: np.ndarray) -> None:
         pass  # the jitter policy sees to it
 
-    def half(self, K):
+    def half(self, K: np.ndarray) -> np.ndarray:
         K *= self.root
         return lapack.solve_lower(self.factored(), K.T)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         Y = np.asfortranarray(self.root[:, None] * V)
         U = self.factored()
         lapack.solve_lower(U, lapack.solve_lower(U, Y), transpose=True)
@@ -352,12 +355,12 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
 
     # -- as a matrix -----------------------------------------------------------------------------------------
 
-    def rows_times_K(self, rows, V):
+    def rows_times_K(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
         if self.gram is not None:
             return lapack.matmul(self.gram[rows], V)
         return self._product(self._some(rows), V)
 
-    def downdate(self, rows, P):
+    def downdate(self, rows: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         K = self.gram[rows] if self.gram is not None else self._rows_of_K(rows)
         K *= P[:, None]
         M = -P * K[:, rows]
@@ -371,7 +374,7 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
     def _rows_of_K(self, rows: np.ndarray) -> np.ndarray:
         return tiles.between(self.kernel, self._some(rows), self.panels)
 
-    def resolvent(self, reuse=False):
+    def resolvent(self, reuse: bool = False) -> np.ndarray:
         inverse, self._inverse = self._inverse, None
         if inverse is None:
             inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self.factored())
@@ -381,7 +384,7 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
         lapack.scale_upper(inverse, self.root, inverse)
         return lapack.symmetrise(inverse)
 
-    def pull_matrix(self, bar):
+    def pull_matrix(self, bar: np.ndarray) -> Any:
         nothing = np.zeros((self.root.shape[0], 1))
         ones = np.ones_like(self.root)
         return tiles.pull_symmetric(self.kernel, self.panels, 1.0, bar, ones, nothing, nothing)[0]

@@ -16,6 +16,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractState,
@@ -121,7 +122,7 @@ class JaxState(AbstractState):
     pulls = EVERYTHING
     who = "Dense(backend='jax')"
 
-    def __init__(self, prior, X, sites: Sites):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites):
         if is_coupled(sites):
             raise SolverError(
                 "Dense(backend='jax') takes sites of one latent function with non-negative precision; "
@@ -167,33 +168,33 @@ class JaxState(AbstractState):
     def _out(self, x):
         return x if self.traced else np.asarray(x)
 
-    def _apply(self, V):
+    def _apply(self, V: jax.Array) -> jax.Array:
         return self.root[:, None] * jsl.cho_solve((self.L, True), self.root[:, None] * V)
 
-    def prior_mean(self):
+    def prior_mean(self) -> np.ndarray:
         return self._out(self.bare.mean.value(self.Xp)[: self.n, None])
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return self._out(
             (self.bare.mean.value(self.Xp) + self._K(self.A, self.A) @ self._alpha)[: self.n, None]
         )
 
-    def marginals(self):
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         K = self._K(self.A, self.A)
         mean = self.bare.mean.value(self.Xp) + K @ self._alpha
         V = jsl.solve_triangular(self.L, self.root[:, None] * K, lower=True)
         variance = jnp.diagonal(K) - jnp.sum(V * V, 0)
         return self._out(mean[: self.n, None]), self._out(variance[: self.n, None])
 
-    def dual(self):
+    def dual(self) -> tuple[np.ndarray, np.ndarray]:
         inverse = jsl.solve_triangular(self.L, jnp.diag(self.root), lower=True)
         return self._out(self.alpha[:, None]), self._out(jnp.sum(inverse * inverse, 0)[: self.n, None])
 
-    def apply(self, V):
-        V = jnp.concatenate([jnp.asarray(V), jnp.zeros((self.padded, V.shape[1]))])
-        return self._out(self._apply(V)[: self.n])
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        padded = jnp.concatenate([jnp.asarray(V), jnp.zeros((self.padded, V.shape[1]))])
+        return self._out(self._apply(padded)[: self.n])
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         A = jax.tree.map(lambda a: a[: self.n], self.A)
         return self._out(self._K(A, A) @ jnp.asarray(V))
 
@@ -201,11 +202,13 @@ class JaxState(AbstractState):
         condition = condition_from_pivots(np.diagonal(np.asarray(self.L))[: self.n])
         return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         encoded = self.bare.kernel.encode(Xs)
         return self._out(self._K(encoded, jax.tree.map(lambda a: a[: self.n], self.A)) @ V)
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         B = self.bare.kernel.encode(Xs)
         K = self._K(B, self.A)
         mean = (self.bare.mean.value(jnp.asarray(Xs)) + K @ self._alpha)[:, None]

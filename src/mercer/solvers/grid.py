@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer.linalg import tiles
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
+    AbstractState,
     AbstractWorkspace,
     Cost,
     Proposal,
     Sites,
     SolverError,
 )
+
+if TYPE_CHECKING:
+    from mercer.solvers.kronecker import KroneckerWorkspace
+    from mercer.solvers.toeplitz import ToeplitzWorkspace
 
 BLOCK = 128  # unit vectors or test inputs at a time, fewer where n is large
 BLOCK_BYTES = 128 * 2**20
@@ -50,22 +56,22 @@ class Kronecker(AbstractSolver):
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         return _proposal(
             cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * task.rate), "exact on a full grid"
         )
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> KroneckerWorkspace:
         from mercer.solvers.kronecker import KroneckerWorkspace
 
         return KroneckerWorkspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         from mercer.solvers.kronecker import KroneckerState
 
         return KroneckerState(prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         axes = self.axes or d
         side = n ** (1 / axes)
         return Cost(
@@ -87,20 +93,20 @@ class Toeplitz(AbstractSolver):
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         return _proposal(cls, task, lambda cost: 1e-2 + cost.flops / 2.3e9, "exact at equal distances")
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> ToeplitzWorkspace:
         from mercer.solvers.toeplitz import ToeplitzWorkspace
 
         return ToeplitzWorkspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         from mercer.solvers.toeplitz import ToeplitzState
 
         return ToeplitzState(prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (4.0 * n**2 + 200 * n * np.log2(max(n, 2))), bytes=8.0 * L * 40 * n)
 
 
@@ -124,7 +130,7 @@ class AbstractGridWorkspace(AbstractWorkspace):
 
     order: np.ndarray
 
-    def __init__(self, prior, X):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray):
         if isinstance(prior, tuple):
             raise SolverError(
                 "data on a grid are solved for one latent function only; for several use solver='dense'."
@@ -136,7 +142,7 @@ class AbstractGridWorkspace(AbstractWorkspace):
         self.find(prior)
 
     @abc.abstractmethod
-    def find(self, prior) -> None:
+    def find(self, prior: AbstractPrior) -> None:
         """Find the grid, or say why there is none."""
 
 
@@ -145,7 +151,7 @@ class AbstractGridState(AbstractHostState):
 
     pulls = EVERYTHING - {"inputs"}
 
-    def __init__(self, prior, X, sites: Sites, workspace: AbstractGridWorkspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: AbstractGridWorkspace):
         super().__init__(prior, X, sites, workspace.columns)
         if (self.precision != self.precision[0]).any():
             raise SolverError(
@@ -170,7 +176,7 @@ class AbstractGridState(AbstractHostState):
     def _test_blocks(self, Xs: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of test rows, and K(X, Xs) for each (n, block)."""
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return np.concatenate([K.T @ V for _, K in self._test_blocks(Xs)])
 
     def predict_by_blocks(

@@ -13,6 +13,7 @@ import numpy as np
 from mercer.linalg import lapack, parallel, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.host import Columns
 from mercer.solvers.protocol import AbstractWorkspace
 
@@ -45,16 +46,16 @@ class Workspace(AbstractWorkspace):
             else ()
         )
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         self.held = Features(prior, self)
 
     def share(self, other: Workspace) -> None:
         self.held = other.held
 
-    def move_inducing(self, Z):
+    def move_inducing(self, Z: np.ndarray) -> None:
         self.Z = Z
 
-    def features(self, prior) -> Features:
+    def features(self, prior: AbstractPrior) -> Features:
         if self.held is not None and self.held.source is prior.kernel:
             return self.held
         return Features(prior, self)

@@ -26,9 +26,10 @@ import numpy as np
 
 from mercer.linalg import cg, tiles
 from mercer.params import named_leaves, strip
+from mercer.prior import AbstractPrior
 from mercer.selection.pivoted import pivoted_cholesky
 from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cost, Sites, SolverError
 from mercer.solvers.sparse import Pairs
 
 BLOCK = cg.WIDTHS[-1]  # right-hand sides solved at once
@@ -66,7 +67,7 @@ class ConjugateGradient(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.rank < 0 or self.probes < 2 or self.max_iterations < 1 or not 0 < self.tol < 1:
             raise ValueError(
                 "ConjugateGradient needs rank >= 0, probes >= 2 (for a standard error), max_iterations >= "
@@ -74,15 +75,15 @@ class ConjugateGradient(AbstractSolver):
                 f"0 < tol < 1, got {self}."
             )
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError("ConjugateGradient has one latent function; for several use solver='dense'.")
         return Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return ConjugateGradientState(self, prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         columns = self.probes + 1
         return Cost(
             flops=L
@@ -97,7 +98,7 @@ class ConjugateGradient(AbstractSolver):
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and the pivoted Cholesky factor of the last kernel seen."""
 
-    def __init__(self, solver: ConjugateGradient, prior, X):
+    def __init__(self, solver: ConjugateGradient, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.solver, self.columns = solver, Columns(X)
         self.encoded = prior.kernel.encode(X)
@@ -106,7 +107,7 @@ class Workspace(AbstractWorkspace):
         self._G: np.ndarray
         self._pairs: Pairs | None
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         self.known(prior)
 
     def share(self, other: Workspace) -> None:
@@ -149,7 +150,14 @@ class ConjugateGradientState(AbstractHostState):
 
     pulls = frozenset({"log_normaliser", "mean", "alpha", "apply"})  # the others need all of R
 
-    def __init__(self, solver: ConjugateGradient, prior, X, sites, workspace: Workspace):
+    def __init__(
+        self,
+        solver: ConjugateGradient,
+        prior: AbstractPrior,
+        X: np.ndarray,
+        sites: Sites,
+        workspace: Workspace,
+    ):
         super().__init__(prior, X, sites, workspace.columns)
         self.solver, self.kernel, self.jitter = solver, strip(prior.kernel), 0.0
         self.panels, self.encoded = workspace.panels, workspace.encoded
@@ -158,7 +166,7 @@ class ConjugateGradientState(AbstractHostState):
         self.near = Preconditioner(self.root[:, None] * G)
         self._found = self._start()
 
-    def solve_sites(self):
+    def solve_sites(self) -> tuple[np.ndarray, float]:
         return self._found
 
     def _start(self) -> tuple[np.ndarray, float]:
@@ -220,7 +228,7 @@ class ConjugateGradientState(AbstractHostState):
             )
         return solution
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         H = self.near.half(self.root[:, None] * V)
         blocks = [self._iterate(H[:, j : j + BLOCK]).X for j in range(0, V.shape[1], BLOCK)]
         return self.root[:, None] * self.near.half(np.concatenate(blocks, 1))
@@ -234,20 +242,20 @@ class ConjugateGradientState(AbstractHostState):
             out.append(np.einsum("ij,ij->j", H, self._iterate(H).X))
         return np.concatenate(out) if out else np.zeros(0)
 
-    def _test_panels(self, Xs):
+    def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
         return tiles.Panels(self.kernel.encode(Xs), BLOCK)
 
-    def _some(self, rows):
+    def _some(self, rows: np.ndarray) -> tiles.Panels:
         return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), BLOCK)
 
     # -- products --------------------------------------------------------------------------------------------
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         if self.pairs is not None:
             return self.pairs.K @ V
         return cg.symmetric_times(self.kernel, self.panels, V)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return cg.times(self.kernel, self._test_panels(Xs), self.panels, V)
 
     # -- variances -------------------------------------------------------------------------------------------
@@ -272,17 +280,17 @@ class ConjugateGradientState(AbstractHostState):
         """B^-1 - share P^-1 is the mean over the probes of this times `probe`'."""
         return self.inverse_probe - share * self.probe
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self.precision * self._inverse_diagonal
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         return self._variances_by(lambda: self._inverse_diagonal)
 
-    def site_kappa(self):
+    def site_kappa(self) -> np.ndarray:
         """By the probes: a derivative of the evidence takes no solution for each datum."""
         return self.precision * self._estimated_diagonal()
 
-    def site_variances(self):
+    def site_variances(self) -> np.ndarray:
         return self._variances_by(self._estimated_diagonal)
 
     def _variances_by(self, inverse_diagonal: Callable[[], np.ndarray]) -> np.ndarray:
@@ -296,7 +304,9 @@ class ConjugateGradientState(AbstractHostState):
             out[weak] = prior[weak] - self._explained(self._some(np.flatnonzero(weak)))
         return out
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         panels = self._test_panels(Xs)
         mean = np.asarray(self.prior.mean.value(Xs), float) + self.cross(Xs, self.alpha[:, None])[:, 0]
         if not variance:

@@ -17,9 +17,10 @@ from mercer.linalg import tiles
 from mercer.linalg.kronecker import along_axis, kronecker_diagonal, kronecker_times, rows_contract
 from mercer.linalg.lapack import symmetrise
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.grid import AbstractGridState, AbstractGridWorkspace, block_size, diag, diagonal
 from mercer.solvers.host import KernelBar, Pulled
-from mercer.solvers.protocol import Diagnostics, SolverError
+from mercer.solvers.protocol import Diagnostics, Sites, SolverError
 
 
 class KroneckerWorkspace(AbstractGridWorkspace):
@@ -31,7 +32,7 @@ class KroneckerWorkspace(AbstractGridWorkspace):
     to be taken out of the kernel.
     """
 
-    def find(self, prior):
+    def find(self, prior: AbstractPrior) -> None:
         X, d = self.X, self.X.shape[1]
         self.groups = separate_columns(prior.kernel, d)
         if len(self.groups) == 1 and d > 1:
@@ -107,7 +108,7 @@ class KroneckerState(AbstractGridState):
     Tensors have the grid's shape.
     """
 
-    def __init__(self, prior, X, sites, workspace: KroneckerWorkspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: KroneckerWorkspace):
         super().__init__(prior, X, sites, workspace)
         self.grid, self.shape = workspace, workspace.shape
         self.c = float(tiles.diagonal(self.kernel, workspace.corner)[0])
@@ -124,25 +125,25 @@ class KroneckerState(AbstractGridState):
         condition = float(self.N.max() / self.N.min())
         return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
-    def _matrix(self, panels):
+    def _matrix(self, panels: tiles.Panels) -> np.ndarray:
         out = np.empty((panels.n, panels.n))
         tiles.upper(self.kernel, panels, np.ones(panels.n), out)
         return symmetrise(out)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         rotated = kronecker_times([Q.T for Q in self.Q], self._onto(V))
         return self._back(kronecker_times(self.Q, (self.w * self.N)[:, None] * rotated))
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._back(kronecker_times(self.K, self._onto(V)))
 
-    def _diagonal_of(self, eigenvalues):
+    def _diagonal_of(self, eigenvalues: np.ndarray) -> np.ndarray:
         return self._back(kronecker_times([Q * Q for Q in self.Q], eigenvalues[:, None])[:, 0])
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self._diagonal_of(self.w * self.N)
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         return self._diagonal_of(self.eigenvalues * self.N)
 
     # -- test inputs: a row of K(Xs, X) is a Kronecker product of rows ---------------------------------------
@@ -159,14 +160,16 @@ class KroneckerState(AbstractGridState):
             out[0] *= self.share
             yield slice(first, first + step), out
 
-    def _test_blocks(self, Xs):
+    def _test_blocks(self, Xs: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         for where, rows in self._test_rows(Xs):
             product = functools.reduce(
                 lambda p, q: (p[:, :, None] * q[:, None, :]).reshape(p.shape[0], -1), rows
             )
             yield where, self._back(product.T)
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         if full:
             return self.predict_by_blocks(Xs, full, variance)
         m = np.asarray(self.prior.mean.value(Xs), float)

@@ -18,6 +18,7 @@ nothing divides by W.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
-from mercer.solvers.protocol import AbstractSolver, Cost, Proposal, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
 SAMPLE = 1000  # data on which the unexplained variance is estimated
 
@@ -55,7 +56,7 @@ class AbstractLowRank(AbstractSolver):
     rest_at_test: ClassVar[bool] = True  # predictions have the exact prior variance
     pilot: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         who = type(self).__name__
         if self.inducing is not None:
             if np.ndim(self.inducing) != 2:
@@ -69,7 +70,7 @@ class AbstractLowRank(AbstractSolver):
             raise ValueError(f"{who} needs at least one inducing input, got m={self.m}.")
         selection_by_name(self.select)
 
-    def prepare(self, prior, X, y, noise_variance=None):
+    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         if self.inducing is not None:
             return self
         return dataclasses.replace(self, inducing=self._choose(prior, X, y, noise_variance))
@@ -88,13 +89,13 @@ class AbstractLowRank(AbstractSolver):
             selection = Random()
         return X[selection.rows(Pool(prior, X, y, noise_variance), self.m, self.seed)]
 
-    def inducing_to_learn(self):
+    def inducing_to_learn(self) -> np.ndarray | None:
         return self.inducing if self.learn else None
 
-    def with_inducing(self, Z, learn):
+    def with_inducing(self, Z: np.ndarray, learn: bool) -> AbstractSolver:
         return dataclasses.replace(self, inducing=Z, learn=learn)
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError(
                 f"{type(self).__name__} takes one latent function: use one-vs-rest classes, or "
@@ -112,10 +113,10 @@ class AbstractLowRank(AbstractSolver):
             )
         return Workspace(prior, X, Z, self.store)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return LowRankState(self, prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         m = min(self.m, n)
         stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
         # rows of Psi, weighted, their cotangents, tiles
@@ -140,7 +141,7 @@ class SubsetOfRegressors(AbstractLowRank):
 
     rest_at_test: ClassVar[bool] = False
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         state = AugmentedState if self.augment else LowRankState
         return state(self, prior, X, sites, workspace or self.workspace(prior, X))
 
@@ -159,7 +160,7 @@ class FITC(AbstractLowRank):
     rest_in_prior: ClassVar[bool] = True
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         return () if task.gaussian else _proposals(cls, task, rounds=12)
 
 
@@ -190,7 +191,7 @@ class VFE(AbstractLowRank):
         return float(np.mean(np.maximum(features.diagonal - np.sum(features.of(X[rows]) ** 2, 1), 0.0)))
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         return _proposals(cls, task, rounds=1) if task.gaussian else ()
 
 
@@ -230,5 +231,5 @@ class Nystrom(AbstractLowRank):
 
     offers: ClassVar[frozenset[str]] = frozenset({"logdet", "variance", "stream"})
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return NystromState(self, prior, X, sites, workspace or self.workspace(prior, X))

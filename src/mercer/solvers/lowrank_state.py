@@ -76,7 +76,7 @@ class AbstractLowRankState(AbstractHostState):
     def who(self) -> str:
         return type(self.solver).__name__
 
-    def solve_data(self):
+    def solve_data(self) -> tuple[np.ndarray, float]:
         delta, p = self.centre - self.m, self._Psi_Lambda_delta
         w = self._solve_C(p)
         alpha = self.Lambda * (delta - self.features.expand(w)[:, 0])
@@ -118,19 +118,19 @@ class AbstractLowRankState(AbstractHostState):
 
     # -- algebra ---------------------------------------------------------------------------------------------
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         LV = self.Lambda[:, None] * V
         w = self._solve_C(self.features.project(LV))
         return LV - self.Lambda[:, None] * self.features.expand(w)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         out = self.features.expand(self.features.project(V))
         return out + self.own[:, None] * V if self.solver.rest_in_prior else out
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self.Lambda * (1.0 - self.Lambda * self._leverage)
 
-    def site_variances(self):
+    def site_variances(self) -> np.ndarray:
         return self._site_variances(self._leverage)
 
     def _site_variances(self, leverage: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ class AbstractLowRankState(AbstractHostState):
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def weighted_squares(self, k, v):
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         """With w as in `_row_weights` and G = Psi' diag(w) Psi: -s^2 diag(Psi C^-1 G C^-1 Psi') and what a
         datum says of itself.
         """
@@ -345,29 +345,31 @@ class AbstractProjectedState(AbstractLowRankState):
         quadratic = (delta @ (self.precision * delta) - p @ np.linalg.solve(C, p)) / (1.0 + tau)
         return float(-0.5 * (self.logdet - self.trace) - 0.5 * quadratic)
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         mean = self.m + self.features.expand(self._weight_mean[:, None])[:, 0]
         return (mean + self.own * self.alpha)[:, None] if self.solver.rest_in_prior else mean[:, None]
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         """At the data, as the likelihood sees f."""
         if self.solver.rest_at_test and not self.solver.rest_in_prior:
             return self._leverage + self.t
         return self.site_variances()
 
-    def site_marginals(self):
+    def site_marginals(self) -> tuple[np.ndarray, np.ndarray]:
         if self.solver.rest_at_test and not (self.solver.rest_in_prior or self.solver.rest_in_bound):
             return self.mean(), self._leverage[:, None]
         return self.marginals()
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self.features.of(Xs) @ self.features.project(V)
 
 
 class LowRankState(AbstractProjectedState):
     """The posterior of the weights, and at test inputs the exact prior variance where the solver says so."""
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         Psi = self.features.of(Xs)
         mean = (self._prior_mean_at(Xs) + Psi @ self._weight_mean)[:, None]
         if not variance:
@@ -384,7 +386,9 @@ class AugmentedState(AbstractProjectedState):
     of unit variance.
     """
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         if full or self.slope is not None:
             raise SolverError(
                 "SubsetOfRegressors(augment=True) predicts single inputs under Gaussian noise: use "
@@ -414,16 +418,18 @@ class NystromState(AbstractLowRankState):
     pulls = EVERYTHING - {"mean", "var"}  # which are not those of the prior that R belongs to
     instead = "ProjectedProcess, FITC or VFE"
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return (self.m + self.cross(self.X, self.alpha[:, None])[:, 0])[:, None]
 
-    def variances(self):
-        return self.predict(self.X)[1][:, 0]
+    def variances(self) -> np.ndarray:
+        return np.asarray(self.predict(self.X)[1])[:, 0]
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return tiles.times(self.kernel, self._test_panels(Xs), self.features.panels, V)
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         mean = (self._prior_mean_at(Xs) + self.cross(Xs, self.alpha[:, None])[:, 0])[:, None]
         if not variance:
             return mean, None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import jax
@@ -16,11 +17,13 @@ from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, cha
 from mercer.linalg import kalman, tiles
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.grid import diagonal
 from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
+    AbstractState,
     AbstractWorkspace,
     Cost,
     Proposal,
@@ -57,12 +60,12 @@ class Markov(AbstractSolver):
         {"variance", "logdet", "sample", "full", "exact", "indefinite"}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.tolerance > 0:
             raise ValueError(f"Markov.tolerance must be positive, got {self.tolerance!r}.")
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         if task.several or task.d != 1 or task.X.dtype == object:
             return []
         try:
@@ -77,15 +80,15 @@ class Markov(AbstractSolver):
         seconds = 4e-3 + task.n * (SECONDS[0] * form.size**2 + SECONDS[1] * form.size**3)
         return [Proposal(cls(), seconds, cost.bytes, error, f"Kalman filter with {form.size} states")]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError("Markov works with one latent function; for several use solver='dense'.")
         return Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return MarkovState(prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         s = self.states or 2
         return Cost(flops=L * n * (40.0 * s**2 + 20.0 * s**3), bytes=8.0 * L * n * (24 * s**2 + 30))
 
@@ -93,7 +96,7 @@ class Markov(AbstractSolver):
 class Workspace(AbstractWorkspace):
     """The times in order, and how many states the kernel has."""
 
-    def __init__(self, solver: Markov, prior, X):
+    def __init__(self, solver: Markov, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.tolerance = solver.tolerance
         self.columns = Columns(X)
@@ -204,7 +207,7 @@ class MarkovState(AbstractHostState):
 
     pulls = EVERYTHING - {"inputs"}
 
-    def __init__(self, prior, X, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
         if sites.centre.shape[1] > 1 or sites.coupling is not None:
             raise SolverError("Markov works with one latent function; for several use solver='dense'.")
         if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):
@@ -264,10 +267,10 @@ class MarkovState(AbstractHostState):
 
     # -- products --------------------------------------------------------------------------------------------
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self.line.columns(lambda V: _times(self.links, V), V)
 
     # -- second moments --------------------------------------------------------------------------------------
@@ -276,10 +279,10 @@ class MarkovState(AbstractHostState):
     def _logdet_bar(self) -> kalman.LogDeterminant:
         return _logdet(self.links, self.W)
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         return np.maximum(self.line.back(self._logdet_bar.variances), 0.0)
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self.precision - self.precision**2 * self.line.back(self._logdet_bar.variances)
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -289,11 +292,13 @@ class MarkovState(AbstractHostState):
         times = self.workspace.times(self.prior, Xs)
         return _Joint(self.form, np.concatenate([self.X[:, 0], times]).astype(float), self.precision)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         joint = self._with(Xs)
         return joint.times_K(np.concatenate([V, np.zeros((len(Xs), V.shape[1]))]))[len(V) :]
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         joint, n = self._with(Xs), self.centre.shape[0]
         mean = np.asarray(self.prior.mean.value(Xs), float)
         mean = (mean + joint.times_K(np.append(self.alpha, np.zeros(len(Xs)))[:, None])[n:, 0])[:, None]
@@ -306,7 +311,7 @@ class MarkovState(AbstractHostState):
         covariance = joint.times_K(unit - joint.apply(joint.times_K(unit)))[n:]
         return mean, 0.5 * (covariance + covariance.T)
 
-    def sample(self, seed, Xs, size):
+    def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:
         """Draws from the prior, corrected by what the data say: O(n) for each."""
         if (self.precision < 0).any():
             return super().sample(seed, Xs, size)
@@ -319,7 +324,7 @@ class MarkovState(AbstractHostState):
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
-    def weighted_squares(self, k, v):
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         out = self.line.back(_variances(self.links, self.W, self._direction(k, v)).variances)
         return (
             out
@@ -367,10 +372,10 @@ class _Joint:
         self.W = jnp.asarray(self.line.onto(np.append(precision, np.zeros(t.shape[0] - precision.shape[0]))))
         self.links, self.filtered, _, _ = tiles.call(_filtered, form, self.line.t, self.W)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self.line.columns(lambda V: _times(self.links, V), V)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
 
     def variances(self) -> np.ndarray:

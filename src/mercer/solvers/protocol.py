@@ -39,7 +39,7 @@ class Sites:
     slope: Any = None
     coupling: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if any(
             a is not None and not hasattr(a, "shape")
             for a in (self.centre, self.precision, self.slope, self.coupling)

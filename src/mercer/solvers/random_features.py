@@ -27,7 +27,15 @@ from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import Columns
-from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Cost, Sites, SolverError, is_coupled
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    AbstractWorkspace,
+    Cost,
+    Sites,
+    SolverError,
+    is_coupled,
+)
 from mercer.solvers.weight_space import AbstractWeightSpaceState
 
 STEP = 1e-5  # relative, of central differences
@@ -56,14 +64,14 @@ class RandomFeatures(AbstractSolver):
         {"variance", "logdet", "sample", "full", "blocks", "indefinite"}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.m < 1:
             raise ValueError(f"RandomFeatures.m must be at least 1, got {self.m}.")
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         if is_coupled(sites):
             return CoupledState(self._factor_one, prior, X, sites, workspace)
         return self._factor_one(prior, X, sites, workspace)
@@ -73,7 +81,7 @@ class RandomFeatures(AbstractSolver):
     ) -> RandomFeaturesState:
         return RandomFeaturesState(prior, X, sites, workspace or Workspace(self, prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = 2 * self.m
         return Cost(
             flops=L * (2.0 * n * p**2 + p**3 / 3 + 20 * n * p), bytes=8.0 * L * (7.5 * n * p + 2 * p**2)
@@ -101,7 +109,7 @@ class Waves:
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, the draws, and the features of the prior that is held."""
 
-    def __init__(self, solver: RandomFeatures, prior, X):
+    def __init__(self, solver: RandomFeatures, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.columns = Columns(X)
         encoded = prior.kernel.encode(X)
@@ -115,13 +123,13 @@ class Workspace(AbstractWorkspace):
     def waves(self, prior) -> Waves:
         return Waves(strip(prior.kernel), _settle(prior.kernel, self.draws))
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         self.held, self._Psi = prior.kernel, tiles.map_rows(_values, self.waves(prior), self.panels)
 
     def share(self, other: Workspace) -> None:
         self.held, self._Psi, self.draws = other.held, other._Psi, other.draws
 
-    def features(self, prior) -> np.ndarray:
+    def features(self, prior: AbstractPrior) -> np.ndarray:
         return (
             self._Psi
             if self.held is prior.kernel
@@ -151,7 +159,7 @@ class RandomFeaturesState(AbstractWeightSpaceState):
             f"{self.kernel_error:.2g} of the prior variance",
         )
 
-    def leaves_of(self, pulled):
+    def leaves_of(self, pulled: Any) -> Any:
         return pulled.kernel
 
 

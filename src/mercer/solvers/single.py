@@ -5,7 +5,7 @@ solutions refined to double precision.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mercer.linalg import lapack
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.prior import AbstractPrior
 from mercer.solvers.dense import AbstractDenseState, Workspace
-from mercer.solvers.protocol import AbstractSolver, Cost, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Sites, SolverError
 
 REFINED = 1e-11  # relative residual at which a solution is refined enough
 STEPS = 50
@@ -31,15 +31,15 @@ class SinglePrecision(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError("SinglePrecision takes one latent function: use solver='dense'.")
         return Workspace(prior, X, np.float32)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return SingleState(prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (n**3 / 6 + n**2 * (2 * d + 20)), bytes=4.0 * L * n**2)
 
 
@@ -56,7 +56,7 @@ class SingleState(AbstractDenseState):
             f"the factor is in single precision: the log-determinant is rounded by about {rounding:.1g}",
         )
 
-    def check_size(self, diagonal):
+    def check_size(self, diagonal: np.ndarray) -> None:
         largest = float(diagonal.max(initial=0.0))
         if largest * np.finfo(np.float32).eps > 0.1:
             raise NotPositiveDefinite(
@@ -64,11 +64,11 @@ class SingleState(AbstractDenseState):
                 "precision: use solver='dense'."
             )
 
-    def half(self, K):
+    def half(self, K: np.ndarray) -> np.ndarray:
         K *= self.root
         return lapack.solve_lower(self.factored(), np.asfortranarray(K.T, dtype=np.float32)).astype(float)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         """R V by conjugate gradients on B, preconditioned by its rounded factor: a few steps."""
         b = self.root[:, None] * np.asarray(V, float)
         x = self._rounded(b)

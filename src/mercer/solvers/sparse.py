@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,11 +21,13 @@ from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covariances
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.dense import WEAK
 from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled, conditional
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
+    AbstractState,
     AbstractWorkspace,
     Cost,
     Diagnostics,
@@ -61,7 +64,7 @@ class SparseCholesky(AbstractSolver):
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         if (
             task.several
             or task.X.dtype == object
@@ -85,15 +88,15 @@ class SparseCholesky(AbstractSolver):
             )
         ]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError("SparseCholesky works with one latent function; use solver='dense'.")
         return Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return SparseState(prior, X, sites, workspace or Workspace(self, prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         b = self.bandwidth or max(1, round(n ** (1 - 1 / d)))
         return Cost(flops=L * n * b * (7 * b / 3 + 2 * d + 20), bytes=90.0 * L * n * b)
 
@@ -101,12 +104,12 @@ class SparseCholesky(AbstractSolver):
 class Workspace(AbstractWorkspace):
     """The inputs, and the covariances of the prior that is held."""
 
-    def __init__(self, solver: SparseCholesky, prior, X):
+    def __init__(self, solver: SparseCholesky, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.solver, self.X, self.columns, self.encoded = solver, X, Columns(X), prior.kernel.encode(X)
         self.held: Any = None
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         self.held, self.gram = (
             prior.kernel,
             Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory),
@@ -170,7 +173,7 @@ class SparseState(AbstractHostState):
     pulls = EVERYTHING
     who = "SparseCholesky"
 
-    def __init__(self, prior, X, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace.columns)
         self.kernel, self.encoded = strip(prior.kernel), workspace.encoded
         gram = workspace.covariances(prior)
@@ -212,10 +215,10 @@ class SparseState(AbstractHostState):
         condition = condition_from_pivots(self.pivots)
         return Diagnostics(condition, "B = I + W^1/2 K W^1/2", self.jitter, notes=self.notes)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self.root[:, None] * self.factor.solve(self.root[:, None] * V)
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self.K @ V
 
     @functools.cached_property
@@ -223,13 +226,13 @@ class SparseState(AbstractHostState):
         """B^-1 at the pairs."""
         return self.factor.inverse()
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         own = self.i == self.j
         out = np.empty(self.root.size)
         out[self.i[own]] = self._inverse[own]
         return self.precision * out
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         prior, W = self.K.diagonal(), self.precision
         safe = np.where(W > 0, W, 1.0)
         out = (1.0 - self.kappa() / safe) / safe
@@ -256,10 +259,12 @@ class SparseState(AbstractHostState):
         values = covariances(self.kernel, self.kernel.encode(Xs), self.encoded, pattern.row, pattern.col)
         return csr_matrix((values, (pattern.row, pattern.col)), shape=pattern.shape)
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self._cross(Xs) @ V
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         K = self._cross(Xs)
         mean = (np.asarray(self.prior.mean.value(Xs), float) + K @ self.alpha)[:, None]
         if not variance:
@@ -289,7 +294,7 @@ class SparseState(AbstractHostState):
         out[columns, np.arange(columns.size)] += 1.0
         return out
 
-    def weighted_squares(self, k, v):
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         out = np.zeros(self.root.size)
         for columns in self._blocks():
             N = self._N(columns)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import jax
 import numpy as np
 
 from mercer.linalg import tiles
 from mercer.linalg.toeplitz import ToeplitzInverse, correlation
+from mercer.prior import AbstractPrior
 from mercer.solvers.grid import AbstractGridState, AbstractGridWorkspace, block_size
 from mercer.solvers.host import KernelBar, Pulled
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import Sites, SolverError
 
 
 class ToeplitzWorkspace(AbstractGridWorkspace):
     """The points in order, and those of the lags 0, h, 2 h, ..."""
 
-    def find(self, prior):
+    def find(self, prior: AbstractPrior) -> None:
         X = self.X
         if X.shape[1] != 1 or not prior.kernel.traits(1).stationary:
             raise SolverError(
@@ -48,7 +51,7 @@ def _at_lag(kernel, pair):
 class ToeplitzState(AbstractGridState):
     """K is given by its first column, B^-1 by its own."""
 
-    def __init__(self, prior, X, sites, workspace: ToeplitzWorkspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: ToeplitzWorkspace):
         super().__init__(prior, X, sites, workspace)
         self.grid = workspace
         self.column = tiles.map_rows(_at_lag, self.kernel, workspace.lags)
@@ -57,24 +60,26 @@ class ToeplitzState(AbstractGridState):
         self.inverse = ToeplitzInverse(B)
         self.logdet = self.inverse.logdet
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self.w * self._back(self.inverse.solve(self._onto(V)))
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._back(self.inverse.multiply(self.column, self._onto(V)))
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self.w * self._back(self.inverse.diagonal())
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         if self.w == 0:
             return np.full(self.column.shape, self.column[0])
         return (1.0 - self._back(self.inverse.diagonal())) / self.w
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         return self.predict_by_blocks(Xs, full, variance)
 
-    def _test_blocks(self, Xs):
+    def _test_blocks(self, Xs: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         step = block_size(self.column.shape[0])
         for first in range(0, Xs.shape[0], step):
             part = tiles.Panels(self.kernel.encode(Xs[first : first + step]), tiles.tile_size(step))

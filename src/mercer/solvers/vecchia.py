@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import jax
@@ -37,6 +38,7 @@ from mercer.linalg.neighbours import (
     pull_columns_and_inputs,
 )
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.dense import Dense
 from mercer.solvers.host import Columns, pull_inputs, pull_mean
 from mercer.solvers.protocol import (
@@ -85,7 +87,7 @@ class Vecchia(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"logdet", "sample", "full"})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("neighbours", "test_neighbours"):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= 1) and (
@@ -96,7 +98,7 @@ class Vecchia(AbstractSolver):
             raise ValueError(f"Vecchia.ordering must be one of {list(ORDERINGS)}, got {self.ordering!r}.")
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         if task.exact_only or not task.gaussian or task.several or task.d > 3 or task.X.dtype == object:
             return []
         solver = cls()
@@ -104,15 +106,15 @@ class Vecchia(AbstractSolver):
         error = expected_loss(task.kernel, task.X, task.noise, solver.neighbours)
         return [Proposal(solver, 2e-9 * cost.flops, cost.bytes, error, "each datum given its 30 nearest")]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
         if isinstance(prior, tuple):
             raise SolverError("Vecchia works with one latent function; use solver='dense'.")
         return Workspace(self, prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return VecchiaState(prior, X, sites, workspace or self.workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         k = min(self.neighbours, n - 1) + 1
         return Cost(flops=L * n * (k**3 / 3 + k**2 * (2 * d + 20)), bytes=85.0 * L * n * k)
 
@@ -120,7 +122,7 @@ class Vecchia(AbstractSolver):
 class Workspace(AbstractWorkspace):
     """Who is conditioned on whom, found once: the evidence stays a smooth function of the hyperparameters."""
 
-    def __init__(self, solver: Vecchia, prior, X):
+    def __init__(self, solver: Vecchia, prior: Any, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.columns, self.encoded = Columns(X), prior.kernel.encode(X)
         values, n = _places(X), X.shape[0]
@@ -154,7 +156,7 @@ class VecchiaState(AbstractState):
     pulls = frozenset({"log_normaliser", "alpha", "kappa", "apply", "inputs"})
     instead = "FITC or solver='dense'"
 
-    def __init__(self, prior, X, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
         check_sites(sites, "Vecchia")
         if sites.slope is not None or not (sites.precision > 0).all():
             raise SolverError(
@@ -195,7 +197,7 @@ class VecchiaState(AbstractState):
         prior = tiles.diagonal(self.kernel, tiles.Panels(self.encoded, tiles.tile_size(self.root.size)))
         return 1.0 + float(np.mean(self.root**2 * prior))
 
-    def _roots(self):
+    def _roots(self) -> np.ndarray:
         return self.root[self.index] * self.workspace.present
 
     @property
@@ -209,20 +211,22 @@ class VecchiaState(AbstractState):
 
     # -- views -----------------------------------------------------------------------------------------------
 
-    def prior_mean(self):
+    def prior_mean(self) -> np.ndarray:
         return self.m[:, None]
 
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return self.predict(self.X, variance=False)[0]
 
-    def marginals(self):
-        return self.predict(self.X)
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, variance = self.predict(self.X)
+        assert variance is not None
+        return mean, variance
 
-    def dual(self):
+    def dual(self) -> tuple[np.ndarray, np.ndarray]:
         kappa = self.root**2 * np.bincount(self.index.ravel(), (self.entries**2).ravel(), self.root.size)
         return self.alpha[:, None], kappa[:, None]
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         return self.root[:, None] * (self.U @ (self.U.T @ (self.root[:, None] * V)))
 
     def _times_noisy(self, V: np.ndarray) -> np.ndarray:
@@ -235,15 +239,17 @@ class VecchiaState(AbstractState):
         out[order] = spsolve_triangular(L, Y, lower=True) / self.root[order, None]
         return out
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self._times_noisy(V) - V / self.root[:, None] ** 2
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         """K(Xs, X) V as this approximation sees it: what the neighbours predict of R^-1 V."""
         near, weights, _ = self._condition(Xs)
         return np.einsum("ij,ijq->iq", weights, self._times_noisy(V)[near])
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         if full:
             return self._joint(Xs)
         near, weights, second = self._condition(Xs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from mercer.solvers.host import AbstractMatrixState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
+    AbstractState,
     AbstractWorkspace,
     Cost,
     Diagnostics,
@@ -46,7 +48,7 @@ class WeightSpace(AbstractSolver):
     )
 
     @classmethod
-    def propose(cls, task):
+    def propose(cls, task: Any) -> Iterable[Proposal]:
         p = task.prior.kernel.rank(task.d)
         if p is None or p >= task.n:
             return []
@@ -56,10 +58,10 @@ class WeightSpace(AbstractSolver):
             Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")
         ]
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         if is_coupled(sites):
             return CoupledState(self._factor_one, prior, X, sites, workspace)
         return self._factor_one(prior, X, sites, workspace)
@@ -74,7 +76,7 @@ class WeightSpace(AbstractSolver):
             )
         return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = self.rank or d + 1
         return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (9 * n * p + p**2))
 
@@ -82,20 +84,20 @@ class WeightSpace(AbstractSolver):
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and the features of the prior that is held."""
 
-    def __init__(self, prior, X):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray):
         self.memory: dict[str, Any] = {}
         self.columns = Columns(X)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0]))
         self.held: Any = None
 
-    def hold(self, prior):
+    def hold(self, prior: Any) -> None:
         self.held, self._Psi = prior.kernel, tiles.map_rows(_features, strip(prior.kernel), self.panels)
 
     def share(self, other: Workspace) -> None:
         """Use the features that another workspace holds."""
         self.held, self._Psi = other.held, other._Psi
 
-    def features(self, prior) -> np.ndarray:
+    def features(self, prior: AbstractPrior) -> np.ndarray:
         return (
             self._Psi
             if self.held is prior.kernel
@@ -150,32 +152,34 @@ class AbstractWeightSpaceState(AbstractMatrixState):
         condition, rank = condition_from_pivots(np.diagonal(self.U)), self.U.shape[0]
         return Diagnostics(condition, "C = I + Psi' W Psi", self.jitter, rank, notes=self.notes)
 
-    def apply(self, V):
+    def apply(self, V: np.ndarray) -> np.ndarray:
         WV = self.precision[:, None] * V
         return WV - self.precision[:, None] * (self.E @ (self.Psi.T @ WV))
 
-    def times_K(self, V):
+    def times_K(self, V: np.ndarray) -> np.ndarray:
         return self.Psi @ (self.Psi.T @ V)
 
-    def rows_times_K(self, rows, V):
+    def rows_times_K(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self.Psi[rows] @ (self.Psi.T @ V)
 
-    def prior_variance(self):
+    def prior_variance(self) -> np.ndarray:
         return np.einsum("ij,ij->i", self.Psi, self.Psi)
 
     def _test_features(self, Xs: np.ndarray) -> np.ndarray:
         return tiles.map_rows(_features, self.kernel, tiles.Panels(self.kernel.encode(Xs), self.panels.size))
 
-    def cross(self, Xs, V):
+    def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         return self._test_features(Xs) @ (self.Psi.T @ V)
 
-    def kappa(self):
+    def kappa(self) -> np.ndarray:
         return self.precision * (1.0 - self.precision * self.variances())
 
-    def variances(self):
+    def variances(self) -> np.ndarray:
         return np.einsum("ij,ij->i", self.Psi, self.E)
 
-    def predict(self, Xs, full=False, variance=True):
+    def predict(
+        self, Xs: np.ndarray, full: bool = False, variance: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         Psi = self._test_features(Xs)
         mean = np.asarray(self.prior.mean.value(Xs), float) + Psi @ (self.Psi.T @ self.alpha)
         if not variance:
@@ -183,7 +187,7 @@ class AbstractWeightSpaceState(AbstractMatrixState):
         V = lapack.solve_lower(self.U, np.array(Psi.T, order="F"))
         return mean[:, None], V.T @ V if full else np.einsum("ij,ij->j", V, V)[:, None]
 
-    def weighted_squares(self, k, v):
+    def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         out = np.zeros(self.centre.shape[0])
         if k is not None:
             F = self.precision[:, None] * self.E  # R Psi; N = I - F Psi'
@@ -195,13 +199,13 @@ class AbstractWeightSpaceState(AbstractMatrixState):
             out -= np.einsum("ij,ij->i", self.E @ ((self.Psi * v[:, None]).T @ self.Psi), self.E)
         return out
 
-    def resolvent(self, reuse=False):
+    def resolvent(self, reuse: bool = False) -> np.ndarray:
         return (
             np.diag(self.precision)
             - (self.precision[:, None] * self.E) @ (self.Psi * self.precision[:, None]).T
         )
 
-    def pull_matrix(self, bar):
+    def pull_matrix(self, bar: np.ndarray) -> Any:
         upper = np.triu(bar, 1)
         return self._pull(upper @ self.Psi + upper.T @ self.Psi + np.diag(bar)[:, None] * self.Psi)
 
@@ -227,5 +231,5 @@ class WeightSpaceState(AbstractWeightSpaceState):
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
         super().__init__(prior, X, sites, workspace, strip(prior.kernel), workspace.features(prior))
 
-    def leaves_of(self, pulled):
+    def leaves_of(self, pulled: Any) -> Any:
         return pulled

@@ -78,7 +78,9 @@ def _begin(task: Task, rule: SVGP, recorder: Recorder) -> tuple[Training, dict[s
     model = part.flat.unflatten(found.best.vector)
     _, _, _, solver = settle(model, inputs, y, rule, rule.solver())
     model = starts.with_rest(model, inputs.values, solver)
-    training = Training.begin(flatten(model).vector, solver.inducing, rule)
+    Z = solver.inducing_inputs()
+    assert Z is not None  # VFE has chosen them in `settle`
+    training = Training.begin(flatten(model).vector, Z, rule)
     return training, found.ends, found.interrupted
 
 

@@ -89,6 +89,9 @@ class AbstractLowRank(AbstractSolver):
             selection = Random()
         return X[selection.rows(Pool(prior, X, y, noise_variance), self.m, self.seed)]
 
+    def inducing_inputs(self) -> np.ndarray | None:
+        return self.inducing
+
     def inducing_to_learn(self) -> np.ndarray | None:
         return self.inducing if self.learn else None
 

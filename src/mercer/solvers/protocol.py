@@ -261,6 +261,10 @@ class AbstractSolver(abc.ABC):
         """Mean variance of f at the data that the solver takes for noise."""
         return 0.0
 
+    def inducing_inputs(self) -> np.ndarray | None:
+        """Inducing inputs (m, d) through which the prior is seen; None: there are none, or not yet."""
+        return None
+
     def inducing_to_learn(self) -> np.ndarray | None:
         """Inducing inputs (m, d) that learning is asked to move; None: there are none."""
         return None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import pkgutil
@@ -110,6 +111,8 @@ def title(text: str, line: str = "=") -> list[str]:
 
 def summary(value: object) -> str:
     """The first paragraph of a docstring on one line."""
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return type(value).__name__
     return escaped(" ".join((inspect.getdoc(value) or "").split("\n\n")[0].split()))
 
 
@@ -135,8 +138,13 @@ def entry(name: str, value: object) -> list[str]:
 
 
 def arguments(value: object) -> set[str]:
-    """Names of what a function takes or a class is made of."""
-    try:
-        return set(inspect.signature(value).parameters)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return set()
+    """Names of what a function takes, or of what a class takes and has."""
+    found: set[str] = set()
+    if inspect.isclass(value):
+        found = {
+            name for base in value.__mro__ for name in (*vars(base), *vars(base).get("__annotations__", ()))
+        }
+        value = value.__init__
+    with contextlib.suppress(TypeError, ValueError):  # what is built in does not always say
+        found |= set(inspect.signature(value).parameters)  # type: ignore[arg-type]
+    return found

@@ -33,6 +33,7 @@ python_use_unqualified_type_names = True
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # `block` and `profile` are explained once, in the abstract class
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Progress": "Progress"}  # said by its name
 
 html_theme = "furo"
 html_title = "Mercer"

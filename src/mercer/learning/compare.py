@@ -83,7 +83,7 @@ def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Compari
     prior: probabilities of the models, equal unless given
 
     Evidences of fitted hyperparameters flatter models with many of them: `model_evidence` integrates over
-        those.
+    those.
 
     >>> models = {"SE": Model(GP(kernels.SE())), "Matern": Model(GP(kernels.Matern(nu=0.5)))}
     >>> print(compare(models, X, y)); compare(models, X, y).best

@@ -72,10 +72,10 @@ class Vecchia(AbstractSolver):
         `neighbours`
 
     Best where functions are rough, or noise is small: a few neighbours then say it all. A smooth function
-        under much noise is an average over many data, which VFE or FITC does better. A joint covariance is
-        conditioned on the neighbours of all its inputs together. Distances are in units of how far the prior
-        correlates along each column: while learning, that where it started; for the posterior, what was
-        learned. Gaussian noise only: for other likelihoods use FITC.
+    under much noise is an average over many data, which VFE or FITC does better. A joint covariance is
+    conditioned on the neighbours of all its inputs together. Distances are in units of how far the prior
+    correlates along each column: while learning, that where it started; for the posterior, what was
+    learned. Gaussian noise only: for other likelihoods use FITC.
 
     >>> mercer.GPRegressor(solver=Vecchia(neighbours=30)).fit(X, y).predict(Xs)
     """

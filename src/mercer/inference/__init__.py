@@ -16,9 +16,10 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.registry import exporter, named
 
 if TYPE_CHECKING:
-    from mercer.inference.ais import AIS, Estimate
+    from mercer.inference.ais import AIS
     from mercer.inference.enumerate import Enumeration
     from mercer.inference.ep import EP
+    from mercer.inference.estimate import Estimate
     from mercer.inference.exact import Exact
     from mercer.inference.gibbs import Gibbs
     from mercer.inference.importance import Importance
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from mercer.inference.variational import KL, LocalBound
 
 _MODULES = {
-    "ais": "AIS Estimate",
+    "ais": "AIS",
     "enumerate": "Enumeration",
     "ep": "EP",
+    "estimate": "Estimate",
     "exact": "Exact",
     "gibbs": "Gibbs",
     "importance": "Importance",

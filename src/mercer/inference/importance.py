@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.inference.ais import Estimate
 from mercer.inference.ep import EP
+from mercer.inference.estimate import Estimate
 from mercer.inference.laplace import Laplace
 from mercer.inference.protocol import AbstractEvidence, AbstractSiteRule
 from mercer.inputs import Inputs

@@ -41,12 +41,13 @@ class AbstractInference(abc.ABC):
 
     needs: what the solver must offer. gives: what it is for, as the end of a sentence that begins with its
     name. learns: how `mercer.fit` learns hyperparameters with it ("gradient", "batches" or "draws"); None: it
-    does not.
+    does not. lower_bound: whether its evidence is one.
     """
 
     needs: ClassVar[frozenset[str]]
     gives: ClassVar[str]
     learns: ClassVar[str | None] = None
+    lower_bound: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

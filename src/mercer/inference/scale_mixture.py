@@ -50,6 +50,7 @@ class ScaleMixture(AbstractSiteRule):
     max_iterations: int = 300
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+    lower_bound: ClassVar[bool] = True
     warm: ClassVar[bool] = True
 
     def rough(self, tight: bool = False) -> ScaleMixture:

@@ -43,6 +43,7 @@ class SVGP(AbstractSiteRule):
 
     needs: ClassVar[frozenset[str]] = frozenset()
     learns: ClassVar[str | None] = "batches"
+    lower_bound: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.batch < 1 or self.epochs < 1:

@@ -36,6 +36,7 @@ class KL(AbstractSiteRule):
     max_iterations: int = 500
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+    lower_bound: ClassVar[bool] = True
 
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)
@@ -120,6 +121,7 @@ class LocalBound(AbstractSiteRule):
     max_iterations: int = 2000
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
+    lower_bound: ClassVar[bool] = True
 
     def run(self, model, X, y, solver, workspace=None):
         self.check(solver)

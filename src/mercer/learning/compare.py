@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.gp import Model, choose_solver, log_evidence
+from mercer.gp import Model, as_model, choose_solver, log_evidence
 from mercer.inference import by_name as inference_by_name
+from mercer.inference.estimate import Estimate
 from mercer.inference.protocol import site_rule
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
@@ -94,22 +95,19 @@ def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Compari
     if not named:
         raise ValueError("there is no model to compare.")
     values, errors, methods, notes = [], [], [], []
-    for name, model in named.items():
-        rule = inference.get(name) if isinstance(inference, Mapping) else inference
+    for name, given in named.items():
+        model = as_model(given)
+        asked = inference.get(name) if isinstance(inference, Mapping) else inference
+        rule = inference_by_name(asked, model.likelihood)
         value = log_evidence(model, X, y, inference=rule, solver=solver)
         values.append(float(value))
-        errors.append(float(getattr(value, "standard_error", 0.0)))
-        methods.append(_method(rule, model))
-        notes.append(("its evidence is a lower bound",) if methods[-1] in ("KL", "LocalBound") else ())
+        errors.append(value.standard_error if isinstance(value, Estimate) else 0.0)
+        methods.append(rule.name)
+        notes.append(("its evidence is a lower bound",) if rule.lower_bound else ())
     probability = model_posterior(values, prior)
     return Comparison(
         tuple(named), tuple(methods), np.array(values), np.array(errors), probability, tuple(notes)
     )
-
-
-def _method(rule, model) -> str:
-    likelihood = getattr(model, "likelihood", None)
-    return type(inference_by_name(rule, likelihood)).__name__
 
 
 class ModelEvidence(NamedTuple):

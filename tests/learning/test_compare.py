@@ -73,5 +73,8 @@ def test_what_is_said_of_an_evidence_is_a_fact_of_its_rule():
     rules = {"a": "scale-mixture", "b": mc.inference.AIS(steps=20, runs=2, reverse=False, progress=False)}
     model = mc.Model(mc.GP(k.SE()), mc.likelihoods.StudentT())
     found = mc.compare({"a": model, "b": model}, X[:5], Y[:5], inference=rules)
-    assert found.methods == ("ScaleMixture", "AIS") and found.notes == (("its evidence is a lower bound",), ())
+    assert found.methods == ("ScaleMixture", "AIS") and found.notes == (
+        ("its evidence is a lower bound",),
+        (),
+    )
     assert found.standard_error[0] == 0.0 < found.standard_error[1]

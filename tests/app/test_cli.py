@@ -313,6 +313,38 @@ def test_unexpected_errors_say_how_to_see_more(saved, monkeypatch):
     assert isinstance(run("info", saved[0]).exception, KeyError)
 
 
+def test_a_model_does_not_replace_the_data(data, tmp_path):
+    before = data.read_bytes()
+    result = CliRunner().invoke(app, ["fit", str(data), "--target", "y", "--out", str(data)])
+    assert result.exit_code == 1 and "would be replaced: give another name" in result.output
+    assert data.read_bytes() == before
+
+
+def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    path = tmp_path / "table.csv"
+    write_table(path, {"a": np.arange(3.0)})
+    before = path.read_bytes()
+    with pytest.raises(ValueError):  # columns of different lengths
+        write_table(path, {"a": np.arange(3.0), "b": np.arange(2.0)})
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+@pytest.mark.parametrize(
+    ("model", "says", "instead"),
+    [(mc.GaussianMixture(2), "components", "mercer cluster"), (mc.HMM(2), "states", "mercer hmm")],
+    ids=["mixture", "hmm"],
+)
+def test_models_fitted_by_em_are_described_and_not_predicted_with(model, says, instead, tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, 0)
+    path, table = tmp_path / "m.mercer", tmp_path / "t.csv"
+    model.fit(X).save(path)
+    write_table(table, {"a": X[:, 0], "b": X[:, 1]})
+    told = CliRunner().invoke(app, ["info", str(path)])
+    assert told.exit_code == 0 and says in told.output and "log-likelihood" in told.output
+    refused = CliRunner().invoke(app, ["predict", str(path), str(table), "--out", str(tmp_path / "o.csv")])
+    assert refused.exit_code == 1 and instead in refused.output
+
+
 def test_help_tells_what_each_command_does():
     for command in ("demo", "fit", "predict", "info"):
         result = run(command, "--help")

@@ -129,7 +129,7 @@ def fit(
 
     for path in (out, plot):
         if path is not None:
-            _writable(path)
+            _writable(path, but=data)
     X, y, rows, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
         model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows)
@@ -176,7 +176,7 @@ def predict(
     """
     from mercer.app import work
 
-    _writable(out)
+    _writable(out, but=model)
     with warnings_as_notes():
         rows = work.predict(model, new, out, level, latent)
     typer.echo(f"predicted {rows} row{'s' if rows != 1 else ''} into {out}")
@@ -211,7 +211,7 @@ def assess(
     from mercer.app.work import draw_verdict
 
     if plot is not None:
-        _writable(plot)
+        _writable(plot, but=model)
     with warnings_as_notes():
         verdict = mercer.assess(mercer.load(model), budget=budget, seed=seed)
         header, rows = verdict.table()
@@ -227,8 +227,10 @@ em_commands.register(app)
 forecast_command.register(app)
 
 
-def _writable(path: Path) -> None:
-    """Refuse before the work is done, not after."""
+def _writable(path: Path, but: Path | None = None) -> None:
+    """Refuse before the work is done, not after; also to replace the file `but`, which is read."""
+    if but is not None and path.exists() and but.exists() and path.samefile(but):
+        raise ValueError(f"{path} is the file to read from, and would be replaced: give another name.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
     if not path.parent.is_dir():

@@ -65,7 +65,7 @@ def cluster(
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    _writable(out, plot)
+    _writable(data, out, plot)
     table = read_table(data)
     names, X = _numbers(table, columns, str(data), ())
     with warnings_as_notes():
@@ -130,7 +130,7 @@ def hmm(
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    _writable(out, plot)
+    _writable(data, out, plot)
     table = read_table(data)
     names, X = _numbers(table, columns, str(data), () if group is None else (group,))
     places = _groups(table, group, str(data), len(X))
@@ -186,12 +186,14 @@ def hmm(
         note(f"drawn in {plot}" + (f" (the first of {len(places)} sequences)" if len(places) > 1 else ""))
 
 
-def _writable(*paths: Path | None) -> None:
+def _writable(data: Path, out: Path | None, plot: Path | None) -> None:
+    """Columns may be added to the data themselves; a picture may not replace them."""
     from mercer.app import cli
 
-    for path in paths:
-        if path is not None:
-            cli._writable(path)
+    if out is not None:
+        cli._writable(out)
+    if plot is not None:
+        cli._writable(plot, but=data)
 
 
 def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]) -> tuple[list[str], Any]:

@@ -62,7 +62,7 @@ def forecast(
 
     for path in (out, plot, model):
         if path is not None:
-            cli._writable(path)
+            cli._writable(path, but=data)
     if not 0 < level < 1:
         raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
     table = read_table(data)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,19 +35,36 @@ def read_table(path: str | Path) -> Table:
 
 
 def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
-    """Columns to a .csv or .parquet file; numbers keep every digit."""
+    """Columns to a .csv or .parquet file; numbers keep every digit. A file of that name is replaced when the
+    new one is whole, and left as it is if writing fails.
+    """
     path = Path(path)
-    ending = _ending(path)
-    if ending == ".parquet":
-        pyarrow, parquet = _pyarrow(path)
-        parquet.write_table(
-            pyarrow.table({name: pyarrow.array(_cells(column)) for name, column in table.items()}), path
-        )
-        return
+    write = _write_csv
+    if _ending(path) == ".parquet":
+        _pyarrow(path)  # refuses, in the name of this file, where it is missing
+        write = _write_parquet
+    target = path.resolve()  # a link stays a link
+    new = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
+    try:
+        write(new, table)
+        if target.exists():
+            shutil.copymode(target, new)
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _write_csv(path: Path, table: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(table)
         writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
+
+
+def _write_parquet(path: Path, table: Mapping[str, Any]) -> None:
+    pyarrow, parquet = _pyarrow(path)
+    columns = {name: pyarrow.array(_cells(column)) for name, column in table.items()}
+    parquet.write_table(pyarrow.table(columns), path)
 
 
 def numeric(

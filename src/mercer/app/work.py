@@ -18,7 +18,6 @@ from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
 
-COLUMNS = ("mean", "std", "lower", "upper")
 Rows = list[tuple[str, ...]]
 Estimator = GPRegressor | GPClassifier
 
@@ -196,25 +195,28 @@ def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> N
 
 def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) -> int:
     """Write the table with predictions beside its columns; returns the number of rows."""
-    half_width = _half_width(level)  # refuses a level that is none
+    _half_width(level)  # refuses a level that is none
     model, table = mc.load(model_path), read_table(new)
-    if isinstance(model, mc.GPTimeSeries):
-        raise ValueError(
-            f"{model_path} is a time series: forecast it by `mercer forecast`, or in Python by "
-            "mercer.load(...).forecast."
-        )
-    X = _inputs(model, table, new)
-    if isinstance(model, GPClassifier):
-        predicted = _predicted_classes(model, X, latent)
+    if isinstance(model, GPRegressor):
+        predicted = model.predict_columns(_inputs(model, table, new), level, latent)
+    elif isinstance(model, GPClassifier):
+        predicted = _predicted_classes(model, _inputs(model, table, new), latent)
     else:
-        mean, std = model.predict(X, return_std=True, latent=latent)
-        ends = (
-            (mean - half_width * std, mean + half_width * std) if latent else model.predict_interval(X, level)
-        )
-        predicted = dict(zip(COLUMNS, (mean, std, *ends), strict=True))
+        raise ValueError(f"{model_path} {_INSTEAD[type(model).__name__]}")
     prefix = "predicted_" if any(name in table for name in predicted) else ""
     write_table(out, table | {prefix + name: value for name, value in predicted.items()})
     return len(next(iter(predicted.values())))
+
+
+_INSTEAD = {
+    "GPTimeSeries": "is a time series: forecast it by `mercer forecast`, or in Python by "
+    "mercer.load(...).forecast.",
+    "GaussianMixture": "holds clusters: assign rows by `mercer cluster`, or in Python by "
+    "mercer.load(...).predict.",
+    "HMM": "holds hidden states: find those of a sequence by `mercer hmm`, or in Python by "
+    "mercer.load(...).predict.",
+    "GPMixture": "is a mixture of experts: predict with it in Python, by mercer.load(...).predict.",
+}
 
 
 def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, np.ndarray]:
@@ -238,10 +240,16 @@ def draw_verdict(verdict: Any, path: Path) -> None:
 def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     """Tables (title, columns, rows) on a saved model."""
     model = mc.load(path)
-    several = isinstance(model.fit_, list)
-    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     with zipfile.ZipFile(path) as archive:
         manifest = json.loads(archive.read("manifest.json"))
+    versions = ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items()))
+    if not isinstance(model, GPRegressor | GPClassifier | mc.GPTimeSeries):
+        settings: Rows = [
+            (name, repr(value)) for name, value in model.get_params().items() if value is not None
+        ]
+        found: Rows = [("estimator", manifest["class"]), *_learned_by_em(model), versions]
+        return [(str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)]
+    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     n, d = manifest["data"]["rows"], manifest["data"]["columns"]
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
     facts: Rows = [
@@ -252,10 +260,10 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         *[("kernel", str(kernel)) for kernel in kernels],
         *([] if isinstance(model, GPClassifier) else [("noise", model.model_.likelihood.words())]),
         ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())),
+        versions,
     ]
     values: Rows = []
-    for p in parameters(tuple(model.model_) if several else model.model_):
+    for p in parameters(tuple(model.model_) if isinstance(model.model_, list) else model.model_):
         flat = np.ravel(p.value)
         if flat.size > 50:
             values.append((p.name, f"{flat.size} values", p.status))
@@ -266,6 +274,21 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         ]
     tables = [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
     return [*tables, *robust_tables(model)]
+
+
+def _learned_by_em(model: Any) -> Rows:
+    """What a mixture, a hidden Markov model or a mixture of experts has learned."""
+    if isinstance(model, mc.GPMixture):
+        return [
+            ("experts", str(model.n_experts)),
+            ("lower bound", f"{model.lower_bound_:.4f}"),
+            ("iterations", str(model.n_iter_)),
+        ]
+    rows: Rows = [("log-likelihood", f"{model.log_likelihood_:.4f}"), ("iterations", str(model.n_iter_))]
+    if isinstance(model, mc.HMM):
+        return [("states", str(model.n_states_)), *rows]
+    shares = ", ".join(f"{share:.3f}" for share in model.weights_)
+    return [("components", str(model.n_components_)), ("shares", shares), *rows]
 
 
 def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:

@@ -18,6 +18,7 @@ from mercer.posteriors.answers import (
     InferenceStatus,
     LeaveOneOut,
     PosteriorError,
+    Predictive,
 )
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.loo import leave_one_out
@@ -47,6 +48,7 @@ __all__ = [
     "InferenceStatus",
     "LeaveOneOut",
     "PosteriorError",
+    "Predictive",
     "Sensitivity",
     "leave_one_out",
 ]

@@ -51,6 +51,14 @@ class Component:
     std: np.ndarray
 
 
+class Predictive(NamedTuple):
+    """What is predicted of y: mean (m,), standard deviation (m,) and quantiles (m, k)."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: np.ndarray
+
+
 class EvidenceBounds(NamedTuple):
     """The exact log evidence lies between these two, in nats.
 

@@ -93,7 +93,9 @@ class AveragedPosterior(AbstractMixturePosterior):
         moments = [part._observed(values, noise_variance) for part in self.posteriors]
         return self._pooled([m for m, _ in moments], [v for _, v in moments])
 
-    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+    def _predictive(
+        self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         moments = [part._observed(values, noise_variance) for part in self.posteriors]
         mean, sd = np.stack([m for m, _ in moments]), np.sqrt([v for _, v in moments])
         low, high = (mean - 3 * sd).min(0), (mean + 3 * sd).max(0)
@@ -101,7 +103,8 @@ class AveragedPosterior(AbstractMixturePosterior):
         def cdf(y: np.ndarray) -> Any:
             return self.weights @ ndtr((y - mean) / sd)
 
-        return np.stack([continuous_quantile(cdf, q, low, high) for q in levels], 1)
+        quantiles = np.stack([continuous_quantile(cdf, q, low, high) for q in levels], 1)
+        return *self._pooled([m for m, _ in moments], [v for _, v in moments]), quantiles
 
     def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
         logs = np.stack([part._log_density(values, ys, noise_variance) for part in self.posteriors])

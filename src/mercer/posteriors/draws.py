@@ -92,15 +92,11 @@ class DrawsPosterior(AbstractMixturePosterior):
         return mean, var if variance else None
 
     def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
-        means, variances = [], []
-        for rows, mixture in self._mixtures(values):
-            noise = _of_rows(noise_variance, rows)
-            mean, variance = (
-                mixture.each(lambda lik, m, v, k=k: lik.predict(m, v)[k], noise) for k in (0, 1)
-            )
-            means.append(mean.mean(0))
-            variances.append(variance.mean(0) + mean.var(0))
-        return np.concatenate(means), np.concatenate(variances)
+        found = [
+            _moments(mixture, _of_rows(noise_variance, rows)) for rows, mixture in self._mixtures(values)
+        ]
+        mean, variance = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return mean, variance
 
     def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
         if how != "average":
@@ -118,16 +114,18 @@ class DrawsPosterior(AbstractMixturePosterior):
             out[rows] = logsumexp(logs, 0) - np.log(logs.shape[0])
         return out
 
-    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+    def _predictive(
+        self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Those of the mixture. For Gaussian noise and scale mixtures drawn by Gibbs from the distribution
         function, otherwise from 20 draws of y for each draw of the posterior.
         """
-        return np.concatenate(
-            [
-                self.given.quantiles(mixture, levels, _of_rows(noise_variance, rows))
-                for rows, mixture in self._mixtures(values)
-            ]
-        )
+        found = []
+        for rows, mixture in self._mixtures(values):
+            noise = _of_rows(noise_variance, rows)
+            found.append((*_moments(mixture, noise), self.given.quantiles(mixture, levels, noise)))
+        mean, variance, quantiles = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return mean, variance, quantiles
 
     def _sample(
         self, values: np.ndarray, size: int, rng: np.random.Generator, latent: bool, noise_variance: Any
@@ -218,6 +216,14 @@ class DrawsPosterior(AbstractMixturePosterior):
             f"DrawsPosterior({kernels}, n={n}, d={d}, {c.chains} chains of {c.draws} draws, R-hat at "
             f"most {c.worst_r_hat:.3f})"
         )
+
+
+def _moments(mixture: Mixture, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of y, the average variance plus the variance of the means."""
+    mean, variance = (
+        mixture.each(lambda lik, m, v, k=k: lik.predict(m, v)[k], noise_variance) for k in (0, 1)
+    )
+    return mean.mean(0), variance.mean(0) + mean.var(0)
 
 
 def _of_rows(noise_variance: Any, rows: slice) -> Any:

@@ -51,9 +51,8 @@ class EnumeratedPosterior(AbstractMixturePosterior):
 
     def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance of f at Xs, (m,) each."""
-        means, variances = self._gaussians(self._values(Xs))
-        mean: np.ndarray = self.weights @ means
-        return mean, self.weights @ (variances + (means - mean) ** 2) if variance else None
+        mean, total = self._pooled(*self._gaussians(self._values(Xs)))
+        return mean, total if variance else None
 
     def outlier_score(self) -> np.ndarray:
         """P(datum i is an outlier | y) (n,)."""
@@ -64,15 +63,23 @@ class EnumeratedPosterior(AbstractMixturePosterior):
         mean, variance = self._likelihood(noise_variance).predict(*self.latent_moments(values))
         return mean, variance
 
+    def _pooled(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (m,) of the mixture of Gaussians (sets, m)."""
+        mean: np.ndarray = self.weights @ means
+        return mean, self.weights @ (variances + (means - mean) ** 2)
+
     def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
         means, variances = self._gaussians(values)
         each = np.broadcast_to(ys, means.shape).ravel(), means.ravel(), variances.ravel()
         logs = self.model.likelihood.log_density(*each).reshape(means.shape)
         return np.asarray(logsumexp(logs, axis=0, b=self.weights[:, None]))
 
-    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+    def _predictive(
+        self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         likelihood = self._likelihood(noise_variance)
         means, variances = self._gaussians(values)
+        moments = likelihood.predict(*self._pooled(means, variances))
         # what is left out moves no distribution function by more than 2^15 of these
         heavy = self.weights > 1e-10
         w, means, variances = self.weights[heavy], means[heavy], variances[heavy]
@@ -82,7 +89,7 @@ class EnumeratedPosterior(AbstractMixturePosterior):
             return w @ likelihood.cdf(y, means, variances) / w.sum()
 
         ends = centre - 3 * width, centre + 3 * width
-        return np.stack([continuous_quantile(cdf, q, *ends) for q in levels], 1)
+        return *moments, np.stack([continuous_quantile(cdf, q, *ends) for q in levels], 1)
 
     def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
         means, variances = self._gaussians(values)

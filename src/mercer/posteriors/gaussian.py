@@ -102,9 +102,12 @@ class GaussianPosterior(AbstractPosterior):
         mean, variance = self._likelihood(noise_variance).predict(*self.latent_moments(values))
         return mean, variance
 
-    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
+    def _predictive(
+        self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         likelihood, moments = self._likelihood(noise_variance), self.latent_moments(values)
-        return np.stack([likelihood.quantile(q, *moments) for q in levels], 1)
+        mean, variance = likelihood.predict(*moments)
+        return mean, variance, np.stack([likelihood.quantile(q, *moments) for q in levels], 1)
 
     def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
         logs: np.ndarray = self._likelihood(noise_variance).log_density(ys, *self.latent_moments(values))

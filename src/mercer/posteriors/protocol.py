@@ -27,6 +27,7 @@ from mercer.posteriors.answers import (
     InferenceStatus,
     LeaveOneOut,
     PosteriorError,
+    Predictive,
 )
 
 # what a posterior may have to refuse; everything else it always answers
@@ -145,13 +146,21 @@ class AbstractPosterior(AbstractConditioned):
 
     def quantile(self, Xs: Any, q: Any, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several."""
-        levels = np.asarray(q, float)
+        found = self.predictive(Xs, q, noise_variance).quantiles
+        return found[:, 0] if np.ndim(q) == 0 else found
+
+    def predictive(self, Xs: Any, q: Any = (0.025, 0.975), noise_variance: Any = None) -> Predictive:
+        """Mean (m,), standard deviation (m,) and quantiles (m, len(q)) of y, in one pass.
+
+        >>> post.predictive(Xs, [0.05, 0.5, 0.95]).quantiles
+        """
+        levels = np.atleast_1d(np.asarray(q, float))
         if np.any((levels <= 0) | (levels >= 1)):
-            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {levels}.")
+            raise ValueError(f"quantiles must lie strictly between 0 and 1, got {np.asarray(q, float)}.")
         self.check("quantile")
         self._likelihood(noise_variance)
-        found = self._quantiles(self._values(Xs), np.atleast_1d(levels), noise_variance)
-        return found[:, 0] if levels.ndim == 0 else found
+        mean, variance, quantiles = self._predictive(self._values(Xs), levels, noise_variance)
+        return Predictive(mean, np.sqrt(variance), quantiles)
 
     def log_density(self, Xs: Any, ys: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,), or probability, of each observation ys at Xs."""
@@ -275,8 +284,10 @@ class AbstractPosterior(AbstractConditioned):
         """Mean and variance of y, each (m,); for C classes (m, C)."""
 
     @abc.abstractmethod
-    def _quantiles(self, values: np.ndarray, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
-        """Quantiles of y (m, levels)."""
+    def _predictive(
+        self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean (m,), variance (m,) and quantiles (m, levels) of y, f found once."""
 
     @abc.abstractmethod
     def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -289,10 +290,29 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        _check_level(level)
         ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
         return ends[:, 0], ends[:, 1]
+
+    def predict_columns(
+        self, X: Any, level: float = 0.95, latent: bool = False, noise_variance: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Mean, standard deviation and the ends of the interval of this level, in one pass: "mean", "std",
+        "lower" and "upper", each (m,).
+
+        They are those of a new observation y, or of the noise-free function if `latent`.
+
+        >>> model.predict_columns(Xs, level=0.9)["upper"]
+        """
+        _check_level(level)
+        tails, X = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._inputs(X)
+        with self._telling():
+            if latent:
+                mean, std = self.posterior_.mean_and_std(X, latent=True)
+                ends = mean[:, None] + std[:, None] * ndtri(tails)
+            else:
+                mean, std, ends = self.posterior_.predictive(X, tails, noise_variance)
+        return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
 
     def sample_y(self, X, n_samples=1, random_state=0, latent=False, noise_variance=None) -> np.ndarray:
         """Joint draws from the predictive distribution: (m, n_samples), a draw in each column as in
@@ -326,8 +346,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         target.
         """
         check_is_fitted(self)
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+        _check_level(level)
         posterior = self.posterior_
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
         if isinstance(posterior.model.likelihood, Gaussian):
@@ -416,3 +435,8 @@ def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
             "noise_variance=0 cannot "
             "explain: give a noise variance, or drop the duplicates."
         )
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")

@@ -27,12 +27,7 @@ WALLS = {
 EXCEPTIONS: dict[str, str] = {
     "mercer.kernels.algebra.conditioned: except AttributeError:": (
         "PosteriorKernel takes what a person hands in; kernels are below posteriors and cannot name one"
-    ),
-    "mercer.estimators.persist: except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, "
-    "IndexError) as error:": "a damaged file may hold anything; all that fails is told as that",
-    "mercer.estimators.persist: isinstance(s, Dense)": "files name the solver where it is not the dense one",
-    "mercer.estimators.averaged: isinstance(posterior, AveragedPosterior)": "each kind has a layout",
-    "mercer.estimators.averaged: isinstance(posterior.given, GivenLatents)": "the same",
+    )
 }
 
 

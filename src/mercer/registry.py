@@ -30,6 +30,7 @@ __all__ = [
     "all_installed",
     "by_address",
     "classes",
+    "exported",
     "exporter",
     "find",
     "installed",
@@ -87,6 +88,12 @@ def classes(room: str, kind: type) -> Iterator[type[Any]]:
     for name in module.__all__:
         if _is_final(value := getattr(module, name), kind):
             yield value
+
+
+def exported(room: str, name: str, kind: type) -> type[Any] | None:
+    """The final class of this kind that a room exports under its own name; None where there is none."""
+    module = importlib.import_module(f"mercer.{room}")
+    return value if name in module.__all__ and _is_final(value := getattr(module, name), kind) else None
 
 
 def installed(name: str, kind: type) -> type[Any] | None:
@@ -174,14 +181,16 @@ def address(cls: type) -> str | None:
     room = rest.partition(".")[0]
     if package != "mercer":
         return f"{package}:{cls.__name__}"
-    return f"{room}.{cls.__name__}" if _own(room, cls.__name__) is cls else None
+    known = room in ROOMS and exported(room, cls.__name__, Saved) is cls
+    return f"{room}.{cls.__name__}" if known else None
 
 
 def find(name: str, given: Mapping[str, type]) -> type | None:
     """The class that a file names: Mercer's own, one of those `given` by address, or an installed one."""
     if ":" in name:
         return given[name] if name in given else installed(name, Saved)
-    cls = _own(*name.split(".")) if name.count(".") == 1 else None
+    room, _, own = name.partition(".")
+    cls = exported(room, own, Saved) if room in ROOMS else None
     return cls if cls is not None and address(cls) == name else None
 
 
@@ -197,13 +206,6 @@ def by_address(given: Iterable[type]) -> dict[str, type]:
         if out.setdefault(name, cls) is not cls:
             raise ValueError(f"two of the classes are named {name!r}.")
     return out
-
-
-def _own(room: str, name: str) -> Any:
-    if room not in ROOMS:
-        return None
-    module = importlib.import_module(f"mercer.{room}")
-    return getattr(module, name) if name in module.__all__ else None
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 
 import mercer as mc
 from mercer.inference import MCMC
+from mercer.posteriors.packing import Again
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(-3, 3, 16))[:, None]
@@ -68,25 +69,24 @@ def test_classification(inference, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::mercer.learning.FitWarning")
-def test_damaged_averages_are_refused(tmp_path):
-    from mercer.estimators.averaged import pack, unpack
-    from mercer.serialise import SerialiseError
-
+def test_damaged_averages_are_refused():
     post = mc.GPRegressor(inference="ccd").fit(X, Y).posterior_
-    arrays: dict = {}
-    tree = pack(post, arrays, "a")
-    given = (post.model, post.inputs, post.y, None)
+
+    def again(model):
+        return model.condition(post.inputs, post.y)
+
+    packed, given = post.packed(), Again(post.model, post.inputs, post.y, None, again, again)
+    back = type(post).unpacked(packed, given)
+    np.testing.assert_array_equal(back.mean(XS), post.mean(XS))
     for bad, message in (
-        ({"a.values": arrays["a.values"][:, :1]}, "columns"),
-        ({"a.values": arrays["a.values"] * np.nan}, "not finite"),
-        ({"a.weights": np.zeros((2, 2))}, "sensible shape"),
+        ({"values": packed["values"][:, :1]}, "columns"),
+        ({"values": packed["values"] * np.nan}, "not finite"),
+        ({"values": None}, "missing"),
+        ({"weights": np.zeros((2, 2))}, "sensible shape"),
+        ({"weights": 2 * packed["weights"]}, "sum to one"),
     ):
-        with pytest.raises(SerialiseError, match=message):
-            unpack(tree, arrays | bad, "a", *given)
-    with pytest.raises(ValueError, match="sum to one"):
-        unpack(tree, arrays | {"a.weights": 2 * arrays["a.weights"]}, "a", *given)
-    with pytest.raises(SerialiseError, match="no averaged posterior"):
-        unpack(tree | {"kind": "magic"}, arrays, "a", *given)
+        with pytest.raises(ValueError, match=message):
+            type(post).unpacked(packed | bad, given)
 
 
 def test_unknown_names_list_the_choices():

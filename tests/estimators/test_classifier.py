@@ -17,9 +17,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.estimators import GPClassifier, ModelFileError, defaults
+from mercer.estimators import GPClassifier, defaults
 from mercer.estimators.classification import labels
 from mercer.inputs import Inputs
+from mercer.persist import ModelFileError
 
 N = 30
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from hypothesis import given
 from mercer import kernels as k
 from mercer.linalg import tiles
 from mercer.params import parameters, replace_leaves, strip
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 from .conformance import CASES, FUNCTIONS, composites, inputs
 

@@ -13,7 +13,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer.linalg import tiles
 from mercer.params import ParameterError, param, parameters
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 RNG = np.random.default_rng(7)
 X1, X2 = RNG.normal(size=(11, 3)), RNG.normal(size=(9, 3))

@@ -23,7 +23,7 @@ from mercer.kernels.text.strings import neighbours
 from mercer.kernels.text.suffix import SuffixAutomaton, matches_by_length
 from mercer.linalg import tiles
 from mercer.params import ParameterError, parameters, replace_leaves, strip
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 words = st.lists(st.text("abc", max_size=7), min_size=2, max_size=5)
 decays = st.sampled_from([0.2, 0.5, 0.9, 1.0])

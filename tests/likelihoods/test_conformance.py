@@ -11,7 +11,7 @@ from mercer import likelihoods
 from mercer.inputs import InputError
 from mercer.likelihoods.quadrature import derivatives
 from mercer.params import ParameterError, parameters, replace_leaves
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 from .conformance import CASES, CAVITIES, cloglog, log_normal, nodes_in_f, panels, sech, spread, tilted
 

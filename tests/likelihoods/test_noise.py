@@ -17,7 +17,7 @@ from mercer.likelihoods import (
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.quadrature import derivatives
 from mercer.params import ParameterError, parameters
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 from .conformance import log_normal, panels
 

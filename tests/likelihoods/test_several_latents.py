@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from mercer.likelihoods import Bernoulli, Gaussian, Heteroscedastic, Softmax
-from mercer.serialise import from_json, to_json
+from mercer.persist import from_json, to_json
 
 BOTH = pytest.mark.parametrize(
     "likelihood, y",

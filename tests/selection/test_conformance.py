@@ -10,7 +10,7 @@ import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer import likelihoods, means, selection, serialise, solvers
+from mercer import likelihoods, means, persist, selection, solvers
 from mercer.inference import pointwise
 from mercer.selection import AbstractSelection, Pool, by_name
 
@@ -86,7 +86,7 @@ def test_units_do_not_matter(chosen):
 @pytest.mark.parametrize("chosen", ALL, ids=str)
 def test_saved_with_its_solver(chosen):
     for solver in (solvers.VFE(m=5, select=chosen), solvers.SubsetOfData(5, chosen)):
-        assert serialise.from_json(serialise.to_json(solver)) == solver
+        assert persist.from_json(persist.to_json(solver)) == solver
 
 
 @pytest.mark.parametrize("chosen", GREEDY, ids=str)

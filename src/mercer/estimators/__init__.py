@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from mercer.registry import exporter
 
 if TYPE_CHECKING:
     from mercer.estimators.classification.classifier import GPClassifier
     from mercer.estimators.hidden.experts import GPMixture
     from mercer.estimators.hidden.hmm import HMM
     from mercer.estimators.hidden.mixture import GaussianMixture
-    from mercer.estimators.persist import ModelFileError, load, save
     from mercer.estimators.regression.regressor import GPRegressor
     from mercer.estimators.series.forecaster import GPTimeSeries
 
-_MODULES = {
-    "GPClassifier": "classification.classifier",
-    "GPMixture": "hidden.experts",
-    "GPRegressor": "regression.regressor",
-    "GPTimeSeries": "series.forecaster",
-    "GaussianMixture": "hidden.mixture",
-    "HMM": "hidden.hmm",
-    "ModelFileError": "persist",
-    "load": "persist",
-    "save": "persist",
-}
-
-__all__ = [
-    "HMM",
-    "GPClassifier",
-    "GPMixture",
-    "GPRegressor",
-    "GPTimeSeries",
-    "GaussianMixture",
-    "ModelFileError",
-    "load",
-    "save",
-]
+__all__ = ["HMM", "GPClassifier", "GPMixture", "GPRegressor", "GPTimeSeries", "GaussianMixture"]
 
 
-def __getattr__(name: str):
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"mercer.estimators.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'mercer.estimators' has no attribute {name!r}")
+__getattr__ = exporter(
+    __name__,
+    {
+        "classification.classifier": "GPClassifier",
+        "hidden.experts": "GPMixture",
+        "hidden.hmm": "HMM",
+        "hidden.mixture": "GaussianMixture",
+        "regression.regressor": "GPRegressor",
+        "series.forecaster": "GPTimeSeries",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -17,11 +17,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.conditioned import AbstractConditioned
-from mercer.estimators import defaults
+from mercer.estimators import defaults, saving
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, Targets, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
 from mercer.learning import Fit, fit, integrate
+from mercer.persist import AbstractSavable
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
 
@@ -30,7 +31,7 @@ INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sa
 Relevance = dict[str, float] | np.ndarray | None
 
 
-class AbstractEstimator(BaseEstimator, AbstractConditioned):
+class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     """An estimator of scikit-learn's kind around one fitted model, or several of one kind."""
 
     numeric_targets: ClassVar[bool]
@@ -68,13 +69,11 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned):
         """What a file must say of the targets besides their numbers."""
         return None
 
-    def save(self, path, functions=None) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`. `functions`:
-        names for your own functions, by name.
-        """
-        from mercer.estimators.persist import save
+    def _learned(self) -> dict[str, Any]:
+        return saving.learned(self)
 
-        save(self, path, functions)
+    def _relearn(self, learned: dict[str, Any]) -> None:
+        saving.relearn(self, learned)
 
     def one_posterior(self) -> AbstractPosterior:
         """`posterior_`, where there is one."""

@@ -25,7 +25,7 @@ class Ordinal(AbstractLikelihood):
     >>> Ordinal(5), Ordinal([-1.0, 0.0, 2.5])
     """
 
-    levels: Any = eqx.field(static=True)
+    levels: int | Any = eqx.field(static=True)
     first: Hyper = hyper(None, real)
     increments: Hyper = hyper(None, positive)
     scale: Hyper = hyper(1.0, positive, free=False)

@@ -16,6 +16,7 @@ from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.mixture import AbstractMixturePosterior
+from mercer.posteriors.packing import Again, models_at, read_array, values_of
 from mercer.posteriors.protocol import AbstractPosterior
 
 
@@ -76,6 +77,24 @@ class AveragedPosterior(AbstractMixturePosterior):
         ):
             return "quantiles of a mixture are available for Gaussian noise; use sample or probability."
         return None
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def packed(self) -> dict[str, Any]:
+        """Hyperparameters of every part, and the weights."""
+        return {
+            "values": values_of(self.model, [part.model for part in self.posteriors]),
+            "weights": self.weights,
+            "evidence": self.evidence,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> AveragedPosterior:
+        """Every part is conditioned again."""
+        weights = read_array(packed, "weights", 1)
+        parts = tuple(map(again.afresh, models_at(again.model, read_array(packed, "values", 2))))
+        return cls(parts, weights, packed["evidence"], tuple(packed["notes"]))
 
     # -- predictions -----------------------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from scipy.special import logsumexp
 from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
-from mercer.posteriors.given import AbstractGiven, Mixture
+from mercer.posteriors.given import AbstractGiven, Mixture, unpack_given
 from mercer.posteriors.mixture import AbstractMixturePosterior
+from mercer.posteriors.packing import Again, models_at, read_array, values_of
 from mercer.posteriors.sensitivity import Sensitivity, sensitivity
 from mercer.prior import sample_gaussian
 from mercer.sampling.chains import Chains
@@ -73,6 +74,46 @@ class DrawsPosterior(AbstractMixturePosterior):
     def used(self) -> int:
         """Number of draws that predictions average over."""
         return self.given.used(self.models)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def packed(self) -> dict[str, Any]:
+        """Hyperparameters and latent values of the draws that predictions use, and the chains."""
+        return {
+            "values": values_of(self.model, self.models),
+            "given": self.given.packed(),
+            "draws": self.draws,
+            "names": list(self.diagnostics.names),
+            "chains": {f.name: getattr(self.chains, f.name) for f in dataclasses.fields(self.chains)},
+            "status": dataclasses.asdict(self.status),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> DrawsPosterior:
+        """The same draws; diagnostics are computed again."""
+        models = models_at(again.model, read_array(packed, "values", 2))
+        draws = {name: read_array(packed["draws"], name) for name in packed["draws"]}
+        chains = _read_chains(packed["chains"])
+        if any(value.shape[:2] != chains.draws.shape[:2] for value in draws.values()):
+            raise ValueError("the saved draws and chains differ in length.")
+        quantities = np.concatenate([value.reshape(*value.shape[:2], -1) for value in draws.values()], -1)
+        names = tuple(map(str, packed["names"]))
+        if quantities.shape[2] != len(names):
+            raise ValueError(f"{len(names)} quantities are named but {quantities.shape[2]} were drawn.")
+        return cls(
+            again.model,
+            again.inputs,
+            again.y,
+            draws,
+            chains,
+            chains.diagnostics(names, quantities),
+            models,
+            unpack_given(packed["given"], models, again),
+            again.solver,
+            tuple(packed["notes"]),
+            InferenceStatus(**packed["status"]),
+        )
 
     # -- predictions -----------------------------------------------------------------------------------------
 
@@ -229,3 +270,15 @@ def _moments(mixture: Mixture, noise_variance: Any) -> tuple[np.ndarray, np.ndar
 def _of_rows(noise_variance: Any, rows: slice) -> Any:
     """That of a block of the test inputs, where it is given for each."""
     return noise_variance[rows] if np.ndim(noise_variance) == 1 else noise_variance
+
+
+def _read_chains(packed: dict[str, Any]) -> Chains:
+    """Chains from a file. Not every sampler has an energy: it may be nan."""
+    said: dict[str, Any] = {
+        "step_size": float(packed["step_size"]),
+        "seconds": float(packed["seconds"]),
+        "interrupted": bool(packed["interrupted"]),
+    }
+    for name in {f.name for f in dataclasses.fields(Chains)} - set(said):
+        said[name] = read_array(packed, name, finite=name != "energy")
+    return Chains(**said)

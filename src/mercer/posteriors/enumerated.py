@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,6 +13,7 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.mixture import AbstractMixturePosterior
+from mercer.posteriors.packing import Again
 from mercer.prior import sample_gaussian
 from mercer.sampling.target import cross_moments, prior_moments
 
@@ -48,6 +49,15 @@ class EnumeratedPosterior(AbstractMixturePosterior):
         if question == "save":
             return "a sum over all sets of outliers is not saved: save a fit with another inference, say EP."
         return None
+
+    def packed(self) -> NoReturn:
+        """Not this one: a `PosteriorError`."""
+        self._refuse("save")
+
+    @classmethod
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> NoReturn:
+        """Not this one."""
+        raise ValueError("a sum over all sets of outliers is not saved.")
 
     def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance of f at Xs, (m,) each."""

@@ -18,6 +18,7 @@ from mercer.linalg.cholesky import cholesky
 from mercer.posteriors.answers import Component, EvidenceBounds, EvidenceTerms, InferenceStatus, LeaveOneOut
 from mercer.posteriors.cavity import cavity
 from mercer.posteriors.loo import leave_one_out
+from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
 from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
@@ -57,6 +58,15 @@ class GaussianPosterior(AbstractPosterior):
     solver: Any = None
 
     averages: ClassVar[bool] = False
+
+    def packed(self) -> dict[str, Any]:
+        """Nothing: it is conditioned again."""
+        return {}
+
+    @classmethod
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> Any:
+        """The posterior of the model, conditioned again."""
+        return again.condition(again.model)
 
     def why_not(self, question: str) -> str | None:
         """Why one of the `QUESTIONS` has no answer here, and what to do instead; None where it has one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import scipy.linalg as sla
@@ -20,6 +20,7 @@ from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
 from mercer.posteriors.answers import PosteriorError
+from mercer.posteriors.packing import Again, read_array
 from mercer.sampling.target import cross_moments, prior_moments
 from mercer.solvers.protocol import Sites
 
@@ -64,6 +65,10 @@ class AbstractGiven(abc.ABC):
     saved: ClassVar[bool]  # whether files can hold it
 
     @abc.abstractmethod
+    def packed(self) -> dict[str, np.ndarray]:
+        """The arrays that a file must hold for `unpack_given`."""
+
+    @abc.abstractmethod
     def used(self, models: list[Any]) -> int:
         """Number of draws."""
 
@@ -97,6 +102,9 @@ class GivenLatents(AbstractGiven):
     whitened: np.ndarray
 
     saved: ClassVar[bool] = True
+
+    def packed(self) -> dict[str, np.ndarray]:
+        return {"whitened": self.whitened}
 
     def used(self, models: list[Any]) -> int:
         return len(self.whitened)
@@ -150,6 +158,9 @@ class GivenHyperparameters(AbstractGiven):
 
     saved: ClassVar[bool] = True
 
+    def packed(self) -> dict[str, np.ndarray]:
+        return {}
+
     def used(self, models: list[Any]) -> int:
         return len(models)
 
@@ -201,6 +212,9 @@ class GivenScales(AbstractGiven):
     outlying: np.ndarray | None = None
 
     saved: ClassVar[bool] = False
+
+    def packed(self) -> NoReturn:
+        raise PosteriorError("draws of the noise of each datum are not saved.")
 
     @property
     def indicators(self) -> np.ndarray:
@@ -264,6 +278,20 @@ class GivenScales(AbstractGiven):
 
 
 # -- Gaussians of a draw -------------------------------------------------------------------------------------
+
+
+def unpack_given(packed: dict[str, Any], models: list[Any], again: Again) -> AbstractGiven:
+    """What `packed` described: latent values where they were drawn, else hyperparameters alone."""
+    if not packed:
+        return GivenHyperparameters(again.solver)
+    whitened = read_array(packed, "whitened", 3)
+    L, n = again.model.likelihood.latents, len(again.y)
+    if whitened.shape[1:] != (L, n) or len(models) not in (1, len(whitened)):
+        raise ValueError(
+            f"the saved draws have shape {whitened.shape}, which does not go with {n} data and "
+            f"{len(models)} models."
+        )
+    return GivenLatents(whitened)
 
 
 def _factors(model: Any, X: np.ndarray) -> list[np.ndarray]:

@@ -29,6 +29,7 @@ from mercer.posteriors.answers import (
     PosteriorError,
     Predictive,
 )
+from mercer.posteriors.packing import Again
 
 # what a posterior may have to refuse; everything else it always answers
 QUESTIONS = frozenset(
@@ -275,6 +276,21 @@ class AbstractPosterior(AbstractConditioned):
     def one_posterior(self) -> Self:
         """Itself."""
         return self
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def packed(self) -> dict[str, Any]:
+        """What a file must say of it besides its model, data, rule and solver: numbers, text, arrays, and
+        lists and dicts of them.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> Any:
+        """The posterior that `packed` described. It may come from anyone: what is wrong with it is a
+        ValueError, TypeError or KeyError.
+        """
 
     # -- what a kind of posterior says -----------------------------------------------------------------------
     # values: test inputs (m, d), checked; noise_variance: None, or that of Gaussian noise at them

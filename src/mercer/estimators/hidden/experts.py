@@ -23,9 +23,10 @@ from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods import Gaussian
 from mercer.means import Constant
 from mercer.params import fixed
+from mercer.persist import AbstractSavable
 
 
-class GPMixture(RegressorMixin, BaseEstimator):
+class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     """A mixture of Gaussian-process experts: y follows one of several functions, each with hyperparameters
     and noise of its own, and a gate says which is likely where. For functions that jump or change their
     character, and for several regimes at once.
@@ -173,7 +174,6 @@ class GPMixture(RegressorMixin, BaseEstimator):
         return means, np.sqrt(variances)
 
     def _learned(self) -> dict[str, Any]:
-        """What `mercer.save` writes."""
         X, y = self._data
         return {
             "model": self.model_, "X": X, "y": y, "bound": self.lower_bound_, "history": self.history_,
@@ -181,7 +181,6 @@ class GPMixture(RegressorMixin, BaseEstimator):
         }  # fmt: skip
 
     def _relearn(self, found: dict[str, Any]) -> None:
-        """What `_learned` gave, taken back."""
         X, y = as_inputs(found["X"]).values, found["y"]
         if not isinstance(found["model"], GPExperts) or len(found["model"].responsibilities) != len(X):
             raise TypeError("the model is not a GPExperts of these data")
@@ -197,12 +196,6 @@ class GPMixture(RegressorMixin, BaseEstimator):
             bool(found["converged"]),
             int(found["iterations"]),
         )
-
-    def save(self, path, functions=None) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`."""
-        from mercer.estimators.persist import save
-
-        save(self, path, functions)
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self)

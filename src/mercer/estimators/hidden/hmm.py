@@ -19,9 +19,10 @@ from mercer.em.emission import symbols, vectors
 from mercer.em.hmm_starts import EMISSIONS, Settings, start
 from mercer.em.starts import spread
 from mercer.estimators.hidden.mixture import covariance_kind, learned, prior_of, relearned
+from mercer.persist import AbstractSavable
 
 
-class HMM(BaseEstimator):
+class HMM(BaseEstimator, AbstractSavable):
     """A hidden Markov model fitted by EM (Baum-Welch), to one sequence or to many of different lengths.
 
     n_states: how many hidden states, or several numbers of which `criterion` chooses one
@@ -181,18 +182,10 @@ class HMM(BaseEstimator):
         self.converged_, self.n_iter_ = converged, iterations
 
     def _learned(self) -> dict[str, Any]:
-        """What `mercer.save` writes."""
         return learned(self)
 
     def _relearn(self, found: dict[str, Any]) -> None:
-        """What `_learned` gave, taken back."""
         relearned(self, found, Model)
-
-    def save(self, path) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`."""
-        from mercer.estimators.persist import save
-
-        save(self, path)
 
     # -- use -------------------------------------------------------------------------------------------------
 

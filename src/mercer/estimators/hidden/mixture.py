@@ -15,9 +15,10 @@ from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, em
 from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
 from mercer.em.starts import spread
+from mercer.persist import AbstractSavable
 
 
-class GaussianMixture(DensityMixin, BaseEstimator):
+class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
     """A mixture of Gaussians fitted by EM. NaN in the data is a missing value: it is integrated over,
     exactly.
 
@@ -109,21 +110,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.converged_, self.n_iter_ = converged, max(1, iterations)
 
     def _learned(self) -> dict[str, Any]:
-        """What `mercer.save` writes."""
         return learned(self) | {"columns": self.n_features_in_, "names": names_of(self)}
 
     def _relearn(self, found: dict[str, Any]) -> None:
-        """What `_learned` gave, taken back."""
         self.n_features_in_ = int(found["columns"])
         if found["names"] is not None:
             self.feature_names_in_ = np.array(found["names"], dtype=object)
         relearned(self, found, Model)
-
-    def save(self, path) -> None:
-        """Write the fitted model to one file, to be read by `mercer.load`."""
-        from mercer.estimators.persist import save
-
-        save(self, path)
 
     def _climb(self, X, k: int, rng):
         if k > len(X):

@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import pickle
+import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 import zipfile
 from pathlib import Path
@@ -22,10 +24,10 @@ from sklearn.exceptions import NotFittedError
 
 import mercer as mc
 from mercer import kernels as k
-from mercer import means, serialise, solvers
-from mercer.estimators import GPRegressor, ModelFileError, load, save
+from mercer import means, solvers
+from mercer.estimators import GPRegressor
 from mercer.params import hyper
-from mercer.serialise import SerialiseError
+from mercer.persist import ModelFileError, SerialiseError, load, save
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (20, 2))
@@ -113,12 +115,12 @@ def test_the_file_is_two_plain_entries(saved):
     manifest = json.loads(entries["manifest.json"])
     assert set(entries) == {"manifest.json", "arrays.safetensors"}
     assert (
-        manifest["schema"] == 1
+        manifest["schema"] == 2
         and manifest["class"] == "GPRegressor"
-        and len(manifest["data"]["sha256"]) == 64
+        and len(manifest["learned"]["data"]["sha256"]) == 64
     )
     assert {"mercer", "jax", "numpy", "python"} <= set(manifest["versions"])
-    assert manifest["model"]["gp"]["kernel"]["info"] == {"variance": {"free": False}}
+    assert manifest["learned"]["fits"][0]["model"]["gp"]["kernel"]["info"] == {"variance": {"free": False}}
     assert b"pickle" not in content
 
 
@@ -162,15 +164,15 @@ class Lengths(k.AbstractKernel):
         return jnp.exp(-0.5 * ((A - B.T) / self.lengthscale) ** 2)
 
 
-def test_inputs_that_are_objects_come_back(monkeypatch, tmp_path):
+def test_inputs_that_are_objects_come_back(tmp_path):
     words = ["a", "bb", "ccc", "äöüß€"]
     model = GPRegressor(Lengths()).fit(words, [1.0, 2.0, 3.0, 5.0])
-    with pytest.raises(SerialiseError, match="Lengths is not one of Mercer's own classes"):
-        model.save(tmp_path / "m")
-    monkeypatch.setitem(serialise.registry(), "kernels.Lengths", Lengths)
-    monkeypatch.setitem(serialise._names(), Lengths, "kernels.Lengths")
     model.save(tmp_path / "m")
-    again = load(tmp_path / "m")
+    with pytest.raises(
+        ModelFileError, match=r"\['tests:Lengths'\] are not part of mercer: .* pass classes=\[Lengths\]"
+    ):
+        load(tmp_path / "m")
+    again = load(tmp_path / "m", classes=[Lengths])
     np.testing.assert_allclose(again.predict(words), model.predict(words), rtol=1e-12)
     assert again.posterior_.inputs.values.tolist() == [[word] for word in words]
     with zipfile.ZipFile(tmp_path / "m") as archive:
@@ -180,10 +182,12 @@ def test_inputs_that_are_objects_come_back(monkeypatch, tmp_path):
             written(
                 tmp_path / "m",
                 entries | {"manifest.json": entries["manifest.json"].replace(b'"ccc"', b'"ccd"')},
-            )
+            ),
+            classes=[Lengths],
         )
     with pytest.raises(ModelFileError, match="not a table"):
-        load(changed((None, entries), tmp_path / "m", put("data", "objects", value=[["a"], []])))
+        change = put(*DATA, "X", value=[["a"], []])
+        load(changed((None, entries), tmp_path / "m", change), classes=[Lengths])
 
 
 # ------------------------------------------------------------------------------------------------- the user's
@@ -302,10 +306,10 @@ MANIFESTS = {
     "a list": (b"[]", "not that of a saved model"),
     "another format": (b'{"format": "other"}', "not that of a saved model"),
     "a later schema": (
-        b'{"format": "mercer", "schema": 2}',
-        "schema 2, but this version of mercer reads schema 1",
+        b'{"format": "mercer", "schema": 3}',
+        "schema 3, but this version of mercer reads schema 2",
     ),
-    "no model": (b'{"format": "mercer", "schema": 1, "class": "GPRegressor"}', "no valid 'settings'"),
+    "no model": (b'{"format": "mercer", "schema": 2, "class": "GPRegressor"}', "no valid 'settings'"),
     "deep nesting": (b'{"format": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not readable"),
     "deep objects": (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "not readable"),
     "NaN": (b'{"format": NaN}', "NaN is not JSON"),
@@ -331,12 +335,13 @@ def put(*path, value):
     return change
 
 
-KERNEL = ("model", "gp", "kernel")
+DATA, FIT = ("learned", "data"), ("learned", "fits", 0)
+KERNEL = (*FIT, "model", "gp", "kernel")
 CHANGES = {
     "estimator": (put("class", value="Popen"), "no estimator 'Popen'"),
     "class": (put(*KERNEL, "class", value="os.system"), "no class 'os.system'"),
     "class that is not a kernel": (put(*KERNEL, value={"class": "means.Zero"}), "a GP needs a kernel"),
-    "model that is not a model": (put("model", value={"class": "kernels.SE"}), "not a Model"),
+    "model that is not a model": (put(*FIT, "model", value={"class": "kernels.SE"}), "not a Model"),
     "negative": (put(*KERNEL, "lengthscale", value=-1.0), "must be positive"),
     "not finite": (
         put(*KERNEL, "lengthscale", value={"kind": "float", "value": "inf"}),
@@ -347,10 +352,10 @@ CHANGES = {
     "sum of numbers": (put(*KERNEL, value={"class": "kernels.Sum", "terms": [1, 2]}), "cannot be built"),
     "unknown setting": (put("settings", "evil", value=1), "cannot be built"),
     "solver": (put("settings", "solver", value="evil"), "unknown solver 'evil'"),
-    "columns": (put("columns", value=["a"]), "2 columns of training data but the names"),
-    "hash": (put("data", "sha256", value="0" * 64), "do not match their hash"),
-    "status": (put("fit", "status", value=3), "cannot be built"),
-    "history": (put("fit", "history", value=None), "cannot be built"),
+    "columns": (put(*DATA, "columns", value=["a"]), "2 columns of training data but the names"),
+    "hash": (put(*DATA, "sha256", value="0" * 64), "do not match their hash"),
+    "status": (put(*FIT, "course", "status", value=3), "cannot be built"),
+    "history": (put(*FIT, "course", "history", value=None), "cannot be built"),
     "missing array": (
         put(*KERNEL, "lengthscale", value={"kind": "array", "name": "gone"}),
         "'gone' is missing",
@@ -387,19 +392,97 @@ def test_bad_arrays(saved, tmp_path):
     from safetensors.numpy import load as unpack
     from safetensors.numpy import save as pack
 
-    arrays = unpack(saved[1]["arrays.safetensors"])
+    (name, inputs) = next(iter(unpack(saved[1]["arrays.safetensors"]).items()))
+    assert name == "learned.data.X"
     cases = {
         "damaged": b"\x00" * 100,
         "is damaged": b"\xff" * 8 + b"{}",
-        "no sensible shape": pack({"X": arrays["X"]}),
-        "missing or have": pack(arrays | {"y": arrays["y"][:3]}),
-        "have no sensible": pack(arrays | {"X": arrays["X"].astype(np.float32)}),
-        "not finite": pack(arrays | {"y": np.full(20, np.nan)}),
-        "do not match their hash": pack(arrays | {"y": arrays["y"] + 1e-9}),
+        "'learned.data.X' is missing": pack({"X": inputs}),
+        "missing or have": pack({name: inputs[:3]}),
+        "have no sensible": pack({name: inputs.astype(np.float32)}),
+        "not finite": pack({name: np.full((20, 2), np.nan)}),
+        "do not match their hash": pack({name: inputs + 1e-9}),
     }
     for message, packed in cases.items():
         with pytest.raises(ModelFileError, match=message):
             load(written(tmp_path / "m", saved[1] | {"arrays.safetensors": packed}))
+
+
+# ------------------------------------------------------------------------- small files, large asks
+
+
+def nested(levels):
+    kernel = {"class": "kernels.SE"}
+    for _ in range(levels):
+        kernel = {"class": "kernels.Normalised", "kernel": kernel}
+    return kernel
+
+
+GREEDY = {
+    "draws": (put("settings", "inference", value={"class": "inference.MCMC", "draws": 10**9}), "draws = 10"),
+    "sampling": (put("settings", "inference", value={"class": "inference.MCMC"}), "no derivatives"),
+    "sampling by name": (put("settings", "inference", value="mcmc"), "no derivatives"),
+    "levels": (
+        put(*FIT, "model", "likelihood", value={"class": "likelihoods.Ordinal", "levels": 10**9}),
+        "levels = 1000000000 is more than the 4,096",
+    ),
+    "degree": (
+        put(*FIT, "model", "gp", "basis", value={"class": "means.Polynomial", "degree": 10**8}),
+        "degree = 100000000 is more than",
+    ),
+    "features": (
+        put(*FIT, "solver", value={"class": "solvers.RandomFeatures", "m": 10**9}),
+        "m = 1000000000 is more than the 100,000",
+    ),
+    "nesting": (put(*KERNEL, value=nested(80)), "cannot be built: maximum recursion depth|nested more than"),
+    "posterior": (put(*FIT, "posterior", value="os"), "no posterior 'os'"),
+    "posterior without a file form": (put(*FIT, "posterior", value="EnumeratedPosterior"), "is not saved"),
+}
+
+
+@pytest.mark.parametrize("case", GREEDY)
+def test_a_small_file_cannot_ask_for_much(saved, tmp_path, case):
+    change, message = GREEDY[case]
+    with pytest.raises(ModelFileError, match=message):
+        load(changed(saved, tmp_path / "m", change))
+
+
+def test_seeds_may_be_large(tmp_path):
+    model = GPRegressor(k.SE(1.0), solver=solvers.VFE(m=5, seed=2**31), noise_variance=mc.fixed(0.1))
+    model.fit(X, Y).save(tmp_path / "m")
+    assert load(tmp_path / "m").solver.seed == 2**31
+
+
+def test_many_may_save_to_one_path_at_once(saved, tmp_path):
+    path, errors = tmp_path / "m.mercer", []
+
+    def write():
+        try:
+            saved[0].save(path)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and [p.name for p in tmp_path.iterdir()] == ["m.mercer"]
+    np.testing.assert_array_equal(load(path).predict(XS), saved[0].predict(XS))
+
+
+def test_loading_imports_what_the_model_is_made_of(saved, tmp_path):
+    path = written(tmp_path / "m", saved[1])
+    program = (
+        f"import sys, mercer; mercer.load({str(path)!r})\n"
+        "print(*(m for m in sys.modules if m.partition('.')[0] == 'mercer'))"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    loaded = set(out.split())
+    rooms = ("app", "decide", "em", "relatives", "sampling", "series", "theory", "viz")
+    assert not {f"mercer.{room}" for room in rooms} & loaded
+    assert not {"mercer.inference.mcmc", "mercer.solvers.vecchia", "mercer.kernels.text"} & loaded
+    assert "mercer.kernels.families.stationary" in loaded and len(loaded) <= 130
 
 
 def nodes(tree, path=()):
@@ -412,9 +495,8 @@ def nodes(tree, path=()):
 @given(st.data())
 def test_any_change_loads_or_is_one_clear_error(saved, data):
     manifest = json.loads(saved[1]["manifest.json"])
-    manifest["fit"]["history"]["items"] = {
-        key: values[:1] for key, values in manifest["fit"]["history"]["items"].items()
-    }
+    course = manifest["learned"]["fits"][0]["course"]
+    course["history"] = {key: values[:1] for key, values in course["history"].items()}
     values = [
         None,
         True,

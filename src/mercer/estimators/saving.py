@@ -1,0 +1,159 @@
+"""What a file says of an estimator around fitted models: the training data and their hash; of each model its
+hyperparameters, its solver with the choices made, how its posterior is packed and how the fit went.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import registry
+from mercer.gp import Model, choose_solver
+from mercer.inference import by_name as inference_by_name
+from mercer.inference.protocol import site_rule
+from mercer.inputs import Inputs
+from mercer.learning import Fit, Status
+from mercer.learning.climb import Evaluation
+from mercer.persist import SerialiseError, to_json
+from mercer.posteriors.packing import Again
+from mercer.posteriors.protocol import AbstractPosterior
+
+if TYPE_CHECKING:
+    from mercer.estimators.base import AbstractEstimator
+
+__all__ = ["learned", "relearn"]
+
+
+def learned(estimator: AbstractEstimator) -> dict[str, Any]:
+    """What `relearn` takes back."""
+    inputs, y = estimator._training
+    X = inputs.values
+    return {
+        "data": {
+            "X": X.tolist() if X.dtype == object else X,
+            "y": y,
+            "columns": None if inputs.names is None else list(inputs.names),
+            "sha256": _hash(X, y),
+        },
+        "targets": estimator._labels(),
+        "log_evidence": estimator.log_marginal_likelihood_,
+        "fits": [_packed(found) for found in estimator._fits],
+    }
+
+
+def relearn(estimator: AbstractEstimator, said: dict[str, Any]) -> None:
+    """Set what `fit` would have set, conditioning on the data again."""
+    inputs, y = _data(said["data"])
+    estimator._restore(inputs, y, said["targets"])
+    problems = estimator._problems(inputs, y)
+    pairs = zip(said["fits"], problems, strict=True)
+    estimator._take([_unpacked(estimator, one, *problem) for one, problem in pairs])
+    _compare(said["log_evidence"], estimator.log_marginal_likelihood_)
+
+
+# ------------------------------------------------------------------------------------------------- one model
+
+
+def _packed(found: Fit) -> dict[str, Any]:
+    posterior = found.posterior
+    if (reason := posterior.why_not("save")) is not None:
+        raise SerialiseError(reason)
+    course = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    del course["model"], course["posterior"]
+    columns = [f.name for f in dataclasses.fields(Evaluation)]
+    return {
+        "model": found.model,
+        "solver": posterior.solver,
+        "posterior": type(posterior).__name__,
+        "packed": posterior.packed(),
+        "course": course
+        | {
+            "status": dataclasses.asdict(found.status),
+            "history": {name: [getattr(e, name) for e in found.history] for name in columns},
+        },
+    }
+
+
+def _unpacked(estimator: AbstractEstimator, said: dict[str, Any], inputs: Inputs, y: np.ndarray) -> Fit:
+    model, asked = said["model"], estimator.solver
+    if not isinstance(model, Model):
+        raise TypeError("the model is not a Model")
+    kind = registry.exported("posteriors", said["posterior"], AbstractPosterior)
+    if kind is None:
+        raise ValueError(f"there is no posterior {said['posterior']!r}")
+    choose_solver(model, asked)  # refuses names that there are not
+    chosen = asked if said["solver"] is None else said["solver"]
+
+    def condition(one: Model) -> AbstractPosterior:
+        rule = site_rule(inference_by_name(estimator._rule, one.likelihood))  # what draws is not run again
+        return one.condition(inputs, y, rule, chosen)
+
+    def afresh(one: Model) -> AbstractPosterior:
+        return one.condition(inputs, y, None, asked)
+
+    again = Again(model.bind(inputs), inputs, y, choose_solver(model, chosen), condition, afresh)
+    posterior = kind.unpacked(said["packed"], again)
+    course = said["course"]
+    history = [Evaluation(*row) for row in zip(*course["history"].values(), strict=True)]
+    course = course | {"status": Status(**course["status"]), "history": history}
+    return Fit(model=model if posterior.averages else posterior.model, posterior=posterior, **course)
+
+
+def _compare(saved: float | None, now: float | None) -> None:
+    if saved is None or now is None:
+        return
+    if not abs(saved - now) <= 1e-6 * max(1.0, abs(saved)):
+        warnings.warn(
+            f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the "
+            "functions given differ from those it was fitted with, or the file was changed.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+# ------------------------------------------------------------------------------------------------- the data
+
+
+def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray]:
+    X = _object_table(said["X"]) if isinstance(said["X"], list) else said["X"]
+    y, names = said["y"], said["columns"]
+    arrays = isinstance(X, np.ndarray) and isinstance(y, np.ndarray)
+    if (
+        not arrays
+        or y.dtype != np.float64
+        or X.dtype not in (np.float64, object)
+        or X.ndim != 2
+        or y.shape != X.shape[:1]
+        or not X.size
+    ):
+        raise ValueError("the training data are missing or have no sensible shape.")
+    if names is not None and (len(names) != X.shape[1] or not all(isinstance(n, str) for n in names)):
+        raise ValueError(f"there are {X.shape[1]} columns of training data but the names {names}.")
+    if not (np.isfinite(y).all() and (X.dtype == object or np.isfinite(X).all())):
+        raise ValueError("the training data are not finite.")
+    if said["sha256"] != _hash(X, y):
+        raise ValueError("the training data do not match their hash: the file is damaged or was changed.")
+    return Inputs(X, None if names is None else tuple(names)), y
+
+
+def _object_table(rows: list[Any]) -> np.ndarray:
+    if not all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows):
+        raise ValueError("the training data are not a table.")
+    table = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            table[i, j] = entry
+    return table
+
+
+def _hash(X: np.ndarray, y: np.ndarray) -> str:
+    objects = json.dumps(to_json(X.tolist(), where="X")).encode() if X.dtype == object else b""
+    digest = hashlib.sha256(repr(X.shape).encode() + objects)
+    for a in (y,) if objects else (X, y):
+        digest.update(np.ascontiguousarray(a, dtype="<f8").tobytes())
+    return digest.hexdigest()

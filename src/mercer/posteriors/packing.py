@@ -1,0 +1,68 @@
+"""What posteriors need to be written to files and made again: data and solver, and models that differ in
+their free hyperparameters as rows of numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mercer.inputs import Inputs
+from mercer.params import flatten, parameters, replace_leaves
+
+__all__ = ["Again", "models_at", "read_array", "values_of"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Again:
+    """What a posterior is made again from: the model bound to the data (inputs, y), the solver with its
+    choices made, and how to condition a model: with that solver, or `afresh` with the one that was asked for.
+    """
+
+    model: Any
+    inputs: Inputs
+    y: np.ndarray
+    solver: Any
+    condition: Callable[[Any], Any]
+    afresh: Callable[[Any], Any]
+
+
+def values_of(base: Any, models: list[Any]) -> np.ndarray:
+    """Free hyperparameters of the models (k, p), in the order of those of `base`; ties once."""
+    slots = {(s.start, s.stop): p.name for p, s in flatten(base).slots}
+    rows = []
+    for model in models:
+        value = {p.name: p.value for p in parameters(model)}
+        rows.append(np.concatenate([np.zeros(0), *(np.ravel(value[name]) for name in slots.values())]))
+    return np.stack(rows)
+
+
+def models_at(base: Any, values: np.ndarray) -> list[Any]:
+    """The models whose free hyperparameters are the rows of `values` (k, p)."""
+    flat = flatten(base)
+    if values.shape[1] != len(flat.vector) or not len(values):
+        raise ValueError(
+            f"the saved hyperparameters have {values.shape[1]} columns but the model has {len(flat.vector)} "
+            "free ones."
+        )
+    return [
+        replace_leaves(base, {p.name: row[s].reshape(np.shape(p.value)).copy() for p, s in flat.slots})
+        for row in values
+    ]
+
+
+def read_array(
+    packed: Mapping[str, Any], name: str, ndim: int | None = None, finite: bool = True
+) -> np.ndarray:
+    """An array of numbers from a file, checked."""
+    value = packed.get(name)
+    sensible = isinstance(value, np.ndarray) and value.dtype.kind in "fbiu" and ndim in (None, value.ndim)
+    if not sensible:
+        raise ValueError(f"the array {name!r} is missing or has no sensible shape.")
+    array = np.asarray(value)
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"the array {name!r} is not finite.")
+    return array

@@ -343,18 +343,18 @@ def test_files_with_impossible_labels_are_refused(rest, tmp_path):
         entries = {name: archive.read(name) for name in archive.namelist()}
     good = json.loads(entries["manifest.json"])
     for bad in (
-        {"labels": None},
-        {"labels": {"kind": "dict", "items": {"type": "str", "classes": ["bee", "ant", "cat"]}}},
-        {"labels": {"kind": "dict", "items": {"type": "str", "classes": ["ant", "bee"]}}},
-        {"labels": {"kind": "dict", "items": {"type": "int64", "classes": ["ant", "bee", "cat"]}}},
-        {"labels": {"kind": "dict", "items": {"type": "str", "classes": [1, 2, 3]}}},
-        {"labels": {"kind": "dict", "items": {"type": "nothing", "classes": ["ant", "bee", "cat"]}}},
-        {"model": good["model"]["items"][0]},
-        {"fit": good["fit"]["each"][0]},
-        {"fit": {"each": 3}},
+        {"targets": None},
+        {"targets": {"type": "str", "classes": ["bee", "ant", "cat"]}},
+        {"targets": {"type": "str", "classes": ["ant", "bee"]}},
+        {"targets": {"type": "int64", "classes": ["ant", "bee", "cat"]}},
+        {"targets": {"type": "str", "classes": [1, 2, 3]}},
+        {"targets": {"type": "nothing", "classes": ["ant", "bee", "cat"]}},
+        {"fits": good["learned"]["fits"][:1]},
+        {"fits": good["learned"]["fits"][0]},
+        {"fits": 3},
     ):
         with zipfile.ZipFile(tmp_path / "bad", "w") as archive:
-            archive.writestr("manifest.json", json.dumps(good | bad))
+            archive.writestr("manifest.json", json.dumps(good | {"learned": good["learned"] | bad}))
             archive.writestr("arrays.safetensors", entries["arrays.safetensors"])
         with pytest.raises(ModelFileError, match="bad: "):
             mc.load(tmp_path / "bad")

@@ -4,8 +4,6 @@ describe a saved model.
 
 from __future__ import annotations
 
-import json
-import zipfile
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -17,6 +15,7 @@ from mercer.app.tables import Table, TableError, drop_missing, numeric, read_tab
 from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
+from mercer.persist import file
 
 Rows = list[tuple[str, ...]]
 Estimator = GPRegressor | GPClassifier
@@ -240,8 +239,7 @@ def draw_verdict(verdict: Any, path: Path) -> None:
 def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     """Tables (title, columns, rows) on a saved model."""
     model = mc.load(path)
-    with zipfile.ZipFile(path) as archive:
-        manifest = json.loads(archive.read("manifest.json"))
+    manifest, _ = file.read(path)
     versions = ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items()))
     if not isinstance(model, GPRegressor | GPClassifier | mc.GPTimeSeries):
         settings: Rows = [
@@ -250,7 +248,7 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
         found: Rows = [("estimator", manifest["class"]), *_learned_by_em(model), versions]
         return [(str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)]
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
-    n, d = manifest["data"]["rows"], manifest["data"]["columns"]
+    n, d = model._training[0].values.shape
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
     facts: Rows = [
         ("estimator", manifest["class"]),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
+if TYPE_CHECKING:
+    from mercer.sampling.thermodynamic import Thermodynamic
 
 
 class Estimate(float):
@@ -39,6 +40,8 @@ class Estimate(float):
     @property
     def thermodynamic(self) -> Thermodynamic:
         """The estimate by thermodynamic integration; nan where there were no temperatures."""
+        from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
+
         if not self.temperatures.size:
             return Thermodynamic(float("nan"))
         return thermodynamic(self.temperatures, self.log_likelihood)

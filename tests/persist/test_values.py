@@ -263,6 +263,23 @@ class Prior(hyperpriors.LogNormal):
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class Rule(inference.Laplace):
+    extra: int = 3
+
+
+def test_classes_of_others_are_handed_in():
+    values = [k.SE(mc.param(1.0, prior=Prior(0.5))) + Mine(), (Rule(extra=7), solvers.Dense())]
+    for value in values:
+        tree = json.loads(json.dumps(to_json(value)))
+        again = from_json(tree, classes=[Mine, Prior, Rule])
+        assert again == value if isinstance(value, tuple) else same(again, value)
+        with pytest.raises(SerialiseError, match=r"are not part of mercer: import them and pass classes="):
+            from_json(tree)
+    with pytest.raises(SerialiseError, match=r"\['tests:Mine'\] are not part"):
+        from_json(to_json(values[0]), classes=[Prior])
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

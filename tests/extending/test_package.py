@@ -32,8 +32,7 @@ XS = RNG.uniform(-2, 2, (5, 2))
     "kernel", [Cauchy(0.7, 1.3), Cauchy([0.7, 2.0]) + k.Linear()], ids=["own", "in a sum"]
 )
 @pytest.mark.parametrize(
-    "what",
-    ["covariance", "block_of_points", "gradient_of_hyperparameters", "gradient_of_inputs", "features"],
+    "what", ["covariance", "block_of_points", "gradient_of_hyperparameters", "gradient_of_inputs", "features"]
 )
 def test_the_kernel_conforms(what, kernel):
     getattr(kernel_suite, f"test_{what}")(kernel, 2)

@@ -10,7 +10,7 @@ import mercer as mc
 from mercer import hyperpriors as hp
 from mercer.inference import AIS, Estimate, Importance
 from mercer.sampling import thermodynamic
-from mercer.sampling.anneal import Ladder, anneal
+from mercer.sampling.anneal import Ladder, StepSizes, anneal
 from mercer.sampling.paths import fixed_path
 from mercer.sampling.target import whiten
 
@@ -82,7 +82,7 @@ def test_weights_are_unbiased_however_short_the_schedule():
     path = fixed_path(model.likelihood, np.ones(1), whiten(model, np.zeros((1, 1))), None)
     rng = np.random.default_rng(0)
     ladder = Ladder(np.linspace(0, 1, 6), progress=False)
-    pilot = ladder.temperatures, np.full(6, np.log(0.4))
+    pilot = StepSizes(ladder.temperatures, np.full(6, np.log(0.4)))
     out = anneal(path, ladder, path.prior_draws(rng, 4000), pilot, rng)
     w = np.exp(out.log_weights)
     assert abs(w.mean() - 0.5) < 4 * w.std() / np.sqrt(4000)

@@ -313,13 +313,6 @@ def test_unexpected_errors_say_how_to_see_more(saved, monkeypatch):
     assert isinstance(run("info", saved[0]).exception, KeyError)
 
 
-def test_a_model_does_not_replace_the_data(data, tmp_path):
-    before = data.read_bytes()
-    result = CliRunner().invoke(app, ["fit", str(data), "--target", "y", "--out", str(data)])
-    assert result.exit_code == 1 and "would be replaced: give another name" in result.output
-    assert data.read_bytes() == before
-
-
 def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
     path = tmp_path / "table.csv"
     write_table(path, {"a": np.arange(3.0)})

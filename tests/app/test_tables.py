@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,20 @@ def test_other_separators_a_byte_order_mark_and_blank_lines(tmp_path, text):
     table = read_table(write(tmp_path / "a.csv", text))
     np.testing.assert_array_equal(table["a"], [1, 3])
     np.testing.assert_array_equal(table["b"], [2, 4])
+
+
+def test_a_wide_table_takes_time_in_proportion_to_its_width(tmp_path):
+    def seconds(width):
+        header = ",".join(f"c{i}" for i in range(width))
+        path = write(tmp_path / "wide.csv", header + "\n" + ",".join("1" * width) + "\n")
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            assert len(read_table(path)) == width
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert seconds(32_000) < 8 * seconds(8_000)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

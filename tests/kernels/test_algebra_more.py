@@ -385,7 +385,7 @@ def test_white_noise_is_refused():
     """
     with pytest.raises(ParameterError, match="Give the noise to the likelihood"):
         k.White(0.1)
-    with pytest.raises(ParameterError, match="Give the noise to the likelihood"):
+    with pytest.raises(k.KernelSyntaxError, match=r"at 'White\(0.1\)': .*Give the noise to the likelihood"):
         k.parse("SE() + White(0.1)")
     post = mc.GP(k.SE()).condition([[0.0], [0.0]], [1.0, 1.2], noise_variance=0.1)
     twice = post.covariance([[0.0], [0.0]])

@@ -1,6 +1,7 @@
 """Formulas: what they say, that they read back exactly, and what is said of a wrong one."""
 
 import contextlib
+import re
 
 import jax
 import numpy as np
@@ -266,16 +267,17 @@ def test_wrong_texts(text, message):
     ],
 )
 def test_wrong_values(text):
-    """A kernel with an illegal value: the kernel's own error."""
-    with pytest.raises(ParameterError):
+    """A kernel with an illegal value: what the kernel says of it, and where."""
+    with pytest.raises(k.KernelSyntaxError, match=r"in the kernel .*, at ") as caught:
         k.parse(text)
+    assert isinstance(caught.value.__cause__, ParameterError)
 
 
 @settings(max_examples=200)
 @given(st.text(alphabet="SEl()[]=+*^.,'\"0129 aX_-/:{}", max_size=40) | st.text(max_size=20))
 def test_any_text_is_a_kernel_or_an_error(text):
     """Nothing but our own errors comes out, whatever goes in."""
-    with contextlib.suppress(k.KernelSyntaxError, ParameterError):
+    with contextlib.suppress(k.KernelSyntaxError):
         assert isinstance(k.parse(text), k.AbstractKernel)
 
 
@@ -290,3 +292,59 @@ def test_a_formula_is_a_kernel_for_the_estimator():
     assert str(model.kernel_).startswith(("SE(age", *"0123456789")) and "Linear(height)" in str(model.kernel_)
     again = k.parse(model.kernel_.formula(17))
     np.testing.assert_array_equal(again(table), model.kernel_(table))
+
+
+# ------------------------------------------------------------------------------------------------- mutations
+
+FORMULAS = (
+    "2.1^2 * SE(x1, l=0.3) + SE(l=90) * Periodic(period=fixed(1))",
+    "SE(l=param([1, 2], prior=LogNormal(0, 1), bounds=(1e-3, inf), tie='l')).on(0, \"age\")",
+    "Additive([SE(), Linear()], order=2, variance=[1, 0.1])",
+    "Gibbs(LogLinear([0.7], -1)) + Matern(l=0.5, nu=3/2)",
+    "(SE() + Linear())^2 * Polynomial(degree=3) + NeuralNetwork(2)",
+    "Warp(SE(l=1), [[1, 2], [0, 1]]).normalised() + RationalQuadratic(alpha=param(2))",
+    "Categorical(colour) * SE().rescale(LogLinear([1])) + Wiener()",
+)
+TOKENS = (
+    *"()[],=+-*/^.'\"0", "()", "[]", "[[1]]", "-1", "0", "1e999", "1e-320", "10**9", "None", "True", "inf",
+    "'a'", "x", "l=", "SE", "SE()", "fixed", "fixed(1)", "param(1, bounds=3)", "param(SE())", "**",
+    "LogNormal(0, 1)", "Each([1])", "LogLinear([1])", "nu=2", "degree=2.5", "order=-1", "tie=3", "prior=1",
+    "Matern", "Linear()", "Polynomial(1)", ".on(x)", ".on()", ".warp(1)", ".normalised(2)", "lambda: 1", "{}",
+)  # fmt: skip
+
+
+def mutated(rng):
+    """One of the formulas with up to four of its tokens removed, doubled, swapped, replaced or joined by
+    others.
+    """
+    parts = re.findall(r"\w+|\W", FORMULAS[rng.integers(len(FORMULAS))])
+    for _ in range(rng.integers(1, 5)):
+        i, j = rng.integers(len(parts), size=2)
+        match rng.integers(5):
+            case 0:
+                del parts[i : i + rng.integers(1, 4)]
+            case 1:
+                parts.insert(i, parts[j])
+            case 2:
+                parts[i], parts[j] = parts[j], parts[i]
+            case 3:
+                parts[i] = TOKENS[rng.integers(len(TOKENS))]
+            case 4:
+                parts.insert(i, TOKENS[rng.integers(len(TOKENS))])
+        parts = parts or ["SE"]
+    return "".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"), [(0, 1000), *(pytest.param(i, 6000, marks=pytest.mark.slow) for i in range(1, 6))]
+)
+def test_mutated_formulas_are_kernels_or_one_error_with_its_place(seed, number):
+    rng = np.random.default_rng(seed)
+    kernels = 0
+    for _ in range(number):
+        text = mutated(rng)
+        try:
+            kernels += isinstance(k.parse(text), k.AbstractKernel)
+        except k.KernelSyntaxError as error:
+            assert re.search(r", at |is nested too deeply|, not a kernel; ", str(error)), error
+    assert 0.01 * number < kernels < 0.5 * number

@@ -12,6 +12,7 @@ import typer
 from mercer.app import em as em_commands
 from mercer.app import forecast as forecast_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+from mercer.app.paths import check_outputs
 
 app = typer.Typer(
     name="mercer",
@@ -63,7 +64,7 @@ def demo(
     """
     from mercer.app.demo import run
 
-    _writable(out)
+    check_outputs([out])
     with warnings_as_notes():
         run(out, quick)
 
@@ -127,9 +128,7 @@ def fit(
     """
     from mercer.app import work
 
-    for path in (out, plot):
-        if path is not None:
-            _writable(path, but=data)
+    check_outputs([out, plot], [data])
     X, y, rows, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
         model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows)
@@ -176,7 +175,7 @@ def predict(
     """
     from mercer.app import work
 
-    _writable(out, but=model)
+    check_outputs([out], [model, new])
     with warnings_as_notes():
         rows = work.predict(model, new, out, level, latent)
     typer.echo(f"predicted {rows} row{'s' if rows != 1 else ''} into {out}")
@@ -210,8 +209,7 @@ def assess(
     import mercer
     from mercer.app.work import draw_verdict
 
-    if plot is not None:
-        _writable(plot, but=model)
+    check_outputs([plot], [model])
     with warnings_as_notes():
         verdict = mercer.assess(mercer.load(model), budget=budget, seed=seed)
         header, rows = verdict.table()
@@ -225,16 +223,6 @@ def assess(
 
 em_commands.register(app)
 forecast_command.register(app)
-
-
-def _writable(path: Path, but: Path | None = None) -> None:
-    """Refuse before the work is done, not after; also to replace the file `but`, which is read."""
-    if but is not None and path.exists() and but.exists() and path.samefile(but):
-        raise ValueError(f"{path} is the file to read from, and would be replaced: give another name.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}.")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import typer
 import mercer as mc
 from mercer import kernels as k
 from mercer.app.console import show_table
+from mercer.app.paths import save_figure
 
 AHEAD = 20  # years
 PARTS = ("trend", "season", "irregularities over years", "irregularities over months")
@@ -127,5 +128,5 @@ def draw(model: Any, X: np.ndarray, out: Path) -> None:
     for ax in axes[1:]:
         ax.axvline(last, color="0.5", linewidth=0.9, linestyle=(0, (4, 3)))
     figure.align_ylabels()
-    figure.savefig(out, dpi=100)
+    save_figure(figure, out, dpi=100)
     plt.close(figure)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+from mercer.app.paths import check_outputs, save_figure
 
 
 class Covariance(enum.StrEnum):
@@ -65,7 +66,7 @@ def cluster(
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    _writable(data, out, plot)
+    check_outputs([out, plot], [data])
     table = read_table(data)
     names, X = _numbers(table, columns, str(data), ())
     with warnings_as_notes():
@@ -99,7 +100,7 @@ def cluster(
     if plot is not None:
         from mercer import viz
 
-        viz.ellipses(model, X, names=names).figure.savefig(plot, dpi=150)
+        save_figure(viz.ellipses(model, X, names=names).figure, plot, dpi=150)
         note(f"drawn in {plot}")
 
 
@@ -130,7 +131,7 @@ def hmm(
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    _writable(data, out, plot)
+    check_outputs([out, plot], [data])
     table = read_table(data)
     names, X = _numbers(table, columns, str(data), () if group is None else (group,))
     places = _groups(table, group, str(data), len(X))
@@ -182,18 +183,8 @@ def hmm(
     if plot is not None:
         from mercer import viz
 
-        viz.state_path(model, X[places[0]], ylabel=names[0]).figure.savefig(plot, dpi=150)
+        save_figure(viz.state_path(model, X[places[0]], ylabel=names[0]).figure, plot, dpi=150)
         note(f"drawn in {plot}" + (f" (the first of {len(places)} sequences)" if len(places) > 1 else ""))
-
-
-def _writable(data: Path, out: Path | None, plot: Path | None) -> None:
-    """Columns may be added to the data themselves; a picture may not replace them."""
-    from mercer.app import cli
-
-    if out is not None:
-        cli._writable(out)
-    if plot is not None:
-        cli._writable(plot, but=data)
 
 
 def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]) -> tuple[list[str], Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+from mercer.app.paths import check_outputs, save_figure
 
 SHOWN = 12  # rows of the forecast that are printed
 
@@ -57,12 +58,9 @@ def forecast(
     Example: mercer forecast sales.csv --time month --target sales --horizon 24 --out next.csv --plot next.png
     """
     import mercer
-    from mercer.app import cli
     from mercer.app.tables import TableError, read_table, write_table
 
-    for path in (out, plot, model):
-        if path is not None:
-            cli._writable(path, but=data)
+    check_outputs([out, plot, model], [data])
     if not 0 < level < 1:
         raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
     table = read_table(data)
@@ -89,7 +87,7 @@ def forecast(
     if plot is not None:
         from mercer import viz
 
-        viz.forecast(ts, horizon, level=level, ylabel=target).figure.savefig(plot, dpi=150)
+        save_figure(viz.forecast(ts, horizon, level=level, ylabel=target).figure, plot, dpi=150)
         note(f"drawn in {plot}")
     if model is not None:
         ts.save(model)

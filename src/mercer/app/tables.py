@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
-import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mercer.files import written_whole
 
 Table = dict[str, np.ndarray]
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
@@ -43,15 +44,8 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
     if _ending(path) == ".parquet":
         _pyarrow(path)  # refuses, in the name of this file, where it is missing
         write = _write_parquet
-    target = path.resolve()  # a link stays a link
-    new = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
-    try:
+    with written_whole(path) as new:
         write(new, table)
-        if target.exists():
-            shutil.copymode(target, new)
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _write_csv(path: Path, table: Mapping[str, Any]) -> None:
@@ -170,7 +164,7 @@ def _read_csv(path: Path) -> Table:
 
 
 def _check_header(header: list[str], path: Path) -> None:
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if twice:
         what = (
             "columns without a name"

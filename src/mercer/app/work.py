@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import mercer as mc
+from mercer.app.paths import save_figure
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
 from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
@@ -47,7 +48,7 @@ def training_data(
     )
     if features is None:
         names = [name for name in _numeric_names(table) if name != target]
-        others = [name for name in table if name not in names and name != target]
+        others = [name for name in table if name not in {*names, target}]
         notes += [f"left out columns of text: {', '.join(others)}"] if others else []
         if not names:
             raise TableError(f"{source} has no numeric column besides {target!r} to predict from.")
@@ -169,7 +170,7 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
         else:
             mc.viz.calibration(y, loo.mean, std, ax=right)
         figure.suptitle("each datum predicted from the others", fontsize="medium")
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path, dpi=130)
     plt.close(figure)
 
 
@@ -233,7 +234,7 @@ def draw_verdict(verdict: Any, path: Path) -> None:
     from mercer import viz
 
     ax = viz.verdict(verdict)
-    ax.figure.savefig(path, dpi=120)
+    save_figure(ax.figure, path, dpi=120)
 
 
 def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mercer.files import written_whole
 from mercer.gp import Model
 from mercer.params import flatten
 
@@ -45,10 +46,8 @@ class Checkpoint:
 
     def write(self, **arrays: Any) -> None:
         """Write this, in place of what was there."""
-        temporary = self.path.with_name(self.path.name + ".part")
-        with open(temporary, "wb") as file:
+        with written_whole(self.path) as new, open(new, "wb") as file:
             np.savez(file, mark=self.mark, **arrays)
-        os.replace(temporary, self.path)  # a fit that is killed while writing leaves the old file
         self.written = time.perf_counter()
 
     def _read(self) -> dict[str, np.ndarray] | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import uuid
 import zipfile
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from mercer.files import written_whole
 from mercer.persist.values import SerialiseError
 
 __all__ = ["SCHEMA", "ModelFileError", "read", "write"]
@@ -23,6 +23,7 @@ __all__ = ["SCHEMA", "ModelFileError", "read", "write"]
 SCHEMA = 2
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
 MANIFEST_BYTES = 64 * 2**20
+# what reading a damaged zip may raise
 _DAMAGED = (
     zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, UnicodeDecodeError,
 )  # fmt: skip
@@ -43,15 +44,9 @@ def write(path: Path, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -
             f"the inputs are more than {MANIFEST_BYTES // 2**20} MB of text, too much for a saved model."
         )
     packed = pack({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
-            for name, content in ((MANIFEST, text), (ARRAYS, packed)):
-                archive.writestr(zipfile.ZipInfo(name), content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with written_whole(path) as new, zipfile.ZipFile(new, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in ((MANIFEST, text), (ARRAYS, packed)):
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -74,14 +69,7 @@ def _entries(path: Path) -> dict[str, bytes]:
                 for entry in entries:
                     _check(entry, size)
                 return {e.filename: archive.read(e) for e in entries}
-        except (
-            zipfile.BadZipFile,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-            OSError,
-            UnicodeDecodeError,
-        ) as error:
+        except _DAMAGED as error:
             raise ModelFileError(f"not a saved model, or damaged ({error}).") from error
 
 

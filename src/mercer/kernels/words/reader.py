@@ -29,8 +29,12 @@ LONG = {short: name for name, short in SHORT.items()}
 METHODS = {"on", "rescale", "warp", "normalised"}
 
 
+# what a constructor may say of arguments that make no sense
+_REFUSED = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
+
+
 class KernelSyntaxError(ValueError):
-    """A text that is not a kernel, with the place where it goes wrong."""
+    """A text that is not a kernel, or one with values it cannot have; says where it goes wrong."""
 
 
 def parse(text: str, functions: Mapping[str, Callable] | None = None) -> AbstractKernel:
@@ -58,10 +62,16 @@ def _tree(source: str) -> ast.expr:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(source, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError) as error:
-        raise KernelSyntaxError(
-            f"cannot read the kernel {source!r}: {getattr(error, 'msg', error)}."
-        ) from None
+    except SyntaxError as error:
+        raise KernelSyntaxError(f"cannot read the kernel {source!r}{_place(error)}: {error.msg}.") from None
+    except (ValueError, MemoryError) as error:
+        raise KernelSyntaxError(f"cannot read the kernel {source!r}: {error}.") from None
+
+
+def _place(error: SyntaxError) -> str:
+    """Where Python's parser stopped, in words."""
+    rest = (error.text or "")[max((error.offset or 1) - 1, 0) :].strip()
+    return f", at {rest[:20]!r}" if rest else ", at its end"
 
 
 class _Reader:
@@ -74,7 +84,17 @@ class _Reader:
         where = ast.get_source_segment(self.text, node) or ""
         return KernelSyntaxError(f"in the kernel {self.text!r}, at {where!r}: {message}")
 
-    def read(self, node) -> Any:
+    def read(self, node: ast.expr) -> Any:
+        """The value of a part; what goes wrong in it is said with its text."""
+        try:
+            return self.value(node)
+        except KernelSyntaxError:
+            raise
+        except _REFUSED as error:
+            said = str(error).replace(".__init__()", "").rstrip(".") or type(error).__name__
+            raise self.fail(node, f"{said}.") from error
+
+    def value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.BinOp):
             return self.operation(node)
         if isinstance(node, ast.Call):
@@ -145,10 +165,7 @@ class _Reader:
         }
         if type(node.op) not in operations:
             raise self.fail(node, "only +, -, *, / and ** combine numbers.")
-        try:
-            value = operations[type(node.op)]()
-        except ArithmeticError as error:
-            raise self.fail(node, f"{error}.") from None
+        value = operations[type(node.op)]()
         if isinstance(value, complex):
             raise self.fail(node, "this is not a real number.")
         return self.moderate(node, value)
@@ -173,10 +190,7 @@ class _Reader:
             raise self.fail(
                 node, f"a kernel can be followed by {', '.join(f'.{m}(...)' for m in sorted(METHODS))}."
             )
-        try:
-            out = getattr(kernel, node.func.attr)(*[self.read(a) for a in node.args])
-        except TypeError as error:
-            raise self.fail(node, f"{error}.") from None
+        out = getattr(kernel, node.func.attr)(*[self.read(a) for a in node.args])
         return self.moved(out, kernel) if node.func.attr == "on" else out
 
     def moved(self, on: Any, inner: AbstractKernel) -> AbstractKernel:
@@ -203,13 +217,11 @@ class _Reader:
         if name in ("fixed", "param"):
             return self.hyperparameter(node, name, columns + arguments, named)
         if name in hyperpriors.__all__ and _is_prior(made := getattr(hyperpriors, name)):
-            return self.make(
-                node, made, [_tuples(a) for a in arguments], {k: _tuples(v) for k, v in named.items()}
-            )
+            return made(*map(_tuples, arguments), **{k: _tuples(v) for k, v in named.items()})
         made = _known(name)
         if made is None:
             raise self.fail(node, unknown("kernel", name, _all_known()))
-        value = self.make(node, made, arguments, named)
+        value = made(*arguments, **named)
         if (
             isinstance(value, AbstractKernel)
             and value.leads()
@@ -225,19 +237,23 @@ class _Reader:
     def is_column(self, node) -> bool:
         return isinstance(node, ast.Name) and node.id not in self.functions and node.id != "inf"
 
-    def make(self, node, made, arguments, named):
-        try:
-            return made(*arguments, **named)
-        except (TypeError, AttributeError) as error:
-            raise self.fail(node, str(error).replace(".__init__()", "")) from None
-
     def hyperparameter(self, node, name, arguments, named):
         if len(arguments) != 1 or set(named) - ({"bounds", "tie", "prior"} if name == "param" else set()):
             more = ", bounds=(low, high), tie='name', prior=..." if name == "param" else ""
             raise self.fail(node, f"{name}(value{more}) takes one value.")
         if "bounds" in named:
-            named["bounds"] = tuple(named["bounds"])
+            named["bounds"] = self.bounds(node, named["bounds"])
+        if not isinstance(named.get("prior"), AbstractHyperprior | None):
+            raise self.fail(node, f"a prior is one of {[n for n in hyperpriors.__all__ if n[0].isupper()]}.")
+        if not isinstance(named.get("tie"), str | None):
+            raise self.fail(node, "tie is a name: tie='l'.")
         return fixed(arguments[0]) if name == "fixed" else param(arguments[0], **named)
+
+    def bounds(self, node: ast.expr, given: Any) -> tuple[float, float]:
+        pair = isinstance(given, list) and len(given) == 2
+        if not pair or not all(type(bound) in (int, float) for bound in given):
+            raise self.fail(node, "bounds are two numbers: bounds=(0.1, 10).")
+        return given[0], given[1]
 
 
 def _known(name: str) -> Any:

@@ -8,11 +8,15 @@ text or a mixed table, a list of sequences (T, d) of any lengths.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 
-__all__ = ["InputError", "Inputs", "as_inputs", "as_targets", "numeric"]
+__all__ = ["Array", "InputError", "Inputs", "as_inputs", "as_targets", "numeric"]
+
+# numbers on the host, or inside code that JAX compiles or differentiates
+Array: TypeAlias = np.ndarray | jax.Array
 
 
 class InputError(ValueError):

@@ -21,7 +21,11 @@ def aic(log_likelihood: float, parameters: int) -> float:
 
 
 def held_out(
-    data: np.ndarray, fit: Callable[[Any], Any], score: Callable[[Any, Any], float], rng, folds: int = 5
+    data: np.ndarray,
+    fit: Callable[[Any], Any],
+    score: Callable[[Any, Any], float],
+    rng: np.random.Generator,
+    folds: int = 5,
 ) -> float:
     """−2 × the log-likelihood of each fold under the model fitted to the others, summed; smaller is better.
 

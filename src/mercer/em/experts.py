@@ -10,10 +10,12 @@ experts, r_ik ∝ g_k(x_i) exp E[log N(y_i | f_k, σ_k²)].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, ndtr
 
@@ -78,7 +80,13 @@ class GPExperts:
 
     @classmethod
     def around(
-        cls, X: np.ndarray, y: np.ndarray, experts, gate, rng: np.random.Generator, by: str = "both"
+        cls,
+        X: np.ndarray,
+        y: np.ndarray,
+        experts: Sequence[Model],
+        gate: Any,
+        rng: np.random.Generator,
+        by: str = "both",
     ) -> GPExperts:
         """A start: groups of similar x and y ("both"), or of similar x ("x"),
         by a Gaussian mixture in standardised columns.
@@ -117,7 +125,7 @@ class GPExperts:
         """Log prior of the gate and of the experts' hyperparameters."""
         return self.gate.log_prior() + sum(_log_prior(e)[0] for e in self.experts)
 
-    def condition(self, X, y) -> GPExpertsPosterior:
+    def condition(self, X: Any, y: Any) -> GPExpertsPosterior:
         """The posterior of all experts, by responsibilities from one more E-step."""
         inputs, y = _prepared(self.experts[0], X, y)
         return self._posterior(self.expect((inputs, y)).responsibilities, inputs, y)
@@ -145,7 +153,9 @@ class GPExpertsPosterior:
     """Experts given data, and their gate. Predictions are mixtures of K Gaussians: often of two peaks where
     regimes meet.
 
-    experts: K posteriors; noise: (K,) noise variances; responsibilities: (n, K) of the data
+    experts: K posteriors
+    noise: (K,) noise variances
+    responsibilities: (n, K) of the data
     """
 
     gate: Any
@@ -153,36 +163,36 @@ class GPExpertsPosterior:
     noise: np.ndarray
     responsibilities: np.ndarray
 
-    def parts(self, Xs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parts(self, Xs: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gate probabilities, means and variances of y for each expert: (m, K) each."""
         inputs = as_inputs(Xs, "Xs", self.experts[0].inputs.names)
         moments = [e.latent_moments(inputs) for e in self.experts]
         means, variances = (np.stack(m, 1) for m in zip(*moments, strict=True))
         return np.exp(self.gate.log_prob(inputs.values)), means, variances + self.noise
 
-    def mean(self, Xs) -> np.ndarray:
+    def mean(self, Xs: Any) -> np.ndarray:
         """Predictive mean (m,)."""
         return self.mean_and_std(Xs)[0]
 
-    def mean_and_std(self, Xs) -> tuple[np.ndarray, np.ndarray]:
+    def mean_and_std(self, Xs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (m,) of y under the mixture."""
         g, means, variances = self.parts(Xs)
         mean = np.sum(g * means, 1)
         return mean, np.sqrt(np.sum(g * (variances + (means - mean[:, None]) ** 2), 1))
 
-    def log_density(self, Xs, ys) -> np.ndarray:
+    def log_density(self, Xs: Any, ys: Any) -> np.ndarray:
         """Log predictive density (m,) of each observation."""
         parts = self.parts(Xs)
         return _log_density(as_targets(ys, len(parts[0]), "ys")[:, None], *parts)
 
-    def density(self, Xs, grid) -> np.ndarray:
+    def density(self, Xs: Any, grid: ArrayLike) -> np.ndarray:
         """Predictive density of y (m, len(grid)) at the values `grid`."""
         parts = self.parts(Xs)
         return np.exp(
             np.stack([_log_density(np.full((1, 1), v), *parts) for v in np.asarray(grid, float)], 1)
         )
 
-    def quantile(self, Xs, q) -> np.ndarray:
+    def quantile(self, Xs: Any, q: ArrayLike) -> np.ndarray:
         """Quantiles of y under the mixture: (m,) for one q, (m, len(q)) for several."""
         q = np.asarray(q, float)
         if np.any((q <= 0) | (q >= 1)):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 FAINT = 1e-30  # probability of a step, relative to its best emission, below which logarithms are used
 EVERY = 8  # steps between normalisations of the runs from every state
@@ -35,7 +36,7 @@ class Chunks:
     links: chunks that are continued by the next one
     """
 
-    def __init__(self, lengths, states: int, length: int | None = None):
+    def __init__(self, lengths: ArrayLike, states: int, length: int | None = None):
         self.lengths = lengths = np.asarray(lengths, np.intp)
         self.length = length = length or chunk_length(lengths, states)
         self.total, per = int(lengths.sum()), -(-lengths // length)

@@ -101,7 +101,14 @@ class Gaussians:
             ) from None
 
     @classmethod
-    def fitted(cls, X: Any, weights: Any, covariance_type: str = "full", floor=None, prior=None) -> Gaussians:
+    def fitted(
+        cls,
+        X: Any,
+        weights: Any,
+        covariance_type: str = "full",
+        floor: np.ndarray | None = None,
+        prior: InverseWishart | None = None,
+    ) -> Gaussians:
         """Maximum likelihood for weights (k, n): with ones (1, n) the mean and the biased covariance of X."""
         X, weights = np.asarray(X, np.float64), np.asarray(weights, np.float64)
         observed = ~np.isnan(X)

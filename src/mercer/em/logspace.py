@@ -29,13 +29,15 @@ def viterbi(
     return path, best[ends].max(1)
 
 
-def filtered(initial, transition, log_b, chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
+def filtered(
+    initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks
+) -> tuple[np.ndarray, np.ndarray]:
     """As `forward.filtered`."""
     alpha, scale = _forward(*_arguments(initial, transition, log_b, chunks))
     return _slots(np.exp(alpha), chunks, 1.0 / len(initial)), _per_sequence(scale, chunks)
 
 
-def smooth(initial, transition, log_b, chunks: Chunks) -> Smoothed:
+def smooth(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks) -> Smoothed:
     """As `forward.smooth`."""
     arguments = _arguments(initial, transition, log_b, chunks)
     alpha, scale = _forward(*arguments)

@@ -185,7 +185,14 @@ class GaussianMixture:
 
     @classmethod
     def assigned(
-        cls, X, labels, k, covariance_type="full", floor=1e-6, prior=None, pseudo_count=0.0
+        cls,
+        X: np.ndarray,
+        labels: np.ndarray,
+        k: int,
+        covariance_type: str = "full",
+        floor: float = 1e-6,
+        prior: InverseWishart | None = None,
+        pseudo_count: float = 0.0,
     ) -> GaussianMixture:
         """The mixture whose components are the groups labels (n,) in 0 … k − 1."""
         smallest = floor * spread(X) if floor > 0 else None

@@ -33,11 +33,14 @@ from mercer.solvers.protocol import AbstractSolver, SolverError
 class AIS(AbstractEvidence):
     """Annealed importance sampling for `mercer.log_evidence(model, X, y, inference=AIS())`.
 
-    steps: temperatures tau(t) = (t / steps)^power; runs: independent runs, whose spread gives the error;
-    transitions: moves at each temperature; hyperparameters: "fixed", or "integrate" for the evidence with the
-    free ones integrated over their priors. reverse=False leaves out the reverse runs. Step sizes are tuned to
-    each temperature in a short pilot, then held. Ctrl-C keeps the runs that are finished (up to eight go side
-    by side), and the estimate says so.
+    steps, power: temperatures tau(t) = (t / steps)^power
+    runs: independent runs, whose spread gives the error
+    transitions: moves at each temperature
+    hyperparameters: "fixed", or "integrate" for the evidence with the free ones integrated over their priors
+    reverse: whether there are reverse runs too
+
+    Step sizes are tuned to each temperature in a short pilot, then held. Ctrl-C keeps the runs that are
+    finished (up to eight go side by side), and the estimate says so.
 
     >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000))
     >>> value, value.standard_error, value.reverse

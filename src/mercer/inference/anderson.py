@@ -15,7 +15,9 @@ class Anderson:
         self.points: list[np.ndarray] = []
         self.residuals: list[np.ndarray] = []
 
-    def step(self, W, h, dW, dh, unit) -> tuple[np.ndarray, np.ndarray] | None:
+    def step(
+        self, W: np.ndarray, h: np.ndarray, dW: np.ndarray, dh: np.ndarray, unit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Sites exp(h f - W f^2 / 2) and the plain change of them -> better ones; None at first. `unit`:
         marginal deviations.
         """

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 class Estimate(float):
     """A log evidence with what is known of its error. It is a float: the forward estimate.
 
-    standard_error: of the log, from the spread over forward runs. forward, reverse: they bracket the value up
-    to that error (reverse is nan where none was asked for). runs, reverse_runs: the log weight of each run.
-    thermodynamic: the estimate by thermodynamic integration of the same forward runs, with its own
-    `standard_error`. temperatures (T + 1,) and log_likelihood (T + 1, runs): log p(y | f) of the forward runs
-    at each; path (T + 1,) is its mean. interrupted: Ctrl-C ended the work early; the notes say what was left
-    out.
+    standard_error: of the log, from the spread over forward runs
+    forward, reverse: they bracket the value up to that error (reverse is nan where none was asked for)
+    runs, reverse_runs: the log weight of each run
+    temperatures, log_likelihood: (T + 1,), and log p(y | f) of the forward runs at each (T + 1, runs)
+    interrupted: Ctrl-C ended the work early; the notes say what was left out
     """
 
     standard_error: float = float("nan")

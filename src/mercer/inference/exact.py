@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import AbstractSiteRule, Result
+from mercer.inputs import Array
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
 from mercer.params import strip
-from mercer.solvers.protocol import Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Sites, SolverError
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -25,7 +26,14 @@ class Exact(AbstractSiteRule):
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet"})
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check(solver)
         sites, floor = gaussian_sites(model, X, y)
         state = solver.factor(model.gp, X, sites, workspace)
@@ -41,7 +49,15 @@ class Exact(AbstractSiteRule):
             notes.append(f"jitter of {state.jitter:.3g} times the noise variance was added to the diagonal")
         return Result(state, evidence, tuple(notes))
 
-    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+    def gradient(
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: Result,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
+    ) -> dict[str, np.ndarray]:
         state = result.state
         cotangents = state.pullback(log_evidence_bar, **bars, consume=consume)
         gradient = prior_gradient(model, cotangents.prior)
@@ -53,7 +69,7 @@ class Exact(AbstractSiteRule):
         return gradient
 
 
-def gaussian_sites(model, X, y) -> tuple[Sites, float]:
+def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
     """The data as sites, and the noise floor if one had to be used."""
     if not isinstance(model.likelihood, Gaussian):
         raise SolverError(

@@ -44,11 +44,13 @@ class Gibbs(AbstractDrawing):
     samples the free hyperparameters too. Predictions are mixtures of Gaussians, in which f is integrated out
     given the noise variances of a draw.
 
-    draws: kept in each chain; tune: transitions before, in which steps are tuned and which are thrown away.
-    over_relaxed: indicators of a mixture avoid their old value where they can (5.17). progress: True, False,
-    None, or a function (done, total, text); Ctrl-C keeps the draws made so far. A mixture weight without a
-    prior gets Beta(1, 1), degrees of freedom without one Gamma(2, 0.1): nothing else keeps them finite where
-    there are no outliers.
+    draws: kept in each chain
+    tune: transitions before, in which steps are tuned and which are thrown away
+    over_relaxed: indicators of a mixture avoid their old value where they can (5.17)
+    progress: True, False, None, or a function (done, total, text); Ctrl-C keeps the draws made so far
+
+    A mixture weight without a prior gets Beta(1, 1), degrees of freedom without one Gamma(2, 0.1): nothing
+    else keeps them finite where there are no outliers.
 
     >>> post = model.condition(X, y, Gibbs(draws=500)); post.outlier_score(), print(post.diagnostics)
     """

@@ -27,7 +27,7 @@ from mercer.inference.protocol import (
 from mercer.inference.scale_mixture import ScaleMixture
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.answers import InferenceStatus
-from mercer.solvers.protocol import AbstractState, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
 
@@ -57,27 +57,36 @@ class Laplace(AbstractSiteRule):
     warm: ClassVar[bool] = True
     smooth: ClassVar[bool] = False  # a mode may vanish, a curvature change its sign
 
-    def rough(self, tight=False):
+    def rough(self, tight: bool = False) -> Laplace:
         """One step after a gain of 1e-4 leaves the mode right to the square of that step, e say. The evidence
         moves with e, by its determinant; that is taken into account, or an optimiser would walk on its
         roughness.
         """
         return dataclasses.replace(self, tol=self.tol if tight else max(self.tol, 1e-4), positive=True)
 
-    def coarse(self, model):
+    def coarse(self, model: Any) -> AbstractSiteRule:
         """The bound of ScaleMixture has its maxima near those of the evidence,
         and neither poles nor jumps between modes.
         """
         return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
-    def foresee(self, model, y, mean, variance):
+    def foresee(
+        self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> dict[str, np.ndarray]:
         return (
             ScaleMixture().foresee(model, y, mean, variance)
             if _scales_help(model.likelihood)
             else {"laplace": mean}
         )
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check(solver)
         likelihood = model.likelihood
         if not likelihood.smooth:
@@ -130,7 +139,15 @@ class Laplace(AbstractSiteRule):
         status = InferenceStatus(converged, steps, f"last gain {gain:.1e}")
         return _Mode(state, evidence, tuple(notes), status, curved, drift)
 
-    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+    def gradient(
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: _Mode,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
+    ) -> dict[str, np.ndarray]:
         self.check_bars(bars)
         state: Any = result.state
         f = state.sites.centre

@@ -39,9 +39,11 @@ class Result:
 class AbstractInference(abc.ABC):
     """A way from a model (`gp`, `likelihood`) bound to its inputs, and data, to what they say.
 
-    needs: what the solver must offer. gives: what it is for, as the end of a sentence that begins with its
-    name. learns: how `mercer.fit` learns hyperparameters with it ("gradient", "batches" or "draws"); None: it
-    does not. lower_bound: whether its evidence is one.
+    needs: what the solver must offer
+    gives: what it is for, as the end of a sentence that begins with its name
+    learns: how `mercer.fit` learns hyperparameters with it ("gradient", "batches" or "draws"); None: it does
+        not
+    lower_bound: whether its evidence is one
     """
 
     needs: ClassVar[frozenset[str]]

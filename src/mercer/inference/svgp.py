@@ -5,7 +5,9 @@ learning from small batches of many data.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from mercer.inference.exact import Exact
 from mercer.inference.protocol import AbstractSiteRule, Result
@@ -13,7 +15,7 @@ from mercer.inference.variational import KL
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.selection import AbstractSelection
-from mercer.solvers.protocol import AbstractSolver
+from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +26,12 @@ class SVGP(AbstractSiteRule):
     learning ends, q is found for all data at once: the posterior is that of `solvers.VFE` with the learned
     inducing inputs, and so is `log_evidence`.
 
-    batch: data in a batch. epochs: passes over the data. rate: of Adam, per unit of log parameter (and of a
-    column's standard deviation, for inducing inputs). step: of the natural gradient. learn_inducing: whether
-    inducing inputs move.
+    m, select: how many inducing inputs there are, and how they are chosen among the data
+    batch: data in a batch
+    epochs: passes over the data
+    rate: of Adam, per unit of log parameter (and of a column's standard deviation, for inducing inputs)
+    step: of the natural gradient
+    learn_inducing: whether inducing inputs move
 
     >>> model = mercer.Model(mercer.GP(kernels.SE()))
     >>> mercer.fit(model, X, y, inference=SVGP(m=10, epochs=10)).posterior.mean(Xs)      # (m,)
@@ -66,9 +71,18 @@ class SVGP(AbstractSiteRule):
         """How q is found for all data at once."""
         return Exact() if isinstance(likelihood, Gaussian) else KL()
 
-    def run(self, model, X, y, solver, workspace=None) -> Result:
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check_single(model)
         return self.rule(model.likelihood).run(model, X, y, solver, workspace)
 
-    def gradient(self, model, y, result, consume=False, **bars):
+    def gradient(
+        self, model: Any, y: np.ndarray, result: Result, consume: bool = False, **bars: Any
+    ) -> dict[str, np.ndarray]:
         return self.rule(model.likelihood).gradient(model, y, result, consume, **bars)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from mercer.inference.protocol import AbstractSiteRule, Result, begin, gaussian_
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.answers import InferenceStatus
-from mercer.solvers.protocol import AbstractState, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,14 @@ class KL(AbstractSiteRule):
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
     lower_bound: ClassVar[bool] = True
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check(solver)
         self.check_single(model)
         workspace = begin(model, X, solver, workspace)
@@ -88,7 +95,15 @@ class KL(AbstractSiteRule):
         status = InferenceStatus(converged, iteration, f"last change {change:.1e}")
         return Result(state, bound, (*jitter_notes(state), "log_evidence is a lower bound", *notes), status)
 
-    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+    def gradient(
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: Result,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
+    ) -> dict[str, np.ndarray]:
         self.check_bars(bars)
         mean, variance = result.state.marginals()
         bar = result.state.pullback(log_evidence_bar, consume=consume)
@@ -123,7 +138,14 @@ class LocalBound(AbstractSiteRule):
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
     lower_bound: ClassVar[bool] = True
 
-    def run(self, model, X, y, solver, workspace=None):
+    def run(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None = None,
+    ) -> Result:
         self.check(solver)
         likelihood = model.likelihood
         if not (isinstance(likelihood, Bernoulli) and likelihood.link == "logit" and likelihood.log_concave):
@@ -154,7 +176,15 @@ class LocalBound(AbstractSiteRule):
         status = InferenceStatus(converged, iteration, f"last gain {gain:.1e}")
         return Result(state, bound, (*jitter_notes(state), "log_evidence is a lower bound", *notes), status)
 
-    def gradient(self, model, y, result, consume=False, log_evidence_bar=1.0, **bars):
+    def gradient(
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: Result,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
+    ) -> dict[str, np.ndarray]:
         self.check_bars(bars)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         return prior_gradient(model, bar.prior) | {"likelihood.flip": np.zeros(())}

@@ -7,16 +7,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from mercer.inputs import as_inputs, as_targets
 from mercer.kernels import AbstractKernel
 
 
-def alignment(K, y) -> float:
+def alignment(K: ArrayLike, y: Any) -> float:
     """y'Ky / (|y|^2 |K|_F): the cosine between the covariance matrix K (n, n) and yy', for targets or labels
     y (n,); from 0 to 1.
 
@@ -36,9 +38,10 @@ def alignment(K, y) -> float:
 class Aligned:
     """The combination of kernels with the largest alignment.
 
-    kernel: the sum of the kernels times their weights (those with weight 0 left out). weights (m,): not
-    negative, summing to 1.
-    alignment: of the combination. single (m,): of each kernel alone.
+    kernel: the sum of the kernels times their weights (those with weight 0 left out)
+    weights: (m,), not negative, summing to 1
+    alignment: of the combination
+    single: (m,), of each kernel alone
     """
 
     kernel: AbstractKernel
@@ -47,7 +50,7 @@ class Aligned:
     single: np.ndarray
 
 
-def align(kernels: Sequence[AbstractKernel], X, y) -> Aligned:
+def align(kernels: Sequence[AbstractKernel], X: Any, y: Any) -> Aligned:
     """The non-negative combination of kernels whose covariance matrix on X is best aligned with y.
 
     >>> align([SE(l) for l in (0.1, 1.0, 10.0)], X, labels).kernel
@@ -63,7 +66,7 @@ def align(kernels: Sequence[AbstractKernel], X, y) -> Aligned:
     return Aligned(functools.reduce(operator.add, terms), weights, alignment(combined, y), single)
 
 
-def alignment_weights(matrices, y) -> np.ndarray:
+def alignment_weights(matrices: Iterable[ArrayLike], y: Any) -> np.ndarray:
     """Weights (m,) >= 0 of matrices (n, n) that maximise the alignment of their sum; they sum to 1.
 
     The maximum of a.w / sqrt(w'Gw) with G_ij = <K_i, K_j> and a_i = y'K_i y lies in the direction of the

@@ -154,7 +154,14 @@ class Verdict:
 
 
 def assess(
-    model, X=None, y=None, Xs=None, *, budget: float | str = "60s", seed: int = 0, progress: Progress = None
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    Xs: Any = None,
+    *,
+    budget: float | str = "60s",
+    seed: int = 0,
+    progress: Progress = None,
 ) -> Verdict:
     """Are Laplace, EP and the variational bound close to the truth for this model on these data?
 

@@ -5,18 +5,21 @@ probabilities of models.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.gp import Model, as_model, choose_solver, log_evidence
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.estimate import Estimate
-from mercer.inference.protocol import site_rule
+from mercer.inference.protocol import AbstractInference, site_rule
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
+from mercer.prior import AbstractPrior
 from mercer.progress import shown
+from mercer.solvers.protocol import AbstractSolver
 from mercer.tables import text_table
 
 
@@ -74,7 +77,15 @@ class Comparison:
         return "\n".join(line for line in lines if line)
 
 
-def compare(models, X, y, *, inference=None, solver=None, prior=None) -> Comparison:
+def compare(
+    models: Mapping[str, Model | AbstractPrior] | Iterable[Model | AbstractPrior],
+    X: Any,
+    y: Any,
+    *,
+    inference: str | AbstractInference | Mapping[str, str | AbstractInference] | None = None,
+    solver: str | AbstractSolver | None = None,
+    prior: ArrayLike | None = None,
+) -> Comparison:
     """Evidences and posterior probabilities of models on the same data y (n,) at X (n, d), at the
     hyperparameters they have (2.8-2.9).
 
@@ -120,7 +131,9 @@ class ModelEvidence(NamedTuple):
     sd: np.ndarray
 
 
-def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
+def model_evidence(
+    fit: Any, inference: str | AbstractInference | None = None, solver: str | AbstractSolver | None = None
+) -> ModelEvidence:
     """Laplace approximation of the evidence of a model whose free hyperparameters all have proper priors
     (5.6).
 
@@ -157,7 +170,7 @@ def model_evidence(fit: Any, inference=None, solver=None) -> ModelEvidence:
     return ModelEvidence(float(value), problem.flat.names, np.sqrt(np.diag(np.linalg.inv(hessian))))
 
 
-def overall_scale(model: Model, X, y) -> float:
+def overall_scale(model: Model, X: Any, y: Any) -> float:
     """The factor theta0 by which multiplying all variances, noise included, maximises the evidence:
     r' K_y^-1 r / n (5.29).
     """
@@ -165,7 +178,7 @@ def overall_scale(model: Model, X, y) -> float:
     return -2.0 * posterior.evidence_terms().data_fit / len(posterior.y)
 
 
-def model_posterior(log_evidences, prior=None) -> np.ndarray:
+def model_posterior(log_evidences: ArrayLike, prior: ArrayLike | None = None) -> np.ndarray:
     """Probabilities of models from their log evidences (2.8), with equal prior probabilities unless given."""
     logs = np.asarray(log_evidences, float)
     if prior is not None:

@@ -15,13 +15,14 @@ import numpy as np
 
 from mercer.gp import choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
-from mercer.inference.protocol import site_rule
+from mercer.inference.protocol import AbstractInference, site_rule
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.compare import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.posteriors.average import AveragedPosterior
 from mercer.progress import shown
+from mercer.solvers.protocol import AbstractSolver
 
 # of the design, in units of sqrt(p): a little beyond the shell where a p-dimensional normal lives
 RADIUS = 1.1
@@ -30,7 +31,13 @@ WIDEST = 3.0
 
 
 def integrate(
-    fit: Any, *, how: str = "ccd", inference=None, solver=None, spacing: float = 1.0, reach: float = 2.0
+    fit: Any,
+    *,
+    how: str = "ccd",
+    inference: str | AbstractInference | None = None,
+    solver: str | AbstractSolver | None = None,
+    spacing: float = 1.0,
+    reach: float = 2.0,
 ) -> AveragedPosterior:
     """The posterior with the free hyperparameters of a fit integrated out, by `how` = "ccd" or "grid".
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import InputError, as_targets
+from mercer.inputs import Array, InputError, as_targets
 from mercer.likelihoods import quadrature
 from mercer.params import Info, Parametrised, parameters, strip
 
@@ -89,10 +90,10 @@ class AbstractLikelihood(Parametrised):
         return y
 
     @abc.abstractmethod
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         """log p(y | f): (n,)."""
 
-    def guess(self, y) -> np.ndarray:
+    def guess(self, y: np.ndarray) -> np.ndarray:
         """Rough latent values that explain y: (n,) or (n, L).
         Their spread is a starting value for that of f.
         """
@@ -100,24 +101,24 @@ class AbstractLikelihood(Parametrised):
 
     # -- what inference rules ask for ------------------------------------------------------------------------
 
-    def derivatives(self, f, y, order: int = 3) -> tuple:
+    def derivatives(self, f: Array, y: Array, order: int = 3) -> tuple[jax.Array, ...]:
         """log p(y | f) and its first derivatives in f (one latent function), each (n,)."""
         return quadrature.derivatives(lambda f: self.log_prob(f, y), f, order)
 
-    def curvature(self, f, y) -> tuple[Any, Any]:
-        """Minus the Hessian of log p(y | f) as diag(D) - P P': D (n,) and P None, or D (n,
-        L) positive and P (n, L, r).
+    def curvature(self, f: Array, y: Array) -> tuple[Array, Array | None]:
+        """Minus the Hessian of log p(y | f) as diag(D) - P P': D (n,) and P None, or D (n, L) positive and
+        P (n, L, r).
         """
         return -self.derivatives(f, y, 2)[2], None
 
-    def fisher(self, f, y) -> tuple[Any, Any]:
+    def fisher(self, f: Array, y: Array) -> tuple[Array, Array | None]:
         """A positive semi-definite stand-in for `curvature`, in the same form,
         to step with where that is indefinite.
         """
         D, P = self.curvature(f, y)
         return jnp.maximum(D, 0.0), P
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """log of the integral of p(y | f) N(f | mean, variance) df: (n,).
 
         The tilted density has mean `mean + variance d1` and variance `variance + variance^2 d2`, d1 and d2
@@ -125,11 +126,11 @@ class AbstractLikelihood(Parametrised):
         """
         return quadrature.log_integral(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """E[log p(y | f)] where f ~ N(mean, variance): (n,)."""
         return quadrature.average(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
 
-    def bend(self, y) -> tuple[Any, Any]:
+    def bend(self, y: Array) -> tuple[Array | float | None, Array | float | None]:
         """Where log p(y | f) turns from one slope to another, and over what length:
         nodes of quadrature are densest there.
         """
@@ -138,34 +139,36 @@ class AbstractLikelihood(Parametrised):
     # -- predictions -----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def predict(self, mean, variance) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y where f ~ N(mean, variance)."""
 
-    def log_density(self, y, mean, variance) -> np.ndarray:
+    def log_density(
+        self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray | float
+    ) -> np.ndarray:
         """log of the predictive density (or probability) of y where f ~ N(mean, variance)."""
         return self.compute(_log_partition, y, mean, variance)
 
     @abc.abstractmethod
-    def quantile(self, q, mean, variance) -> np.ndarray:
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Quantile q of y where f ~ N(mean, variance);
         of a discrete y the smallest whose distribution function reaches q.
         """
 
     @abc.abstractmethod
-    def sample(self, rng: np.random.Generator, f) -> np.ndarray:
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """One draw of y for each f."""
 
-    def compute(self, method: Callable, *arrays) -> np.ndarray:
+    def compute(self, method: Callable[..., jax.Array], *arrays: np.ndarray | float) -> np.ndarray:
         """A traceable method on arrays of the same length, compiled,
         in blocks of rows so that memory stays bounded.
         """
-        arrays, bare = np.broadcast_arrays(*(np.asarray(a, float) for a in arrays)), strip(self)
-        n = arrays[0].shape[0] if arrays[0].ndim else 1
+        columns, bare = np.broadcast_arrays(*(np.asarray(a, float) for a in arrays)), strip(self)
+        n = columns[0].shape[0] if columns[0].ndim else 1
         if n <= BLOCK or any(np.ndim(p.value) for p in parameters(self)):
-            return np.asarray(_compiled(method, bare, *arrays))
+            return np.asarray(_compiled(method, bare, *columns))
         starts = range(0, n, BLOCK)
         return np.concatenate(
-            [np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in arrays))) for i in starts]
+            [np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in columns))) for i in starts]
         )
 
 
@@ -201,7 +204,9 @@ def refuse(bad: np.ndarray, y: np.ndarray, what: str) -> None:
         )
 
 
-def continuous_quantile(cdf: Callable, q, low, high) -> np.ndarray:
+def continuous_quantile(
+    cdf: Callable[[np.ndarray], np.ndarray], q: float, low: np.ndarray | float, high: np.ndarray | float
+) -> np.ndarray:
     """y with cdf(y) = q, elementwise: the bracket [low, high] is moved and widened until it holds y, then
     shrunk by inverse quadratic interpolation, or by half where that cannot be trusted (Chandrupatla 1997).
     """
@@ -250,7 +255,9 @@ def _bracket(
     return low, below, high, above
 
 
-def count_quantile(cdf: Callable, q, start) -> np.ndarray:
+def count_quantile(
+    cdf: Callable[[np.ndarray], np.ndarray], q: float, start: np.ndarray | float
+) -> np.ndarray:
     """The smallest integer y >= 0 with cdf(y) >= q, elementwise; `start` is a guess of its size."""
     high = np.maximum(np.ceil(np.asarray(start, float)), 1.0)
     while (short := cdf(high) < q).any():

@@ -10,7 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_logistic_normal, log_ndtr, log_sigmoid
 from mercer.params import Hyper, ParameterError, hyper, interval
@@ -63,18 +65,18 @@ class Bernoulli(AbstractLikelihood):
         refuse(~np.isin(y, (0.0, 1.0) if zero_one else (-1.0, 1.0)), y, what)
         return np.where(y > 0, 1.0, -1.0)
 
-    def guess(self, y):
+    def guess(self, y: np.ndarray) -> np.ndarray:
         return np.asarray(y, float)
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return self._flipped((log_ndtr if self.link == "probit" else log_sigmoid)(y * f))
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         if self.link == "probit":
             return self._flipped(log_ndtr(y * mean / jnp.sqrt(1.0 + variance)))
         return self._flipped(log_logistic_normal(y * mean, variance))
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[float, float]:
         return 0.0, 1.0
 
     def _flipped(self, log_p):
@@ -86,7 +88,7 @@ class Bernoulli(AbstractLikelihood):
 
     # -- the bound of the logistic link ----------------------------------------------------------------------
 
-    def local_bound(self, xi):
+    def local_bound(self, xi: ArrayLike) -> tuple[jax.Array, jax.Array]:
         """(lambda, constant) of the lower bound log sigma(z) >= z / 2 - lambda z^2 + constant, tight at z =
         +-xi (logit only).
 
@@ -103,7 +105,12 @@ class Bernoulli(AbstractLikelihood):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def probability(self, mean, variance, how: Literal["average", "map", "mackay"] = "average") -> np.ndarray:
+    def probability(
+        self,
+        mean: np.ndarray,
+        variance: np.ndarray | float,
+        how: Literal["average", "map", "mackay"] = "average",
+    ) -> np.ndarray:
         """P(y = 1) where f ~ N(mean, variance).
 
         "average": the exact average of sigma over f (GPML 3.25). "map": sigma at the mean, never closer to
@@ -123,13 +130,13 @@ class Bernoulli(AbstractLikelihood):
             )
         raise ValueError(f"how must be 'average', 'map' or 'mackay', got {how!r}.")
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.probability(mean, variance)
         return p, p * self.probability(-np.asarray(mean, float), variance)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return np.where(self.probability(-np.asarray(mean, float), variance) >= q, 0.0, 1.0)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """Labels +1 and -1."""
         return np.where(rng.random(np.shape(f)) < self.probability(f, 0.0, "map"), 1.0, -1.0)

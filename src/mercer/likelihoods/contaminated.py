@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.hyperpriors import Beta
+from mercer.inputs import Array
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.quadrature import log_normal
 from mercer.likelihoods.scales import NOISE_PRIOR, noise_scale
@@ -44,20 +45,20 @@ class AbstractContaminated(AbstractNoise):
         }
 
     @abc.abstractmethod
-    def log_outlier(self, y, mean, variance) -> Any:
+    def log_outlier(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         """log of weight times the density of an outlier at y, where f ~ N(mean, variance)."""
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return self.log_partition(y, f, 0.0)
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         return jnp.logaddexp(*self._log_components(y, mean, variance))
 
     def _log_components(self, y, mean, variance):
         regular = jnp.log1p(-self.weight) + log_normal(y, mean, variance + self.variance)
         return regular, self.log_outlier(y, mean, variance)
 
-    def outlier_probability(self, y, mean, variance) -> np.ndarray:
+    def outlier_probability(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Posterior probability that y is an outlier where, without it, f ~ N(mean, variance)."""
         regular, outlier = self._log_components(y, mean, variance)
         return np.asarray(jax.nn.sigmoid(outlier - regular))
@@ -65,8 +66,8 @@ class AbstractContaminated(AbstractNoise):
     outlier_score = outlier_probability
 
     @property
-    def grain(self):
+    def grain(self) -> jax.Array:
         return jnp.sqrt(self.variance)
 
-    def noise_cdf(self, e):
+    def noise_cdf(self, e: np.ndarray) -> np.ndarray:
         return self.cdf(e, 0.0, 0.0)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.quadrature import log_integral
 from mercer.params import Hyper, ParameterError, Parametrised, hyper, positive, real
@@ -35,11 +37,13 @@ class Custom(AbstractLikelihood):
     """p(y | f) from a function of yours, log_prob(f, y, **hyperparameters), written in `jax.numpy` and acting
     elementwise.
 
-    name: what a saved model calls the function; by default its own name. hyperparameters: numbers by name,
-    positive and learned; `fixed(...)` and `param(...)` as elsewhere, `Real(...)` for one that may be
-    negative. values: all that y can be, where that is a finite set; otherwise y is a real number, distributed
-    around f or not too far from it in units of its own spread. concave: log_prob is concave in f. step:
-    (location, width) in f of a change of p(y | f) that is much sharper than the spread of f.
+    name: what a saved model calls the function; by default its own name
+    hyperparameters: numbers by name, positive and learned; `fixed(...)` and `param(...)` as elsewhere,
+        `Real(...)` for one that may be negative
+    values: all that y can be, where that is a finite set; otherwise y is a real number, distributed around f
+        or not too far from it in units of its own spread
+    concave: whether log_prob is concave in f
+    step: (location, width) in f of a change of p(y | f) that is much sharper than the spread of f
 
     >>> def log_prob(f, y, scale):
     ...     return -jnp.log(jnp.cosh((y - f) / scale)) - jnp.log(jnp.pi * scale)
@@ -79,29 +83,29 @@ class Custom(AbstractLikelihood):
             refuse(~np.isin(y, self.values), y, f"one of {', '.join(f'{v:g}' for v in self.values)}")
         return y
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return self.function(f, y, **{k: v.value for k, v in self.hyperparameters.items()})
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         centre, width = self.bend(y)
         return log_integral(lambda f: self.log_prob(f, y), mean, variance, centre, width, follow=False)
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[float, float] | tuple[None, None]:
         return (None, None) if self.step is None else self.step
 
     # -- predictions, from the density of y on a grid --------------------------------------------------------
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         y, density, step = self._grid(mean, variance)
         weight = density * step
         weight = weight / weight.sum(0)
         average = np.sum(weight * y, 0)
         return average, np.sum(weight * (y - average) ** 2, 0)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return self._invert(np.full(np.broadcast(mean, variance).shape, float(q)), mean, variance)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         f = np.asarray(f, float)
         q, flat = rng.random(f.size), f.ravel()
         out = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.quadrature import log_normal
 from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE
@@ -62,26 +64,28 @@ class Gaussian(AbstractLikelihood):
     def per_datum(self) -> bool:
         return jnp.ndim(self.noise_variance) == 1
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return -0.5 * ((y - f) ** 2 / self.noise_variance + jnp.log(self.noise_variance) + _LOG_2PI)
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         return log_normal(y, mean, variance + self.noise_variance)
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         return self.log_prob(mean, y) - 0.5 * variance / self.noise_variance
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, variance + self.noise_variance
 
-    def log_density(self, y, mean, variance):
+    def log_density(
+        self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray | float
+    ) -> np.ndarray:
         total = variance + self.noise_variance
         return -0.5 * ((y - mean) ** 2 / total + np.log(total) + _LOG_2PI)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         from scipy.special import ndtri
 
         return mean + np.sqrt(variance + self.noise_variance) * ndtri(q)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return f + np.sqrt(self.noise_variance) * rng.standard_normal(np.shape(f))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods import quadrature
 from mercer.likelihoods.base import AbstractLikelihood, continuous_quantile
 from mercer.likelihoods.quadrature import log_normal
@@ -22,16 +24,16 @@ class Heteroscedastic(AbstractLikelihood):
     def latents(self) -> int:
         return 2
 
-    def guess(self, y):
+    def guess(self, y: np.ndarray) -> np.ndarray:
         """f = y, and a tenth of the squared deviations as noise."""
         y = np.asarray(y, float)
         spread = max(float(np.var(y)), 1e-12)
         return np.stack([y, np.log(0.1 * spread) + 0.5 * np.log(0.1 + (y - y.mean()) ** 2 / spread)], -1)
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return log_normal(y, f[..., 0], jnp.exp(f[..., 1]))
 
-    def curvature(self, f, y):
+    def curvature(self, f: Array, y: Array) -> tuple[jax.Array, jax.Array]:
         """Minus the Hessian, [[a, a r], [a r, a r^2 / 2]] with a = exp(-g) and r = y - f,
         as diag(D) - P P'.
         """
@@ -41,17 +43,17 @@ class Heteroscedastic(AbstractLikelihood):
         P = jnp.stack([jnp.stack([root, jnp.zeros_like(a)], -1), jnp.stack([-r * root, half], -1)], -2)
         return D, P
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, jax.Array]:
         """The expected information diag(exp(-g), 1/2)."""
         a = jnp.exp(-f[..., 1])
         return jnp.stack([a, jnp.full_like(a, 0.5)], -1), jnp.zeros((*a.shape, 2, 1))
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         m, g = mean[..., 0], mean[..., 1]
         vf, vg, c = _entries(variance)
         return -0.5 * (LOG_2PI + g + jnp.exp(0.5 * vg - g) * ((y - m + c) ** 2 + vf))
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """log of the integral over f and g; that over f is in closed form, that over g by quadrature."""
         m, g = mean[..., 0], mean[..., 1]
         log_p, vg, bend = self._given_g(y, m, g, variance)
@@ -69,17 +71,19 @@ class Heteroscedastic(AbstractLikelihood):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         vf, vg, _ = (np.asarray(v) for v in _entries(np.asarray(variance)))
         mean = np.asarray(mean)
         return mean[..., 0], vf + np.exp(mean[..., 1] + 0.5 * vg)
 
-    def log_density(self, y, mean, variance):
+    def log_density(
+        self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray | float
+    ) -> np.ndarray:
         return np.asarray(
             self.log_partition(np.asarray(y, float), np.asarray(mean, float), np.asarray(variance, float))
         )
 
-    def cdf(self, y, mean, variance) -> np.ndarray:
+    def cdf(self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """P(Y <= y) where (f, g) ~ N(mean, variance)."""
         from scipy.special import ndtr
 
@@ -92,12 +96,12 @@ class Heteroscedastic(AbstractLikelihood):
             quadrature.average(lambda x: ndtr((y - m - slope * (x - g)) / np.sqrt(rest + np.exp(x))), g, vg)
         )
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         centre, total = self.predict(mean, variance)
         sd = np.sqrt(total)
         return continuous_quantile(lambda y: self.cdf(y, mean, variance), q, centre - 3 * sd, centre + 3 * sd)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         f = np.asarray(f)
         return f[..., 0] + np.exp(0.5 * f[..., 1]) * rng.standard_normal(f.shape[:-1])
 

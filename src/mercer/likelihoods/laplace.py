@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, noise_scale
 from mercer.likelihoods.special import LOG_2PI, inverse_mills, log_ndtr, log_sub
@@ -46,37 +48,39 @@ class Laplace(AbstractNoise):
     def log_concave(self) -> bool:
         return True
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, None]:
         return jnp.full(jnp.shape(f), 1.0 / self.scale**2), None
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         right, left = _log_tails(mean - y, variance, self.scale)
         return jnp.logaddexp(right, left) - jnp.log(2.0 * self.scale)
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))
         return -(_mean_above(d, sd) + _mean_above(-d, sd)) / self.scale - jnp.log(2.0 * self.scale)
 
     @property
-    def grain(self):
+    def grain(self) -> Array:
         return self.scale
 
     @property
-    def noise_variance(self):
+    def noise_variance(self) -> Array:
         return 2.0 * self.scale**2
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> float:
         return 3.0
 
-    def noise_cdf(self, e):
+    def noise_cdf(self, e: np.ndarray) -> np.ndarray:
         tail = 0.5 * np.exp(-np.abs(e) / float(self.scale))
         return np.where(e < 0, tail, 1.0 - tail)
 
-    def cdf(self, y, mean, variance):
+    def cdf(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> np.ndarray:
         return self.compute(Laplace._cdf, y, mean, variance)
 
     def _cdf(self, y, mean, variance):
@@ -84,7 +88,7 @@ class Laplace(AbstractNoise):
         sd = jnp.sqrt(jnp.maximum(variance, 1e-300))
         return jnp.exp(log_ndtr((y - mean) / sd)) + 0.5 * (jnp.exp(right) - jnp.exp(left))
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return f + rng.laplace(0.0, float(self.scale), np.shape(f))
 
 
@@ -114,14 +118,14 @@ class EpsilonInsensitive(AbstractNoise):
     def _log_total(self):
         return jnp.log(2.0 * (self.scale + self.epsilon))
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return -jnp.maximum(jnp.abs(y - f) - self.epsilon, 0.0) / self.scale - self._log_total()
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, None]:
         """The expected information 1 / (scale (scale + epsilon))."""
         return jnp.full(jnp.shape(f), 1.0 / (self.scale * (self.scale + self.epsilon))), None
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         sd = jnp.sqrt(_floor(variance, self.scale))
         d = jnp.where(mean < y, y - mean, mean - y)  # by symmetry; so the tube is a difference of lower tails
         right = _log_tails(d - self.epsilon, variance, self.scale)[0]
@@ -129,35 +133,35 @@ class EpsilonInsensitive(AbstractNoise):
         tube = log_sub(log_ndtr((self.epsilon - d) / sd), log_ndtr((-self.epsilon - d) / sd))
         return jnp.logaddexp(jnp.logaddexp(right, left), tube) - self._log_total()
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))
         beyond = _mean_above(d - self.epsilon, sd) + _mean_above(-d - self.epsilon, sd)
         return -beyond / self.scale - self._log_total()
 
     @property
-    def grain(self):
+    def grain(self) -> jax.Array:
         return jnp.minimum(self.scale, self.epsilon)
 
     @property
-    def noise_variance(self):
+    def noise_variance(self) -> Array:
         s, e = self.scale, self.epsilon
         return (e**3 / 3.0 + s * (e**2 + 2.0 * e * s + 2.0 * s**2)) / (s + e)
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> float:
         s, e = float(self.scale), float(self.epsilon)
         fourth = (e**5 / 5 + s * (e**4 + 4 * e**3 * s + 12 * e**2 * s**2 + 24 * e * s**3 + 24 * s**4)) / (
             s + e
         )
         return fourth / float(self.noise_variance) ** 2 - 3.0
 
-    def noise_cdf(self, e):
+    def noise_cdf(self, e: np.ndarray) -> np.ndarray:
         s, eps = float(self.scale), float(self.epsilon)
         a = np.abs(e)
         upper = np.where(a > eps, s * np.exp(-np.maximum(a - eps, 0.0) / s), s + eps - a) / (2.0 * (s + eps))
         return np.where(e < 0, upper, 1.0 - upper)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         s, eps = float(self.scale), float(self.epsilon)
         shape = np.shape(f)
         size = np.where(

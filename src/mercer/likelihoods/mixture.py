@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.hyperpriors import LogNormal
+from mercer.inputs import Array
 from mercer.likelihoods.contaminated import AbstractContaminated
 from mercer.likelihoods.quadrature import log_normal
 from mercer.likelihoods.scales import noise_scale, robust_scale
@@ -46,32 +47,34 @@ class GaussianMixtureNoise(AbstractContaminated):
             "are outliers"
         )
 
-    def log_outlier(self, y, mean, variance):
+    def log_outlier(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         return jnp.log(self.weight) + log_normal(y, mean, variance + self.variance * self.ratio)
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, None]:
         """The weight of expectation maximisation: E[1 / noise variance] given the residual."""
         regular, outlier = self._log_components(y, f, 0.0)
         p = jax.nn.sigmoid(outlier - regular)
         return (1.0 - p + p / self.ratio) / self.variance, None
 
     @property
-    def noise_variance(self):
+    def noise_variance(self) -> Array:
         return self.variance * (1.0 - self.weight + self.weight * self.ratio)
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> float:
         w, k = float(self.weight), float(self.ratio)
         return 3.0 * (1.0 - w + w * k**2) / (1.0 - w + w * k) ** 2 - 3.0
 
-    def cdf(self, y, mean, variance):
+    def cdf(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> np.ndarray:
         from scipy.special import ndtr
 
         sds = (np.sqrt(variance + v) for v in (self.variance, self.variance * self.ratio))
         regular, outlier = (ndtr((y - mean) / sd) for sd in sds)
         return (1.0 - self.weight) * regular + self.weight * outlier
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         outlier = rng.random(np.shape(f)) < self.weight
         return f + np.sqrt(self.variance * np.where(outlier, self.ratio, 1.0)) * rng.standard_normal(
             np.shape(f)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods import quadrature
 from mercer.likelihoods.base import AbstractLikelihood, continuous_quantile
 
@@ -20,12 +21,12 @@ class AbstractNoise(AbstractLikelihood):
 
     @property
     @abc.abstractmethod
-    def grain(self) -> Any:
+    def grain(self) -> Array:
         """Length over which the density of the noise changes, in units of y."""
 
     @property
     @abc.abstractmethod
-    def noise_variance(self) -> Any:
+    def noise_variance(self) -> Array:
         """Variance of the noise; infinite where it has none."""
 
     @property
@@ -34,16 +35,16 @@ class AbstractNoise(AbstractLikelihood):
         """Excess kurtosis of the noise (zero for Gaussian noise); infinite or nan where there is none."""
 
     @abc.abstractmethod
-    def noise_cdf(self, e) -> np.ndarray:
+    def noise_cdf(self, e: np.ndarray) -> np.ndarray:
         """P(noise <= e)."""
 
-    def influence(self, residual) -> np.ndarray:
+    def influence(self, residual: np.ndarray) -> np.ndarray:
         """Huber's psi: minus the slope of the log density of the noise, at residuals y - f.
         How hard a datum pulls.
         """
         return np.asarray(self.derivatives(np.zeros(np.shape(residual)), np.asarray(residual, float), 1)[1])
 
-    def outlier_score(self, y, mean, variance) -> np.ndarray:
+    def outlier_score(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """How far y is from being a regular observation where, without it, f ~ N(mean, variance): 0 to 1,
         (n,).
 
@@ -56,13 +57,15 @@ class AbstractNoise(AbstractLikelihood):
         distance = np.abs(y - mean - variance * np.asarray(slope))
         return np.maximum(0.0, 1.0 - np.sqrt(float(self.noise_variance)) / np.maximum(distance, 1e-300))
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[Array, Array]:
         return y, self.grain
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, variance + np.asarray(self.noise_variance)
 
-    def cdf(self, y, mean, variance) -> np.ndarray:
+    def cdf(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> np.ndarray:
         """P(Y <= y) where f ~ N(mean, variance)."""
         return np.asarray(
             quadrature.average(
@@ -70,7 +73,7 @@ class AbstractNoise(AbstractLikelihood):
             )
         )
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
         spread = np.sqrt(variance) + float(self.grain)
         return continuous_quantile(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_ndtr
 from mercer.params import Hyper, hyper, nonnegative
@@ -16,10 +18,9 @@ class NullCategory(AbstractLikelihood):
     """Semi-supervised binary labels (Kuss 6.19, with the null-category model of Lawrence and Jordan).
 
     y is +1, -1, or 0 where the label is unknown. Between the classes lies a gap of this `width` in f in which
-    no input is ever
-    found: p(+1 | f) = Phi(f - width / 2), p(-1 | f) = Phi(-f - width / 2), and an unlabelled input has the
-    sum of the two. Width 0 makes unlabelled inputs say nothing. The posterior can have several modes: Laplace
-    finds one, EP averages; compare starts.
+    no input is ever found: p(+1 | f) = Phi(f - width / 2), p(-1 | f) = Phi(-f - width / 2), and an unlabelled
+    input has the sum of the two. Width 0 makes unlabelled inputs say nothing. The posterior can have several
+    modes: Laplace finds one, EP averages; compare starts.
 
     >>> Model(GP(kernels.SE()), NullCategory()).condition(X, labels_with_zeros, "ep")
     """
@@ -32,18 +33,18 @@ class NullCategory(AbstractLikelihood):
         refuse(~np.isin(y, (-1.0, 0.0, 1.0)), y, "labels -1 and +1, and 0 where the label is unknown")
         return y
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return self.log_partition(y, f, 0.0)
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         sd, half = jnp.sqrt(1.0 + variance), 0.5 * self.width
         positive, negative = log_ndtr((mean - half) / sd), log_ndtr((-mean - half) / sd)
         return jnp.where(y > 0, positive, jnp.where(y < 0, negative, jnp.logaddexp(positive, negative)))
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def probability(self, mean, variance, how: str = "average") -> np.ndarray:
+    def probability(self, mean: np.ndarray, variance: np.ndarray | float, how: str = "average") -> np.ndarray:
         """P(y = +1) of a labelled case: the two classes normalised."""
         if how not in ("average", "map"):
             raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
@@ -51,13 +52,13 @@ class NullCategory(AbstractLikelihood):
         variance = np.asarray(variance, float) * (how == "average")
         return np.exp(self.log_density(1.0, mean, variance) - self.log_density(0.0, mean, variance))
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.probability(mean, variance)
         return p, p * (1.0 - p)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return np.where(1.0 - self.probability(mean, variance) >= q, 0.0, 1.0)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """Labels +1 and -1."""
         return np.where(rng.random(np.shape(f)) < self.probability(f, 0.0, "map"), 1.0, -1.0)

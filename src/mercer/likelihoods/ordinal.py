@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.likelihoods.special import log_ndtr, log_sub
 from mercer.params import Hyper, ParameterError, hyper, positive, real
@@ -58,7 +60,7 @@ class Ordinal(AbstractLikelihood):
         return True
 
     @property
-    def thresholds(self):
+    def thresholds(self) -> jax.Array:
         """b_1 ... b_{J-1}: (J - 1,)."""
         return jnp.concatenate(
             [jnp.reshape(self.first, (1,)), self.first + jnp.cumsum(jnp.asarray(self.increments))]
@@ -70,15 +72,15 @@ class Ordinal(AbstractLikelihood):
         )
         return y
 
-    def guess(self, y):
+    def guess(self, y: np.ndarray) -> np.ndarray:
         b = np.asarray(self.thresholds)
         middle = np.concatenate([[b[0] - 1.0], 0.5 * (b[:-1] + b[1:]), [b[-1] + 1.0]])
         return middle[np.asarray(y, int)]
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         return self.log_partition(y, f, 0.0)
 
-    def log_partition(self, y, mean, variance):
+    def log_partition(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         sd = jnp.sqrt(self.scale**2 + variance)
         b = self.thresholds
         # the ends only stand in for infinity
@@ -89,27 +91,27 @@ class Ordinal(AbstractLikelihood):
         between = log_sub(log_ndtr(jnp.where(upper, -low, high)), log_ndtr(jnp.where(upper, -high, low)))
         return jnp.where(j == 0, log_ndtr(high), jnp.where(j == self.levels - 1, log_ndtr(-low), between))
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[jax.Array, Array]:
         b = self.thresholds
         j = jnp.asarray(y, int)
         return 0.5 * (b[jnp.maximum(j - 1, 0)] + b[jnp.minimum(j, self.levels - 2)]), self.scale
 
-    def probability(self, mean, variance, how: str = "average") -> np.ndarray:
+    def probability(self, mean: np.ndarray, variance: np.ndarray | float, how: str = "average") -> np.ndarray:
         """P(y = j) for every level: (m, J); how="map" takes f at its mean."""
         if how not in ("average", "map"):
             raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
         mean, variance = np.asarray(mean, float), np.asarray(variance, float) * (how == "average")
         return np.stack([np.exp(self.log_density(float(j), mean, variance)) for j in range(self.levels)], -1)
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p, j = self.probability(mean, variance), np.arange(self.levels)
         average = p @ j
         return average, np.sum(p * (j - average[..., None]) ** 2, -1)
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         reached = np.cumsum(self.probability(mean, variance), -1)[..., :-1] < q
         return reached.sum(-1).astype(float)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         noisy = np.asarray(f) + float(self.scale) * rng.standard_normal(np.shape(f))
         return np.searchsorted(np.asarray(self.thresholds), noisy).astype(float)

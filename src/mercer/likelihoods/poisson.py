@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods import quadrature
 from mercer.likelihoods.base import AbstractLikelihood, count_quantile, refuse
 from mercer.params import Hyper, ParameterError, hyper, positive
@@ -44,25 +45,25 @@ class Poisson(AbstractLikelihood):
         refuse((y < 0) | (y != np.round(y)), y, "counts (0, 1, 2, ...)")
         return y
 
-    def guess(self, y):
+    def guess(self, y: np.ndarray) -> np.ndarray:
         return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         eta = f + self._log_exposure
         return y * eta - jnp.exp(eta) - jax.scipy.special.gammaln(y + 1.0)
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         eta = mean + self._log_exposure
         return y * eta - jnp.exp(eta + 0.5 * variance) - jax.scipy.special.gammaln(y + 1.0)
 
-    def bend(self, y):
+    def bend(self, y: Array) -> tuple[jax.Array, jax.Array]:
         return jnp.log(y + 0.5) - self._log_exposure, 1.0 / jnp.sqrt(y + 1.0)
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rate = np.exp(np.asarray(mean) + 0.5 * np.asarray(variance) + np.asarray(self._log_exposure))
         return rate, rate + rate**2 * np.expm1(variance)
 
-    def cdf(self, y, mean, variance) -> np.ndarray:
+    def cdf(self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """P(Y <= y) where f ~ N(mean, variance)."""
         y = np.floor(np.asarray(y, float))
         inside = self.compute(Poisson._cdf, np.maximum(y, 0.0), mean, variance)
@@ -74,11 +75,11 @@ class Poisson(AbstractLikelihood):
 
         return quadrature.average(cdf, mean, variance, *self.bend(y))
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
         return count_quantile(
             lambda y: self.cdf(y, mean, variance), q, np.exp(mean + np.asarray(self._log_exposure))
         )
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return rng.poisson(np.exp(np.asarray(f) + np.asarray(self._log_exposure))).astype(float)

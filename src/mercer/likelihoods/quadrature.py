@@ -12,10 +12,15 @@ narrower than the likelihood do nodes move with it, so that nothing is divided b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
+from mercer.inputs import Array
 from mercer.likelihoods.special import LOG_2PI
 
 NODES = 101  # around each centre
@@ -25,12 +30,15 @@ _STEPS = 20
 _SHARES = 0.25 ** np.arange(12)  # of a Newton step, tried together
 
 
-def log_normal(f, mean, variance):
+def log_normal(f: Array, mean: Array | float, variance: Array | float) -> jax.Array:
     """log N(f | mean, variance)."""
-    return -0.5 * ((f - mean) ** 2 / variance + jnp.log(variance) + LOG_2PI)
+    squared: Any = (f - mean) ** 2 / variance
+    return -0.5 * (squared + jnp.log(variance) + LOG_2PI)
 
 
-def derivatives(function, f, order: int = 3) -> tuple:
+def derivatives(
+    function: Callable[[jax.Array], jax.Array], f: ArrayLike, order: int = 3
+) -> tuple[jax.Array, ...]:
     """An elementwise function of f and its first derivatives, each of the shape of f."""
     f = jnp.asarray(f, float)
     functions = [function]
@@ -43,7 +51,15 @@ def _slope(function):
     return lambda f: jax.jvp(function, (f,), (jnp.ones_like(f),))[1]
 
 
-def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = True, nodes: int = NODES):
+def log_integral(
+    log_p: Callable[[jax.Array], jax.Array],
+    mean: ArrayLike,
+    variance: ArrayLike,
+    centre: ArrayLike | None = None,
+    width: ArrayLike | None = None,
+    follow: bool = True,
+    nodes: int = NODES,
+) -> jax.Array:
     """log of the integral of exp(log_p(f)) N(f | mean, variance) df.
 
     One set of nodes stands around the mode of the integrand, the other around `centre` over lengths of
@@ -51,7 +67,9 @@ def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = 
     finite derivatives of log_p everywhere.
     """
     mean, variance, m, sd = _gaussian(mean, variance, centre)
-    centre, width = (m, sd) if centre is None else (centre, width)
+    if centre is None:
+        centre, width = m, sd
+    assert width is not None  # it goes with the centre
     centre, width = (jax.lax.stop_gradient(jnp.broadcast_to(x, m.shape)) for x in (centre, width))
     mode, narrow = _mode(log_p, m, sd**2, centre)
     low = jnp.minimum(m - _REACH * sd, mode - _REACH * narrow)
@@ -70,7 +88,14 @@ def log_integral(log_p, mean, variance, centre=None, width=None, follow: bool = 
     return jax.nn.logsumexp(log_p(f) + gaussian + log_w, axis=0)
 
 
-def average(function, mean, variance, centre=None, width=None, nodes: int = NODES):
+def average(
+    function: Callable[[jax.Array], Array],
+    mean: ArrayLike,
+    variance: ArrayLike,
+    centre: ArrayLike | None = None,
+    width: ArrayLike | None = None,
+    nodes: int = NODES,
+) -> jax.Array:
     """The integral of function(f) N(f | mean, variance) df;
     with a second set of nodes around `centre` over lengths of `width`.
     """
@@ -79,13 +104,14 @@ def average(function, mean, variance, centre=None, width=None, nodes: int = NODE
     if centre is None:
         offset, log_w = _around(m, sd, m, low, high, nodes)
     else:
+        assert width is not None  # it goes with the centre
         pair = (jnp.clip(centre, low, high), jnp.minimum(width, sd))
         centre, width = (jax.lax.stop_gradient(jnp.broadcast_to(x, m.shape)) for x in pair)
         offset, log_w = _shared((m, sd), (centre, width), m, low, high, nodes)
     return jnp.sum(function(m + offset) * jnp.exp(log_normal(offset, mean - m, variance) + log_w), axis=0)
 
 
-def _gaussian(mean, variance, centre):
+def _gaussian(mean, variance, centre) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Mean and variance, and mean and standard deviation without derivatives.
     A point mass is a very narrow Gaussian.
     """

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
 from mercer.params import ParameterError
 
@@ -65,23 +66,23 @@ class Softmax(AbstractLikelihood):
         )
         return y
 
-    def guess(self, y):
+    def guess(self, y: np.ndarray) -> np.ndarray:
         own = np.arange(self.classes) == np.asarray(y, int)[:, None]
         return np.where(own, 1.0, -1.0 / (self.classes - 1))
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         own = jnp.take_along_axis(f, jnp.asarray(y, int)[..., None], -1)[..., 0]
         return own - jax.nn.logsumexp(f, axis=-1)
 
-    def curvature(self, f, y):
+    def curvature(self, f: Array, y: Array) -> tuple[jax.Array, jax.Array]:
         """W = diag(pi) - pi pi' (3.38), which is positive semi-definite."""
         p = jax.nn.softmax(f, axis=-1)
         return p, p[..., None]
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, jax.Array]:
         return self.curvature(f, y)
 
-    def expectation(self, y, mean, variance):
+    def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """E[log p(y | f)], by the fixed rule (256 points)."""
         own = jnp.take_along_axis(mean, jnp.asarray(y, int)[:, None], 1)[:, 0]
         z = jnp.asarray(normal_rule(min(self.samples, 256), self.classes))
@@ -94,7 +95,9 @@ class Softmax(AbstractLikelihood):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def probability(self, mean, variance, how: Literal["average", "map"] = "average") -> np.ndarray:
+    def probability(
+        self, mean: np.ndarray, variance: np.ndarray | float, how: Literal["average", "map"] = "average"
+    ) -> np.ndarray:
         """P(y = c): (m, C), for f ~ N(mean, variance), mean (m, C), variance (m, C) or (m, C, C).
 
         "average" over f, which is right; "map": the softmax of the mean, which can even prefer another class.
@@ -124,18 +127,20 @@ class Softmax(AbstractLikelihood):
             out[i : i + rows] = top + np.log(np.mean(np.exp(f - top), 0))
         return out
 
-    def predict(self, mean, variance):
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.probability(mean, variance)
         return p, p * (1.0 - p)
 
-    def log_density(self, y, mean, variance):
+    def log_density(
+        self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray | float
+    ) -> np.ndarray:
         return np.take_along_axis(self._log_probability(mean, variance), np.asarray(y, int)[:, None], 1)[:, 0]
 
-    def quantile(self, q, mean, variance):
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """The first class, in their order, at which the summed probabilities reach q."""
         return (np.cumsum(self.probability(mean, variance), 1)[:, :-1] < q).sum(1).astype(float)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return np.argmax(np.asarray(f) + rng.gumbel(size=np.shape(f)), -1).astype(float)
 
 

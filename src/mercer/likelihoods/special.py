@@ -11,6 +11,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+
+from mercer.inputs import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
 _FAR = 5.0  # beyond this many standard deviations the continued fraction takes over
@@ -42,7 +45,7 @@ def _log_ndtr_near(z):
 
 
 @jax.custom_jvp
-def log_ndtr(z):
+def log_ndtr(z: ArrayLike) -> jax.Array:
     """log Phi(z), the log of the normal distribution function."""
     z = jnp.asarray(z, float)
     near = jnp.maximum(z, -_FAR)
@@ -52,7 +55,7 @@ def log_ndtr(z):
 
 
 @jax.custom_jvp
-def inverse_mills(z):
+def inverse_mills(z: ArrayLike) -> jax.Array:
     """r(z) = N(z) / Phi(z)."""
     return _inverse_mills(jnp.asarray(z, float))[0]
 
@@ -96,7 +99,7 @@ def _(primals, tangents):
 
 
 @jax.custom_jvp
-def sigmoid(z):
+def sigmoid(z: ArrayLike) -> jax.Array:
     """1 / (1 + exp(-z))."""
     return jax.nn.sigmoid(jnp.asarray(z, float))
 
@@ -108,7 +111,7 @@ def _(primals, tangents):
 
 
 @jax.custom_jvp
-def log_sigmoid(z):
+def log_sigmoid(z: ArrayLike) -> jax.Array:
     """log of `sigmoid`."""
     return -jnp.logaddexp(0.0, -jnp.asarray(z, float))
 
@@ -119,7 +122,7 @@ def _(primals, tangents):
     return log_sigmoid(z), sigmoid(-z) * dz
 
 
-def log1mexp(a):
+def log1mexp(a: jax.Array) -> jax.Array:
     """log(1 - exp(-a)) for a > 0."""
     small = a < 0.6931471805599453
     return jnp.where(
@@ -127,7 +130,7 @@ def log1mexp(a):
     )
 
 
-def log_sub(a, b):
+def log_sub(a: jax.Array, b: jax.Array) -> jax.Array:
     """log(exp(a) - exp(b)) for a > b."""
     return a + log1mexp(a - b)
 
@@ -159,7 +162,7 @@ def _probit_mixture(nodes: int = 58) -> tuple[np.ndarray, np.ndarray]:
 SCALES, LOG_WEIGHTS = _probit_mixture()
 
 
-def log_logistic_normal(mean, variance):
+def log_logistic_normal(mean: Array, variance: Array) -> jax.Array:
     """log of the integral of sigma(f) N(f | mean, variance), to about 1e-12, for every variance from zero up.
 
     The logistic function is a scale mixture of probits, each of which integrates in closed form. Left of

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.hyperpriors import LogNormal
+from mercer.inputs import Array
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, noise_scale
 from mercer.params import Hyper, Info, hyper, positive
@@ -58,18 +59,18 @@ class StudentT(AbstractNoise):
         scale = float(self.scale)
         return f"Student-t with scale {scale:.4g} and {nu:.3g} degrees of freedom ({tails}{infinite})"
 
-    def log_prob(self, f, y):
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
         nu = self.dof
         constant = _log_gamma_ratio(0.5 * nu) - 0.5 * jnp.log(nu * np.pi) - jnp.log(self.scale)
         return constant - 0.5 * (nu + 1) * jnp.log1p(((y - f) / self.scale) ** 2 / nu)
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[Array, None]:
         """The weight of expectation maximisation, (dof + 1) / (dof scale^2 + r^2):
         E[1 / noise variance] given the residual r.
         """
         return (self.dof + 1) / (self.dof * self.scale**2 + (y - f) ** 2), None
 
-    def outlier_score(self, y, mean, variance) -> np.ndarray:
+    def outlier_score(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """One minus E[1 / noise variance | y] relative to its largest value, (dof + 1) / (dof scale^2), at a
         residual of zero.
 
@@ -83,26 +84,28 @@ class StudentT(AbstractNoise):
         return np.clip(1.0 - nu / (nu + 1.0) * np.exp(log_ratio), 0.0, 1.0)
 
     @property
-    def grain(self):
+    def grain(self) -> jax.Array:
         return self.scale * jnp.sqrt(jnp.minimum(self.dof, 1.0))
 
     @property
-    def noise_variance(self):
+    def noise_variance(self) -> np.ndarray:
         """scale^2 dof / (dof - 2), infinite for dof <= 2."""
         nu = np.asarray(self.dof)
         return np.where(nu > 2, self.scale**2 * nu / np.where(nu > 2, nu - 2, 1.0), np.inf)
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> float:
         nu = float(self.dof)
         return 6.0 / (nu - 4.0) if nu > 4 else np.inf if nu > 2 else np.nan
 
-    def noise_cdf(self, e):
+    def noise_cdf(self, e: np.ndarray) -> np.ndarray:
         from scipy.special import stdtr
 
         return stdtr(float(self.dof), e / float(self.scale))
 
-    def cdf(self, y, mean, variance):
+    def cdf(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> np.ndarray:
         """The average of normal distribution functions over the precision of the noise,
         which is Gamma distributed.
         """
@@ -119,7 +122,7 @@ class StudentT(AbstractNoise):
             out[i : i + rows] = ndtr(r / np.sqrt(v + noise)) @ share
         return out.reshape(distance.shape)
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return f + float(self.scale) * rng.standard_t(float(self.dof), np.shape(f))
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.likelihoods.contaminated import AbstractContaminated
 from mercer.likelihoods.scales import robust_scale
 from mercer.params import Hyper, hyper, positive
@@ -29,24 +30,26 @@ class ContaminatedUniform(AbstractContaminated):
     def start(self, y: np.ndarray) -> dict[str, float]:
         return super().start(y) | {"width": max(float(np.ptp(y)), 10 * robust_scale(y)) or 10.0}
 
-    def log_outlier(self, y, mean, variance):
+    def log_outlier(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         return jnp.log(self.weight / self.width)
 
-    def fisher(self, f, y):
+    def fisher(self, f: Array, y: Array) -> tuple[jax.Array, None]:
         """The weight of expectation maximisation: P(regular | residual) / variance."""
         regular, outlier = self._log_components(y, f, 0.0)
         return jax.nn.sigmoid(regular - outlier) / self.variance, None
 
     @property
-    def noise_variance(self):
+    def noise_variance(self) -> Array:
         return (1.0 - self.weight) * self.variance + self.weight * self.width**2 / 12.0
 
     @property
-    def kurtosis(self):
+    def kurtosis(self) -> float:
         w, v, b = float(self.weight), float(self.variance), float(self.width)
         return ((1.0 - w) * 3.0 * v**2 + w * b**4 / 80.0) / float(self.noise_variance) ** 2 - 3.0
 
-    def cdf(self, y, mean, variance):
+    def cdf(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> np.ndarray:
         from scipy.special import ndtr
 
         sd = np.sqrt(np.asarray(variance, float))
@@ -55,7 +58,7 @@ class ContaminatedUniform(AbstractContaminated):
         outlier = (_ramp(y - mean + half, sd) - _ramp(y - mean - half, sd)) / float(self.width)
         return (1.0 - self.weight) * regular + self.weight * outlier
 
-    def sample(self, rng, f):
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         shape = np.shape(f)
         far = float(self.width) * (rng.random(shape) - 0.5)
         near = np.sqrt(float(self.variance)) * rng.standard_normal(shape)

@@ -37,8 +37,8 @@ class Chain(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """k = P h (n, s), D (n,), w = W / D (n,), and where they are asked for the covariances P+ (n, s,
-    s) after each datum.
+    """k = P h (n, s), D (n,), w = W / D (n,), and where they are asked for the covariances P+ (n, s, s)
+    after each datum.
     """
 
     k: jax.Array
@@ -47,7 +47,7 @@ class Filtered(NamedTuple):
     after: jax.Array | None
 
 
-def covariance_filter(chain: Chain, W, after: bool = False) -> Filtered:
+def covariance_filter(chain: Chain, W: jax.Array, after: bool = False) -> Filtered:
     """The Riccati recursion. Keeping P+ takes as long as finding it, and an evidence does not need it."""
 
     def step(P, x):
@@ -63,7 +63,7 @@ def covariance_filter(chain: Chain, W, after: bool = False) -> Filtered:
     return Filtered(k, D, W / D, kept)
 
 
-def innovations(chain: Chain, f: Filtered, V):
+def innovations(chain: Chain, f: Filtered, V: jax.Array) -> jax.Array:
     """L^-1 V for V (n, q)."""
 
     def step(m, x):
@@ -76,7 +76,7 @@ def innovations(chain: Chain, f: Filtered, V):
     return jax.lax.scan(step, start, (chain.Phi, chain.h, f.k * f.w[:, None], V))[1]
 
 
-def dual(chain: Chain, f: Filtered, E):
+def dual(chain: Chain, f: Filtered, E: jax.Array) -> jax.Array:
     """R V for the innovations E of V (n, q)."""
 
     def step(later, x):
@@ -88,12 +88,12 @@ def dual(chain: Chain, f: Filtered, E):
     return jax.lax.scan(step, start, (chain.Phi, chain.h, f.k, f.w, E), reverse=True)[1]
 
 
-def resolve(chain: Chain, f: Filtered, V):
+def resolve(chain: Chain, f: Filtered, V: jax.Array) -> jax.Array:
     """R V for V (n, q)."""
     return dual(chain, f, innovations(chain, f, V))
 
 
-def adjoint(chain: Chain, V):
+def adjoint(chain: Chain, V: jax.Array) -> jax.Array:
     """sum over i >= j of Phi(i, j)' h_i V_i for V (n, q): (n, s, q)."""
 
     def step(later, x):
@@ -106,7 +106,7 @@ def adjoint(chain: Chain, V):
     )[1]
 
 
-def drive(Phi, U):
+def drive(Phi: jax.Array, U: jax.Array) -> jax.Array:
     """x_i = Phi_i x_{i-1} + U_i for U (n, s, q): (n, s, q)."""
 
     def step(x, now):
@@ -117,23 +117,23 @@ def drive(Phi, U):
     return jax.lax.scan(step, jnp.zeros(U.shape[1:]), (Phi, U))[1]
 
 
-def states(chain: Chain, V):
+def states(chain: Chain, V: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The adjoint states of V (n, q), and the covariance of every state with f times V: both (n, s, q)."""
     r = adjoint(chain, V)
     return r, drive(chain.Phi, multiply(chain.Q, r))
 
 
-def times(chain: Chain, V):
+def times(chain: Chain, V: jax.Array) -> jax.Array:
     """K V for V (n, q)."""
     return observe(chain, states(chain, V)[1])
 
 
-def observe(chain: Chain, X):
+def observe(chain: Chain, X: jax.Array) -> jax.Array:
     """h . X (n, q) for states X (n, s, q)."""
     return multiply(chain.h[:, None, :], X)[:, 0]
 
 
-def information(chain: Chain, f: Filtered):
+def information(chain: Chain, f: Filtered) -> jax.Array:
     """What data from i on say of x_i (n, s, s): the derivative of log|I + K W| with respect to P_i."""
     C = jnp.eye(chain.h.shape[1]) - (f.k * f.w[:, None])[:, :, None] * chain.h[:, None, :]
     following = multiply(jnp.concatenate([chain.Phi[1:], jnp.zeros_like(chain.Phi[:1])]), C)
@@ -156,7 +156,7 @@ class LogDeterminant(NamedTuple):
     variances: jax.Array
 
 
-def pull_logdet(chain: Chain, W) -> LogDeterminant:
+def pull_logdet(chain: Chain, W: jax.Array) -> LogDeterminant:
     """The derivatives of log|I + K W|, the adjoint of `covariance_filter` written out."""
     f = covariance_filter(chain, W, after=True)
     assert f.after is not None
@@ -170,7 +170,7 @@ def pull_logdet(chain: Chain, W) -> LogDeterminant:
     return LogDeterminant(Chain(2.0 * multiply(onwards, known), N, h), variances)
 
 
-def pull_products(chain: Chain, P, Q) -> Chain:
+def pull_products(chain: Chain, P: jax.Array, Q: jax.Array) -> Chain:
     """Derivatives of sum_c P_c' K Q_c with respect to the chain, P and Q (n, q)."""
     q = P.shape[1]
     r, X = states(chain, jnp.concatenate([P, Q], 1))
@@ -181,7 +181,7 @@ def pull_products(chain: Chain, P, Q) -> Chain:
     return Chain(Phi, step, h)
 
 
-def pull_variances(chain: Chain, W, direction) -> LogDeterminant:
+def pull_variances(chain: Chain, W: jax.Array, direction: jax.Array) -> LogDeterminant:
     """Derivatives of sum_i direction_i var_i with respect to the chain (and, in `variances`, to W).
 
     var_i is the derivative of log|I + K W| with respect to W_i, so this is the change of its other
@@ -190,7 +190,7 @@ def pull_variances(chain: Chain, W, direction) -> LogDeterminant:
     return jax.jvp(lambda W: pull_logdet(chain, W), (W,), (direction,))[1]
 
 
-def multiply(A, B):
+def multiply(A: jax.Array, B: jax.Array) -> jax.Array:
     """A_i B_i for stacks of matrices (n, ., .): as a sum of outer products where they are tiny,
     which XLA does in one pass.
     """

@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import functools
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -83,7 +84,7 @@ _before: list[tuple] = []  # setters and what was set, of all that are within; t
 
 
 @contextlib.contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """One BLAS thread within, in SciPy and in NumPy. Several threads may be within at a time."""
     with _entered:
         _before.append(tuple((put, get()) for put, get in _controls()))
@@ -101,7 +102,7 @@ def one_thread():
                     put(many)
 
 
-def threads_for(size: int):
+def threads_for(size: int) -> contextlib.AbstractContextManager[None]:
     """One BLAS thread while problems of this order are small, all of them otherwise."""
     return one_thread() if size <= _SMALL and thread_count() > 1 else contextlib.nullcontext()
 

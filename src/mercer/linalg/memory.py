@@ -33,7 +33,7 @@ def available() -> float:
         return float("inf")
 
 
-def parse(amount) -> float:
+def parse(amount: str | float) -> float:
     """Bytes from a number or a text such as "8GiB" or "500 MB"."""
     if not isinstance(amount, str):
         value = float(amount)

@@ -8,6 +8,8 @@ rows, many at a time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +100,15 @@ def _look_up(tree: cKDTree, Z: np.ndarray, rows: np.ndarray, k: int, out: np.nda
 # -- conditional distributions, one chunk of data at a time, compiled for its size ---------------------------
 
 
-def in_chunks(function, kernel, shift, encoded, index, *arrays, test=None):
+def in_chunks(
+    function: Callable[..., Any],
+    kernel: Any,
+    shift: float,
+    encoded: Any,
+    index: np.ndarray,
+    *arrays: np.ndarray,
+    test: Any = None,
+) -> Iterator[tuple[slice, Any]]:
     """(rows, function(kernel, shift, encoded[index[rows]], *arrays[rows])), cut to the rows,
     the last chunk padded.
     """
@@ -140,16 +150,18 @@ def _covariances(kernel, shift, A, root):
     return (1.0 + shift) * jnp.eye(root.shape[1]) + root[:, :, None] * K * root[:, None, :]
 
 
-def columns(kernel, shift, A, root):
-    """B^-1 l / sqrt(l' B^-1 l), l = (0, ..., 0, 1), for each B = (1 + shift) I + diag(root) K(A,
-    A) diag(root): (c, k).
+def columns(kernel: Any, shift: jax.Array, A: Any, root: jax.Array) -> jax.Array:
+    """B^-1 l / sqrt(l' B^-1 l), l = (0, ..., 0, 1), for each B = (1 + shift) I + diag(root) K(A, A)
+    diag(root): (c, k).
     """
     L = jnp.linalg.cholesky(_covariances(kernel, shift, A, root))
     last = jnp.zeros(root.shape).at[:, -1].set(1.0)
     return jax.vmap(lambda L, b: solve_triangular(L, b, lower=True, trans=1))(L, last)
 
 
-def conditionals(kernel, shift, A, root, test):
+def conditionals(
+    kernel: Any, shift: jax.Array, A: Any, root: jax.Array, test: Any
+) -> tuple[jax.Array, jax.Array]:
     """Weights of the neighbours (c, k) and variances (c,) of one test input each."""
     L = jnp.linalg.cholesky(_covariances(kernel, shift, A, root))
     cross = jax.vmap(lambda a, t: kernel.block(a, jax.tree.map(lambda x: x[None], t))[:, 0])(A, test) * root
@@ -158,14 +170,18 @@ def conditionals(kernel, shift, A, root, test):
     return root * weights, kernel.diag(test) - jnp.sum(half**2, 1)
 
 
-def pull_columns(kernel, shift, A, root, e, e_bar):
+def pull_columns(
+    kernel: Any, shift: jax.Array, A: Any, root: jax.Array, e: jax.Array, e_bar: jax.Array
+) -> tuple[list[jax.Array], jax.Array, None]:
     """Cotangents of the kernel's leaves (summed, in a list) and of `root`, for that of `columns`,
     whose value was e.
     """
     return _pull(kernel, shift, A, root, e, e_bar, inputs=False)
 
 
-def pull_columns_and_inputs(kernel, shift, A, root, e, e_bar):
+def pull_columns_and_inputs(
+    kernel: Any, shift: jax.Array, A: Any, root: jax.Array, e: jax.Array, e_bar: jax.Array
+) -> tuple[list[jax.Array], jax.Array, Any]:
     """The same and those of A."""
     return _pull(kernel, shift, A, root, e, e_bar, inputs=True)
 

@@ -170,13 +170,15 @@ def _inverse(L: np.ndarray) -> np.ndarray:
 # -- covariances of pairs of inputs, a chunk at a time, compiled for its size --------------------------------
 
 
-def covariances(kernel, A, B, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+def covariances(kernel: Any, A: Any, B: Any, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """k(A_i, B_j) for pairs of rows of encoded inputs."""
     parts = [tiles.call(_pairs, kernel, a, b) for _, a, b in _in_chunks(A, B, i, j)]
     return np.concatenate([np.zeros(0), *map(np.asarray, parts)])[: i.size]
 
 
-def pull_covariances(kernel, A, i: np.ndarray, j: np.ndarray, bar: np.ndarray, inputs: bool):
+def pull_covariances(
+    kernel: Any, A: Any, i: np.ndarray, j: np.ndarray, bar: np.ndarray, inputs: bool
+) -> tuple[Any, Any]:
     """Cotangents of the kernel and, if asked, of the encoded inputs, for those of k(A_i, A_j)."""
     leaves_bar = [np.zeros(np.shape(leaf)) for leaf in jax.tree.leaves(kernel)]
     encoded_bar = jax.tree.map(lambda a: np.zeros(np.shape(a)), A) if inputs else None

@@ -9,6 +9,7 @@ size is ever compiled.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -82,7 +83,7 @@ class Panels:
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(function, treedef):
+def compiled(function: Callable[..., Any], treedef: jax.tree_util.PyTreeDef) -> Callable[..., Any]:
     """jit of function(value, *arrays) where `value` is rebuilt from its leaves: dispatch costs microseconds,
     values never recompile.
     """
@@ -93,7 +94,7 @@ def compiled(function, treedef):
     return jax.jit(run)
 
 
-def call(function, value, *args):
+def call(function: Callable[..., Any], value: Any, *args: Any) -> Any:
     """`function(value, *args)`, compiled once for each structure of `value` and shapes of `args`."""
     leaves, treedef = jax.tree.flatten(value)
     return compiled(function, treedef)(leaves, *args)
@@ -115,7 +116,7 @@ def _diag(kernel, A):
     return kernel.diag(A)
 
 
-def matrix(kernel, A, B, size: int | None = None) -> np.ndarray:
+def matrix(kernel: Any, A: Any, B: Any, size: int | None = None) -> np.ndarray:
     """The covariance matrix (a, b), C-ordered."""
     size = size or tile_size(max(rows(A), rows(B)))
     left = Panels(A, size)
@@ -126,7 +127,7 @@ def matrix(kernel, A, B, size: int | None = None) -> np.ndarray:
     return between(kernel, left, Panels(B, size))
 
 
-def rectangle(kernel, left: Panels, right: Panels, out: np.ndarray) -> None:
+def rectangle(kernel: Any, left: Panels, right: Panels, out: np.ndarray) -> None:
     """Fill `out` (a, b) with the covariance between two sets of panels."""
     leaves, treedef = jax.tree.flatten(kernel)
     run = compiled(_block, treedef)
@@ -134,14 +135,14 @@ def rectangle(kernel, left: Panels, right: Panels, out: np.ndarray) -> None:
     _store(calls, left, right, out)
 
 
-def between(kernel, left: Panels, right: Panels) -> np.ndarray:
+def between(kernel: Any, left: Panels, right: Panels) -> np.ndarray:
     """The covariance (a, b) between two sets of panels."""
     out = np.empty((left.n, right.n))
     rectangle(kernel, left, right, out)
     return out
 
 
-def upper(kernel, panels: Panels, scale: np.ndarray, out: np.ndarray) -> None:
+def upper(kernel: Any, panels: Panels, scale: np.ndarray, out: np.ndarray) -> None:
     """Fill the upper triangle of `out` with diag(scale) K diag(scale)."""
     leaves, treedef = jax.tree.flatten(kernel)
     run = compiled(_scaled_block, treedef)
@@ -167,12 +168,12 @@ def _store(calls, left: Panels, right: Panels, out: np.ndarray) -> None:
         write(*item)
 
 
-def diagonal(kernel, panels: Panels) -> np.ndarray:
+def diagonal(kernel: Any, panels: Panels) -> np.ndarray:
     """k(x, x) for all rows (n,)."""
     return np.concatenate([np.asarray(call(_diag, kernel, a)) for a in panels.tiles])[: panels.n]
 
 
-def times(kernel, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
+def times(kernel: Any, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
     """K(left, right) V without storing K: (a, q)."""
     columns = right.matrix(V)
     leaves, treedef = jax.tree.flatten(kernel)
@@ -200,15 +201,15 @@ def _pull_symmetric(kernel, A, B, i0, j0, n, coefficient, R, left, right, P, Q, 
 
 
 def pull_symmetric(
-    kernel,
+    kernel: Any,
     panels: Panels,
     coefficient: float,
     R: np.ndarray,
     scale: np.ndarray,
     P: np.ndarray,
     Q: np.ndarray,
-    inputs=False,
-):
+    inputs: bool = False,
+) -> tuple[Any, Any]:
     """Cotangents of the kernel's leaves (and of the inputs, if asked) for K symmetric with cotangent
     coefficient * diag(scale) R diag(scale) + sym(P Q'), R (n, n) in its upper triangle, P and Q (n, q).
 
@@ -307,7 +308,7 @@ class PullRectangle:
     `products` are the sums of K times its cotangent over each row.
     """
 
-    def __init__(self, kernel, right: Panels, inputs: bool = False):
+    def __init__(self, kernel: Any, right: Panels, inputs: bool = False):
         self.total, self.columns, self.inputs = _Total(kernel), right, inputs
         self.lefts: list[Any] = []
         self.sums: list[tuple[list, int]] = []
@@ -331,12 +332,12 @@ class PullRectangle:
                 self.lefts.append(jax.tree.map(lambda t, h=left.height(i): np.asarray(t)[:h], left_bar))
 
     @property
-    def kernel(self):
+    def kernel(self) -> Any:
         """Cotangents of the kernel's leaves, summed over the tiles so far."""
         return self.total.value
 
     @property
-    def left(self):
+    def left(self) -> Any:
         """Cotangents of the rows' inputs, or None where they were not asked for."""
         return jax.tree.map(lambda *t: np.concatenate(t), *self.lefts) if self.inputs else None
 
@@ -346,7 +347,7 @@ class PullRectangle:
         return np.concatenate([np.sum(sums, 0)[:height] for sums, height in self.sums])
 
     @property
-    def right(self):
+    def right(self) -> Any:
         """Cotangents of the columns' inputs, or None where they were not asked for."""
         return self.columns.join(self.rights) if self.inputs else None
 
@@ -364,9 +365,9 @@ def _pull_rows_compiled(function, treedef):
     return jax.jit(run)
 
 
-def pull_rows(function, value, panels: Panels, bar: np.ndarray):
-    """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a,
-    q) with cotangent `bar`.
+def pull_rows(function: Callable[..., Any], value: Any, panels: Panels, bar: np.ndarray) -> Any:
+    """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a, q) with cotangent
+    `bar`.
     """
     leaves, treedef = jax.tree.flatten(value)
     if not leaves:
@@ -377,11 +378,11 @@ def pull_rows(function, value, panels: Panels, bar: np.ndarray):
     return jax.tree.unflatten(treedef, [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)])
 
 
-def pull_diagonal(kernel, panels: Panels, bar: np.ndarray):
+def pull_diagonal(kernel: Any, panels: Panels, bar: np.ndarray) -> Any:
     """Cotangents of the kernel's leaves for k(x, x) with cotangent `bar` (n,)."""
     return pull_rows(_diag, kernel, panels, bar)
 
 
-def map_rows(function, value, panels: Panels) -> np.ndarray:
+def map_rows(function: Callable[..., Any], value: Any, panels: Panels) -> np.ndarray:
     """function(value, A) for all rows: (n,) or (n, q)."""
     return np.concatenate([np.asarray(call(function, value, a)) for a in panels.tiles])[: panels.n]

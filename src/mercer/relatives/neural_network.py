@@ -14,6 +14,7 @@ from mercer.likelihoods import StudentT
 from mercer.likelihoods.scales import robust_scale
 from mercer.relatives.checks import Array, test_inputs, training_data
 from mercer.sampling import sample
+from mercer.sampling.step import AbstractStep
 
 
 class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
@@ -42,7 +43,7 @@ class BayesianNeuralNetwork(RegressorMixin, BaseEstimator):
         draws: int = 500,
         tune: int = 500,
         chains: int = 2,
-        sampler="nuts",
+        sampler: str | AbstractStep = "nuts",
         random_state: int = 0,
     ):
         self.units = units

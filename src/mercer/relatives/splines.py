@@ -7,7 +7,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ class AbstractSpline(RegressorMixin, BaseEstimator, abc.ABC):
     ) -> GaussianPosterior:
         """The posterior on the unit scale."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit inputs X (n, d), in any order, and targets y (n,).
         A weight w_i makes the noise variance noise_variance_ / w_i.
         """
@@ -204,7 +204,9 @@ class SmoothingSpline(AbstractSpline):
         self.smoothing = smoothing
         self.order = order
 
-    def predict(self, X, return_std=False, derivative: int = 0):
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, derivative: int = 0
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The curve (n,) or its derivative of this order (less than m) at X;
         with `return_std` also its standard deviation (n,).
         """

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from typing import Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg as sla
 from scipy.special import gamma
 
 from mercer.gp import GP
+from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import squared_distance
 from mercer.kernels.traits import Traits
@@ -87,7 +90,7 @@ class Polyharmonic(AbstractKernel):
     variance: Hyper = hyper(1.0, positive)
     anchors: Hyper = hyper(None, real, free=False)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         q = math.comb(self.order - 1 + d, d)
         if np.shape(self.anchors) != (q, d):
             raise ParameterError(
@@ -99,7 +102,7 @@ class Polyharmonic(AbstractKernel):
             )
         return self
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         S = jnp.asarray(self.anchors)
         at = monomials(S, self.order)
         P, Q = (jnp.linalg.solve(at.T, monomials(X, self.order).T).T for X in (A, B))
@@ -107,13 +110,13 @@ class Polyharmonic(AbstractKernel):
         mixed = G(A, B) - P @ G(S, B) - G(A, S) @ Q.T + P @ G(S, S) @ Q.T
         return self.variance * (mixed + P @ Q.T)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             smoothness=math.ceil(self.order - d / 2) - 1, beyond="goes on as a polynomial, ever less surely"
         )
 
 
-def green(A, B, m: int):
+def green(A: jax.Array, B: jax.Array, m: int) -> jax.Array:
     """G(|a - b|) for rows of A and B: the function with (-1)^m Laplacian^m G = delta (6.22),
     conditionally positive definite.
     """
@@ -128,7 +131,7 @@ def green(A, B, m: int):
     return constant * jnp.where(r2 > 0, 0.5 * safe**power * jnp.log(safe), 0.0)
 
 
-def monomials(X, m: int):
+def monomials(X: Array, m: int) -> Array:
     """All products of columns of X (n, d) of degree less than m: (n, q)."""
     xp = np if isinstance(X, np.ndarray) else jnp
     columns = [xp.ones(X.shape[0])]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.progress import STOPPED, Progress, shown, tell
 from mercer.registry import unknown
@@ -59,7 +60,7 @@ class Chains:
         return diagnose(values, names, self)
 
 
-def by_name(sampler) -> AbstractStep:
+def by_name(sampler: str | AbstractStep) -> AbstractStep:
     """A step from its name or an instance."""
     if isinstance(sampler, AbstractStep):
         return sampler
@@ -81,9 +82,9 @@ def check_lengths(draws: int, tune: int, chains: int, thin: int) -> None:
 
 def sample(
     log_density: Callable,
-    start,
+    start: ArrayLike,
     *,
-    sampler="nuts",
+    sampler: str | AbstractStep = "nuts",
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
@@ -96,12 +97,16 @@ def sample(
 ) -> Chains:
     """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
 
-    start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d). sampler:
-    "nuts", "hmc", "elliptical", "metropolis" or an instance. `data` (arrays) is handed on as a second
-    argument and does not cause a recompilation. tune=0 takes `step_size` as it is. together: chains step side
-    by side in vectorised code; False is better where the density factors matrices, and keeps chains from
-    waiting for each other. `progress`: True, False, None (a line in a terminal after a second) or a function
-    (done, total, text).
+    start: (d,), from which chains begin jittered by a standard normal draw each, or (chains, d)
+    sampler: "nuts", "hmc", "elliptical", "metropolis" or an instance
+    draws, tune, chains, thin: draws kept of each chain, transitions before them in which the step is tuned,
+        how many chains, and transitions for one draw
+    data: arrays handed on to log_density as a second argument; others of the same shapes
+        do not cause a recompilation
+    step_size: where tuning starts; with tune=0 it stays as it is
+    together: chains step side by side in vectorised code; False is better where the density factors matrices,
+        and keeps chains from waiting for each other
+    progress: True, False, None (a line in a terminal after a second) or a function (done, total, text)
 
     >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
     """

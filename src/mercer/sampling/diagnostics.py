@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from mercer.sampling.modes import Mode, described, modes
@@ -18,7 +19,7 @@ from mercer.tables import text_table
 FEW = 4  # fewer draws than this say nothing of convergence
 
 
-def r_hat(draws) -> Any:
+def r_hat(draws: ArrayLike) -> float | np.ndarray:
     """Rank-normalised split R-hat: the larger of that of the values and that of their distance from the
     median. 1 is perfect.
 
@@ -29,7 +30,7 @@ def r_hat(draws) -> Any:
     return _shape(draws, np.fmax(_r_hat(_normalise(x)), _r_hat(_normalise(folded))))
 
 
-def effective_sample_size(draws, kind: str = "bulk") -> Any:
+def effective_sample_size(draws: ArrayLike, kind: str = "bulk") -> float | np.ndarray:
     """How many independent draws would estimate as well: "bulk" (centre of the distribution, by ranks),
     "tail" (its 5 % and 95 % quantiles), or "mean" (the mean of the values as they are).
     """
@@ -44,13 +45,13 @@ def effective_sample_size(draws, kind: str = "bulk") -> Any:
     return _shape(draws, np.fmin(_ess((x <= low).astype(float)), _ess((x <= high).astype(float))))
 
 
-def autocorrelation(chain) -> np.ndarray:
+def autocorrelation(chain: ArrayLike) -> np.ndarray:
     """Autocorrelation (draws,) of one chain (draws,) at lags 0, 1, ..."""
     covariance = _autocovariance(np.asarray(chain, float)[None, :, None])[0, :, 0]
     return covariance / covariance[0] if covariance[0] > 0 else np.ones_like(covariance)
 
 
-def autocorrelation_time(draws) -> Any:
+def autocorrelation_time(draws: ArrayLike) -> float | np.ndarray:
     """Integrated autocorrelation time 1 + 2 sum of autocorrelations:
     steps of the chain for one independent draw.
     """

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.sampling.step import AbstractStep, Info, Point
+from mercer.sampling.step import AbstractStep, Info, LogDensity, Point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +29,18 @@ class EllipticalSlice(AbstractStep):
     acceptance: ClassVar[float] = 1.0
     needs_gradient: ClassVar[bool] = False
 
-    def first_step_size(self, d):
+    def first_step_size(self, d: int) -> float:
         """It has no step size: 1."""
         return 1.0
 
-    def __call__(self, key, point, log_density, step_size, variance):
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+    ) -> tuple[Point, Info]:
         variance = jnp.ones_like(variance) if self.prior else 2.0 * variance
         by_nu, by_height, by_angle, by_loop = jax.random.split(key, 4)
         x = point.position

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.progress import STOPPED, Progress, shown, tell
 
@@ -62,7 +63,7 @@ def gibbs(
     return {name: np.array(d[:kept]) for name, d in draws.items()}
 
 
-def over_relaxed_bernoulli(rng: np.random.Generator, x, probability) -> np.ndarray:
+def over_relaxed_bernoulli(rng: np.random.Generator, x: ArrayLike, probability: ArrayLike) -> np.ndarray:
     """A new value of Bernoulli(probability) components that avoids the old one x where it can (5.17).
 
     From 0 to 1 with probability min(1, p / (1 - p)), from 1 to 0 with min(1, (1 - p) / p): p stays the

@@ -5,18 +5,25 @@ NUTS.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from mercer.sampling.step import AbstractStep, Info, Point
+from mercer.sampling.step import AbstractStep, Info, LogDensity, Point
 
 DIVERGENT = 1000.0  # a change of energy that says the integrator has lost the trajectory
 
 
-def leapfrog(log_density: Callable, position, momentum, slope, step_size, variance, steps):
+def leapfrog(
+    log_density: LogDensity,
+    position: jax.Array,
+    momentum: jax.Array,
+    slope: jax.Array,
+    step_size: jax.Array | float,
+    variance: jax.Array,
+    steps: int,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """`steps` leapfrog steps: position and momentum (d,), gradient of the log density (d,) and its value at
     the end.
 
@@ -56,7 +63,14 @@ class HMC(AbstractStep):
                 f"HMC needs leapfrogs >= 1 and jitter in [0, 1), got {self.leapfrogs} and {self.jitter}."
             )
 
-    def __call__(self, key, point, log_density, step_size, variance):
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+    ) -> tuple[Point, Info]:
         by_momentum, by_jitter, by_choice = jax.random.split(key, 3)
         momentum = jax.random.normal(by_momentum, point.position.shape) / jnp.sqrt(variance)
         size = step_size if self.longest is None else jnp.minimum(step_size, self.longest / self.leapfrogs)
@@ -85,7 +99,14 @@ class NUTS(AbstractStep):
     max_doublings: int = 8
     acceptance: float = 0.8  # type: ignore[misc]
 
-    def __call__(self, key, point, log_density, step_size, variance):
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+    ) -> tuple[Point, Info]:
         from blackjax.mcmc import hmc, nuts
 
         state = hmc.HMCState(point.position, point.log_density, point.gradient)

@@ -8,6 +8,7 @@ one is LogNormal(log start, 3).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -41,7 +42,7 @@ class Spec:
     treedef: Any
     slots: tuple[Slot, ...]
 
-    def build(self, z, data) -> tuple[Any, Any]:
+    def build(self, z: jax.Array, data: Mapping[str, Any]) -> tuple[Any, Any]:
         """The model at z (p,), whose leaves are traced,
         and the log density of the priors on the unconstrained scale.
         """
@@ -97,7 +98,7 @@ class Hyperparameters:
             if not np.isfinite(s.constraint.lower):
                 self.width[s.start : s.stop] = 10.0 * np.maximum(np.abs(value), spread)
 
-    def data(self) -> dict:
+    def data(self) -> dict[str, Any]:
         return {"hyper_leaves": self.leaves, "hyper_start": self.vector, "hyper_width": self.width}
 
     def values(self, z: np.ndarray) -> np.ndarray:
@@ -152,14 +153,14 @@ def _inside(constraint: Constraint, value: np.ndarray) -> np.ndarray:
 # formulas on traced values
 
 
-def log_prob(prior: AbstractHyperprior, value):
+def log_prob(prior: AbstractHyperprior, value: jax.Array) -> jax.Array:
     """The log density of a prior at a traced value."""
     if isinstance(prior, Each):
         return jnp.stack([jnp.reshape(log_prob(p, value[i]), ()) for i, p in enumerate(prior.priors)])
     return on_traced(prior.log_prob, value)
 
 
-def on_traced(function, value):
+def on_traced(function: Callable[[Any], Any], value: jax.Array) -> jax.Array:
     """A formula written with NumPy, at a JAX value:
     every NumPy function it calls is replaced by JAX's of the same name.
     """

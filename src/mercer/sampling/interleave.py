@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from mercer.sampling.step import AbstractStep
+from mercer.sampling.step import AbstractStep, Info, LogDensity, Point
 from mercer.sampling.target import sufficient_target
 
 
@@ -29,17 +29,25 @@ class Interleaved(AbstractStep):
     needs_data: ClassVar[bool] = True
 
     @property
-    def acceptance(self):  # type: ignore[override]
+    def acceptance(self) -> float:  # type: ignore[override]
         return self.base.acceptance
 
     @property
-    def needs_gradient(self):  # type: ignore[override]
+    def needs_gradient(self) -> bool:  # type: ignore[override]
         return self.base.needs_gradient
 
-    def first_step_size(self, d):
+    def first_step_size(self, d: int) -> float:
         return self.base.first_step_size(d)
 
-    def __call__(self, key, point, log_density, step_size, variance, data=None):
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+        data: Any = None,
+    ) -> tuple[Point, Info]:
         first, *rest = jax.random.split(key, 1 + self.tries)
         point, info = self.base(first, point, log_density, step_size, variance)
         unpack, density, pack = sufficient_target(self.spec, self.latents)

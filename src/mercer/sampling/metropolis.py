@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.sampling.step import AbstractStep, Info, Point
+from mercer.sampling.step import AbstractStep, Info, LogDensity, Point
 
 
 class Walk(NamedTuple):
@@ -30,7 +30,7 @@ class Walk(NamedTuple):
 
 
 def metropolis_hastings(
-    log_density: Callable, start, draws: int, *, step: Any = 1.0, propose: Callable | None = None,
+    log_density: Callable, start: Any, draws: int, *, step: Any = 1.0, propose: Callable | None = None,
     log_proposal: Callable | None = None, chains: int = 1, seed: int = 0,
 ) -> Walk:  # fmt: skip
     """Chains that accept a proposal x' with probability min(1, p(x') q(x | x') / (p(x) q(x' | x))).
@@ -91,11 +91,18 @@ class RandomWalk(AbstractStep):
     acceptance: ClassVar[float] = 0.3
     needs_gradient: ClassVar[bool] = False
 
-    def first_step_size(self, d):
+    def first_step_size(self, d: int) -> float:
         """2.4 / sqrt(d), the best for a Gaussian in d dimensions."""
         return 2.4 / max(d, 1) ** 0.5
 
-    def __call__(self, key, point, log_density, step_size, variance):
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+    ) -> tuple[Point, Info]:
         by_step, by_choice = jax.random.split(key)
         new = point.position + step_size * jnp.sqrt(variance) * jax.random.normal(
             by_step, point.position.shape

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # means further apart than this many standard deviations within the chains, in some quantity, are different
 # modes
@@ -27,7 +28,7 @@ class Mode:
     centre: np.ndarray
 
 
-def modes(draws, log_density=None) -> tuple[Mode, ...]:
+def modes(draws: ArrayLike, log_density: ArrayLike | None = None) -> tuple[Mode, ...]:
     """The modes that chains (chains, draws, q) sit in, the largest first; one where they agree, none where
     they have not settled.
 

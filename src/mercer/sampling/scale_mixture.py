@@ -30,7 +30,7 @@ from mercer.hyperpriors import Beta
 from mercer.likelihoods import GaussianMixtureNoise, Laplace, StudentT
 from mercer.params import strip
 from mercer.sampling.hyper import Hyperparameters, Spec, on_traced
-from mercer.sampling.step import AbstractStep, Info, Point
+from mercer.sampling.step import AbstractStep, Info, LogDensity, Point
 from mercer.sampling.target import JITTER, Target, bucket, encoded, likelihood_data, moments
 from mercer.solvers.dense_jax import log_normaliser
 
@@ -94,27 +94,35 @@ class Indicators(AbstractScales):
 
     over_relaxed: bool = True
 
-    def variance(self, likelihood, scales):
+    def variance(self, likelihood: Any, scales: Any) -> jax.Array:
         return likelihood.variance * jnp.where(scales > 0.5, likelihood.ratio, 1.0)
 
-    def log_prob(self, likelihood, scales):
+    def log_prob(self, likelihood: Any, scales: Any) -> jax.Array:
         return jnp.where(scales > 0.5, jnp.log(likelihood.weight), jnp.log1p(-likelihood.weight))
 
-    def draw(self, key, likelihood, r):
+    def draw(self, key: jax.Array, likelihood: Any, r: Any) -> jax.Array:
         p = jax.nn.sigmoid(_log_odds(likelihood, r, 0.0))
         return (jax.random.uniform(key, r.shape) < p).astype(float)
 
-    def first(self, rng, likelihood, size):
+    def first(self, rng: np.random.Generator, likelihood: Any, size: tuple[int, ...]) -> np.ndarray:
         return (rng.random(size) < float(likelihood.weight)).astype(float)
 
-    def pull(self, likelihood, r):
+    def pull(self, likelihood: Any, r: Any) -> jax.Array:
         return jax.nn.sigmoid(-_log_odds(likelihood, r, 0.0))
 
-    def components(self, likelihood):
+    def components(self, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
         w, v, ratio = (float(x) for x in (likelihood.weight, likelihood.variance, likelihood.ratio))
         return np.array([v, v * ratio]), np.array([1.0 - w, w])
 
-    def sweep(self, key, likelihood, scales, K, delta, mask):
+    def sweep(
+        self,
+        key: jax.Array,
+        likelihood: Any,
+        scales: jax.Array,
+        K: jax.Array,
+        delta: jax.Array,
+        mask: jax.Array,
+    ) -> jax.Array:
         """One sweep with P = (K + Sigma)^-1 and a = P delta, both made anew for every sweep.
 
         Without datum i, y_i is N(mu_i, v_i + variance) with 1 / P_ii = v_i + Sigma_ii and y_i - mu_i = a_i /
@@ -170,10 +178,18 @@ def _log_odds(likelihood: Any, r: Any, v: Any) -> jax.Array:
 class AbstractLogVariances(AbstractScales):
     """Scales that are the logarithms of the variances."""
 
-    def variance(self, likelihood, scales):
+    def variance(self, likelihood: Any, scales: Any) -> jax.Array:
         return jnp.exp(scales)
 
-    def sweep(self, key, likelihood, scales, K, delta, mask):
+    def sweep(
+        self,
+        key: jax.Array,
+        likelihood: Any,
+        scales: jax.Array,
+        K: jax.Array,
+        delta: jax.Array,
+        mask: jax.Array,
+    ) -> jax.Array:
         return scales
 
 
@@ -181,22 +197,22 @@ class AbstractLogVariances(AbstractScales):
 class StudentScales(AbstractLogVariances):
     """Log variances, each InvGamma(dof / 2, dof scale^2 / 2) (5.20)."""
 
-    def log_prob(self, likelihood, scales):
+    def log_prob(self, likelihood: Any, scales: Any) -> jax.Array:
         a, b = 0.5 * likelihood.dof, 0.5 * likelihood.dof * likelihood.scale**2
         return a * jnp.log(b) - jax.scipy.special.gammaln(a) - a * scales - b * jnp.exp(-scales)
 
-    def draw(self, key, likelihood, r):
+    def draw(self, key: jax.Array, likelihood: Any, r: Any) -> jax.Array:
         b = 0.5 * (likelihood.dof * likelihood.scale**2 + r**2)
         return jnp.log(b) - jax.random.loggamma(key, 0.5 * (likelihood.dof + 1.0), r.shape)
 
-    def first(self, rng, likelihood, size):
+    def first(self, rng: np.random.Generator, likelihood: Any, size: tuple[int, ...]) -> np.ndarray:
         a = 0.5 * float(likelihood.dof)
         return np.log(a * float(likelihood.scale) ** 2) - np.log(np.maximum(rng.gamma(a, size=size), _TINY))
 
-    def pull(self, likelihood, r):
+    def pull(self, likelihood: Any, r: Any) -> jax.Array:
         return 1.0 / (1.0 + (r / likelihood.scale) ** 2 / likelihood.dof)
 
-    def components(self, likelihood):
+    def components(self, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
         a = 0.5 * float(likelihood.dof)
         low = -np.log1p(40.0 / a) - 9.0 / np.sqrt(a) * (a > 50)
         return _nodes(self, likelihood, low, 35.0 / a + 9.0 / np.sqrt(a))
@@ -206,11 +222,11 @@ class StudentScales(AbstractLogVariances):
 class LaplaceScales(AbstractLogVariances):
     """Log variances, each exponential with mean 2 scale^2 (5.49)."""
 
-    def log_prob(self, likelihood, scales):
+    def log_prob(self, likelihood: Any, scales: Any) -> jax.Array:
         b = 0.5 / likelihood.scale**2
         return jnp.log(b) - b * jnp.exp(scales) + scales
 
-    def draw(self, key, likelihood, r):
+    def draw(self, key: jax.Array, likelihood: Any, r: Any) -> jax.Array:
         """1 / variance is inverse Gaussian with mean 1 / (s |r|) and shape 1 / s^2: one of two roots,
         free of cancellation.
         """
@@ -221,13 +237,13 @@ class LaplaceScales(AbstractLogVariances):
         chosen = jax.random.uniform(by_choice, r.shape) < large / (large + product)
         return jnp.log(jnp.maximum(jnp.where(chosen, large, product / large * product), _TINY))
 
-    def first(self, rng, likelihood, size):
+    def first(self, rng: np.random.Generator, likelihood: Any, size: tuple[int, ...]) -> np.ndarray:
         return np.log(np.maximum(rng.exponential(2.0 * float(likelihood.scale) ** 2, size), _TINY))
 
-    def pull(self, likelihood, r):
+    def pull(self, likelihood: Any, r: Any) -> jax.Array:
         return jnp.minimum(1.0, likelihood.scale / jnp.maximum(jnp.abs(r), _TINY))
 
-    def components(self, likelihood):
+    def components(self, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
         return _nodes(self, likelihood, -35.0, 5.0)
 
 
@@ -309,7 +325,7 @@ class ScaleMixtureStep(AbstractStep):
     needs_gradient: ClassVar[bool] = False
 
     @property
-    def acceptance(self):  # type: ignore[override]
+    def acceptance(self) -> float:  # type: ignore[override]
         return self.base.acceptance if self.hamiltonian else 1.0
 
     @property
@@ -319,7 +335,15 @@ class ScaleMixtureStep(AbstractStep):
         """
         return len(self.noise) < sum(s.stop - s.start for s in self.spec.slots)
 
-    def __call__(self, key, point, log_density, step_size, variance, data=None) -> tuple[Point, Info]:
+    def __call__(
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
+        data: Any = None,
+    ) -> tuple[Point, Info]:
         N, mask = data["mask"].shape[0], data["mask"]
         by_theta, by_sweep, by_f, by_noise, by_scales, by_weight = jax.random.split(key, 6)
         s, f, theta = point.position[:N], point.position[N : 2 * N], point.position[2 * N :]

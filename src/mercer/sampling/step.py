@@ -5,10 +5,12 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+
+LogDensity: TypeAlias = Callable[[jax.Array], jax.Array]  # of one position (d,), traceable
 
 
 class Point(NamedTuple):
@@ -39,7 +41,7 @@ class AbstractStep(abc.ABC):
     acceptance: ClassVar[float]  # what tuning of the step size aims at
     needs_gradient: ClassVar[bool] = True
 
-    def begin(self, log_density: Callable, position) -> Point:
+    def begin(self, log_density: LogDensity, position: jax.Array) -> Point:
         if not self.needs_gradient:
             return Point(position, log_density(position))
         return Point(position, *jax.value_and_grad(log_density)(position))
@@ -49,11 +51,16 @@ class AbstractStep(abc.ABC):
 
     @abc.abstractmethod
     def __call__(
-        self, key, point: Point, log_density: Callable, step_size, variance
+        self,
+        key: jax.Array,
+        point: Point,
+        log_density: LogDensity,
+        step_size: jax.Array | float,
+        variance: jax.Array,
     ) -> tuple[Point, Info]: ...
 
 
-def guarded(log_density: Callable) -> Callable:
+def guarded(log_density: LogDensity) -> LogDensity:
     """The same density with -inf wherever it is not a number: such proposals are rejected."""
 
     def inner(z):
@@ -63,7 +70,7 @@ def guarded(log_density: Callable) -> Callable:
     return inner
 
 
-def over(function: Callable, together: bool, *arrays):
+def over(function: Callable, together: bool, *arrays: Any) -> Any:
     """function over the leading axis of the arrays: vectorised, or one after the other.
 
     The latter for densities that factor matrices: nothing is gained by factoring them in batches, chains need

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +22,13 @@ import scipy.linalg as sla
 
 from mercer.linalg.cholesky import NotPositiveDefinite, cholesky
 from mercer.params import strip
-from mercer.sampling.hyper import Hyperparameters
+from mercer.prior import AbstractPrior
+from mercer.sampling.hyper import Hyperparameters, Spec
 from mercer.solvers.dense_jax import log_normaliser
 from mercer.solvers.protocol import SolverError
+
+if TYPE_CHECKING:
+    from mercer.likelihoods.base import AbstractLikelihood
 
 SMALL = 32  # matrices of up to so many rows are factored for all chains at once
 JITTER = 1e-8  # relative to the mean prior variance, where the factor is computed inside compiled code
@@ -73,7 +78,7 @@ def cross_moments(gp: Any, X: np.ndarray, Xs: np.ndarray) -> tuple[np.ndarray, n
     return mean, cross, variance
 
 
-def weight_prior(gp: Any, p: int):
+def weight_prior(gp: Any, p: int) -> tuple[np.ndarray, np.ndarray]:
     b, B = gp.basis.prior(p)
     if B is None:
         raise SolverError(
@@ -200,7 +205,7 @@ def latent_target(likelihood: Any, y: np.ndarray, white: Whitening) -> Target:
     return Target(_latent_density(treedef, L), data | {"where": where}, size * L, n * L)
 
 
-def likelihood_data(likelihood: Any, y: np.ndarray, size: int) -> dict:
+def likelihood_data(likelihood: Any, y: np.ndarray, size: int) -> dict[str, Any]:
     n = y.shape[0]
     return {
         "leaves": jax.tree.leaves(strip(likelihood)),
@@ -209,7 +214,7 @@ def likelihood_data(likelihood: Any, y: np.ndarray, size: int) -> dict:
     }
 
 
-def latent_data(white: Whitening, size: int) -> dict:
+def latent_data(white: Whitening, size: int) -> dict[str, Any]:
     """Mean of f at v = 0, and C, both padded:
     a padded latent value stays at zero and its v is a standard normal of its own.
     """
@@ -224,7 +229,7 @@ def _rows(a: np.ndarray, size: int) -> np.ndarray:
     return np.pad(a, [(0, size - a.shape[0])] + [(0, 0)] * (a.ndim - 1))
 
 
-def total_log_prob(likelihood, f, y, mask):
+def total_log_prob(likelihood: AbstractLikelihood, f: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
     """Sum of log p(y | f) over the rows that are not padding; f (N, L)."""
     return jnp.sum(jnp.where(mask, likelihood.log_prob(f[:, 0] if f.shape[1] == 1 else f, y), 0.0))
 
@@ -246,7 +251,7 @@ def _latent_density(treedef, L: int):
 # hyperparameters
 
 
-def encoded(model: Any, X: np.ndarray, size: int) -> dict:
+def encoded(model: Any, X: np.ndarray, size: int) -> dict[str, Any]:
     """What kernels and means read of X, padded by repeating the last row."""
 
     def rows(a):
@@ -262,7 +267,7 @@ def encoded(model: Any, X: np.ndarray, size: int) -> dict:
     return {"X": rows(values), "encoded": inputs, "H": H, "weights": weights}
 
 
-def moments(gp, data, j: int):
+def moments(gp: AbstractPrior, data: Mapping[str, Any], j: int) -> tuple[jax.Array, jax.Array]:
     """Prior mean (N,) and covariance (N, N) of latent function j, in JAX."""
     m, K = gp.mean.value(data["X"]), gp.kernel.block(data["encoded"][j], data["encoded"][j])
     if data["H"][j] is not None:
@@ -271,7 +276,7 @@ def moments(gp, data, j: int):
     return m, K
 
 
-def latent_values(model, u, data):
+def latent_values(model: Any, u: jax.Array, data: Mapping[str, Any]) -> jax.Array:
     """f (N, L) = m + L_theta u for u (L, N), with fixed relative jitter; padding is cut off from the rest."""
     mask, columns = data["mask"], []
     for j, gp in enumerate(_priors(model)):
@@ -296,7 +301,7 @@ def evidence_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
     return Target(_evidence_density(hyper.spec), data, hyper.size, hyper.size, size <= SMALL)
 
 
-def log_evidence_of(model, data):
+def log_evidence_of(model: Any, data: Mapping[str, Any]) -> jax.Array:
     """log p(y | theta) for Gaussian noise, in JAX."""
     m, K = moments(model.priors, data, 0)
     noise = jnp.broadcast_to(model.likelihood.noise_variance, data["y"].shape)
@@ -346,9 +351,12 @@ def _joint_density(spec, L: int):
     return log_density
 
 
-def sufficient_target(spec, L: int):
-    """log p(f | theta) + log p(y | f, theta) + log p(theta), and the way from (v, theta) to f and back:
-    theta moves, f is held.
+def sufficient_target(
+    spec: Spec, L: int
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """log p(f | theta) + log p(y | f, theta) + log p(theta), and the way from z = (v, theta) to f and back:
+    theta moves, f is held. Three functions: unpack(z, data) -> f (N, L) and theta (p,); log_density(theta, f,
+    data) -> the value and u (L, N); pack(u, theta, data) -> z.
     """
 
     def unpack(z, data):

@@ -5,6 +5,7 @@ the log evidence as an area under the mean log likelihood.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class Thermodynamic(float):
@@ -32,7 +33,9 @@ class Thermodynamic(float):
         return Thermodynamic, (float(self), self.standard_error, self.terms)
 
 
-def thermodynamic(temperatures, log_likelihood, rule: str = "trapezoid") -> Thermodynamic:
+def thermodynamic(
+    temperatures: ArrayLike, log_likelihood: ArrayLike, rule: str = "trapezoid"
+) -> Thermodynamic:
     """log p(y) = integral over tau in [0, 1] of E[log p(y | f)] under p(y | f)^tau p(f).
 
     temperatures (T + 1,) from 0 to 1 and log_likelihood (T + 1, runs) of draws at each, as AIS leaves them in

@@ -4,6 +4,8 @@ to be learned with the rest of a model (GPML 9.2, B.3).
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,8 +25,11 @@ class Coloured(AbstractKernel):
     """The covariance of a stationary ARMA(p, q) process at times that are whole multiples of `step`: coloured
     noise.
 
-    partial: the p partial autocorrelations, between -1 and 1; any values make a stationary process. ma:
-    b_1 ... b_q over b_0, or None. variance: of the process. step: the time between neighbours, not learned.
+    partial: the p partial autocorrelations, between -1 and 1; any values make a stationary process
+    ma: b_1 ... b_q over b_0, or None
+    variance: of the process
+    step: the time between neighbours, not learned
+
     Add it to the kernel of the signal; `posterior.components` tells the two apart. With `solver="markov"` all
     of it is O(n).
 
@@ -62,14 +67,14 @@ class Coloured(AbstractKernel):
         unit = ARMA(np.asarray(self._ar()), ma)
         return ARMA(unit.ar, ma * np.sqrt(float(self.variance) / unit.covariance([0])[0]))
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if d != 1:
             raise ParameterError(
                 f"Coloured reads one column, a time; the inputs have {d}: choose one with .on(...)."
             )
         return self
 
-    def encode(self, X):
+    def encode(self, X: Any) -> Any:
         X = super().encode(X)
         if not isinstance(X, jax.core.Tracer):
             steps = np.asarray(X)[:, 0] / self.step
@@ -81,7 +86,7 @@ class Coloured(AbstractKernel):
                 )
         return X
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         Phi, _, Pi = self.matrices()
         lag = self.steps(A, B.T)
 
@@ -92,14 +97,14 @@ class Coloured(AbstractKernel):
         start = jnp.broadcast_to(Pi[:, 0], (*lag.shape, Pi.shape[0]))
         return jax.lax.scan(double, (start, Phi), jnp.arange(BITS))[0][0][..., 0]
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return jnp.full(A.shape[0], self.variance)
 
-    def steps(self, a, b):
+    def steps(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """The lag in whole steps."""
         return jnp.round(jnp.abs(a - b) / self.step).astype(int)
 
-    def matrices(self):
+    def matrices(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Phi, Q and Pi (r, r) of the vector AR(1) whose first entry is the process."""
         ar, q = self._ar(), 0 if self.ma is None else self.ma.shape[0]
         r = max(ar.shape[0], q + 1)
@@ -119,7 +124,7 @@ class Coloured(AbstractKernel):
             ar = jnp.append(ar - last * ar[::-1], last)
         return ar
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(stationary=True, max_dimension=1, beyond="returns to the mean")
 
 
@@ -135,10 +140,10 @@ class ColouredForm(AbstractKernelForm):
     states: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.states
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         Phi, Q, _ = self.kernel.matrices()
         steps = self.kernel.steps(t1, t0)
 
@@ -152,8 +157,8 @@ class ColouredForm(AbstractKernelForm):
         start = self._spread(jnp.eye(self.states), t0), self._spread(jnp.zeros_like(Q), t0), Phi, Q
         return jax.lax.scan(double, start, jnp.arange(BITS))[0][:2]
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(self.kernel.matrices()[2], t)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.states)[0], t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def root(P: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
 
 
-def settle(process) -> None:
+def settle(process: Any) -> None:
     """Check the coefficients `ar` and `ma` of a frozen process and make them vectors."""
     for name in ("ar", "ma"):
         values = getattr(process, name)

@@ -19,6 +19,7 @@ from mercer.linalg import memory as room
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.params import strip
+from mercer.prior import AbstractPrior
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
@@ -37,10 +38,11 @@ EVALUATIONS = 20  # of all data in one fit, after the coarse part
 class Auto(AbstractSolver):
     """The fastest solver that is good enough, chosen from n, the inputs, the kernel, memory and time.
 
-    memory: bytes or a text such as "8GiB" (None: what is free). seconds: what a fit may take. tolerance:
-    accepted loss in nats for each datum where theory gives an estimate (for inducing inputs half the
-    unexplained variance over the noise variance). say: whether the choice is printed; the posterior's notes
-    tell it anyway.
+    memory: bytes or a text such as "8GiB" (None: what is free)
+    seconds: what a fit may take
+    tolerance: accepted loss in nats for each datum where theory gives an estimate (for inducing inputs half
+        the unexplained variance over the noise variance)
+    say: whether the choice is printed; the posterior's notes tell it anyway
 
     >>> mercer.GPRegressor(solver="auto", memory="8GiB").fit(X, y)
     >>> solvers.Auto(seconds=60).choose(gp, X, 0.1)   # the choice with all proposals, as a table
@@ -71,12 +73,17 @@ class Auto(AbstractSolver):
         object.__setattr__(chosen, "why", choice.why)
         return chosen
 
-    def choose(self, prior, X, noise_variance=None) -> Choice:
+    def choose(
+        self,
+        prior: AbstractPrior | tuple[AbstractPrior, ...],
+        X: np.ndarray,
+        noise_variance: np.ndarray | float | None = None,
+    ) -> Choice:
         """The choice for data at X under this prior; `noise_variance` of Gaussian noise,
         None for other likelihoods.
         """
-        several = isinstance(prior, tuple)
-        task = Task(prior[0] if several else prior, np.asarray(X), noise_variance, several, self.tolerance)
+        first, several = (prior[0], True) if isinstance(prior, tuple) else (prior, False)
+        task = Task(first, np.asarray(X), noise_variance, several, self.tolerance)
         proposals = sorted(_proposals(task), key=lambda p: p.seconds)
         affordable = self.affordable(proposals)
         good = [p for p in affordable if p.error <= self.tolerance]
@@ -166,14 +173,21 @@ SAMPLE = 1000  # data on which the unexplained variance is estimated
 class Task:
     """What a solver needs to know to propose itself."""
 
-    def __init__(self, prior, X: np.ndarray, noise_variance, several: bool, tolerance: float):
+    def __init__(
+        self,
+        prior: AbstractPrior,
+        X: np.ndarray,
+        noise_variance: np.ndarray | float | None,
+        several: bool,
+        tolerance: float,
+    ):
         self.prior, self.X, self.several, self.tolerance = prior, X, several, tolerance
         self.n, self.d = X.shape
         self.exact_only = self.n <= SMALL
         self.kernel = strip(prior.kernel)
         self.gaussian = noise_variance is not None
-        self.constant_noise = self.gaussian and np.ndim(noise_variance) == 0
-        self.noise = float(np.mean(noise_variance)) if self.gaussian else None
+        self.constant_noise = noise_variance is not None and np.ndim(noise_variance) == 0
+        self.noise = None if noise_variance is None else float(np.mean(noise_variance))
         self._left: dict[int, np.ndarray] = {}
 
     @functools.cached_property

@@ -18,6 +18,7 @@ import scipy.linalg as sla
 
 from mercer.means import AbstractMean, Sum
 from mercer.prior import AbstractPrior
+from mercer.selection import Pool
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
@@ -48,17 +49,17 @@ class WithBasis(AbstractSolver):
         )
 
     @property
-    def why(self):  # type: ignore[override]
+    def why(self) -> str:  # type: ignore[override]
         return self.base.why
 
     @property
-    def pilot(self):  # type: ignore[override]
+    def pilot(self) -> bool:  # type: ignore[override]
         return self.base.pilot
 
     def with_basis(self) -> AbstractSolver:
         return self
 
-    def rows(self, pool):
+    def rows(self, pool: Pool) -> np.ndarray | slice:
         return self.base.rows(pool)
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:

@@ -17,6 +17,7 @@ members'. Only predictions put them together. With K the prior covariance of the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -52,12 +53,16 @@ class Committee(AbstractSolver):
     """p blocks of about `size` data each, exact within a block, combined where they predict. n size^2 flops,
     n size numbers.
 
-    blocks: their number, if not n / size rounded up. split: "kmeans" (compact clusters of equal size) or
-    "random". combine: "bcm", "poe", "gpoe" or "rbcm" (see the module). base: the solver of each block.
-    query: how many test inputs are predicted jointly, in the order given. The Bayesian committee machine is
-    transductive: its members agree on a prediction through the other test inputs of the query, and it is
-    exact when those include all training inputs. 1 predicts each on its own (cheap, and independent of the
-    other test inputs). `full=True` and joint draws take all test inputs as one query.
+    blocks: their number, if not n / size rounded up
+    split: "kmeans" (compact clusters of equal size) or "random"
+    combine: "bcm", "poe", "gpoe" or "rbcm" (see the module)
+    base: the solver of each block
+    query: how many test inputs are predicted jointly, in the order given; 1 predicts each on its own (cheap,
+        and independent of the other test inputs)
+
+    The Bayesian committee machine is transductive: its members agree on a prediction through the other test
+    inputs of the query, and it is exact when those include all training inputs. `full=True` and joint draws
+    take all test inputs as one query.
 
     >>> post = gp.condition(X, y, 0.1, solver=Committee(size=500, query=200))
     """
@@ -158,7 +163,7 @@ class CommitteeState(AbstractState):
         """What all members pull back."""
         return frozenset.intersection(*(member.pulls for member in self.members))
 
-    def __init__(self, solver: Committee, prior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, solver: Committee, prior: Any, X: np.ndarray, sites: Sites, workspace: Workspace):
         self.solver, self.prior, self.X, self.sites, self.rows = solver, prior, X, sites, workspace.rows
         self.priors = prior if isinstance(prior, tuple) else (prior,) * sites.centre.shape[1]
         self.members: list[Any] = [
@@ -286,7 +291,9 @@ class CommitteeState(AbstractState):
 FLOORS = (0.0, 1e-9, 1e-7)  # of the prior variance, tried in turn
 
 
-def combine(rule: str, p: int, m: np.ndarray, K: np.ndarray, answers) -> tuple[np.ndarray, np.ndarray]:
+def combine(
+    rule: str, p: int, m: np.ndarray, K: np.ndarray, answers: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean (b, k) and covariance (b, k, k) from the p members' `answers`, pairs of such arrays: b queries of
     k values each.
 

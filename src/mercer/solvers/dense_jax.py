@@ -34,7 +34,7 @@ from mercer.solvers.protocol import (
 
 
 @jax.custom_jvp
-def log_normaliser(K, delta, W, g):
+def log_normaliser(K: jax.Array, delta: jax.Array, W: jax.Array, g: jax.Array) -> jax.Array:
     """Log of the integral of N(e | 0, K) prod exp(g (e - delta) - W (e - delta)^2 / 2) de, for W >= 0."""
     return _solve(K, delta, W, g)[0]
 

@@ -12,8 +12,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import jax
 import numpy as np
 
+from mercer.kernels.base import AbstractKernel
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
@@ -200,9 +202,9 @@ def block_size(n: int) -> int:
     return int(np.clip(BLOCK_BYTES // (8 * n), 1, BLOCK))
 
 
-def diag(kernel, A):
+def diag(kernel: AbstractKernel, A: Any) -> jax.Array:
     return kernel.diag(A)
 
 
-def diagonal(kernel, X) -> np.ndarray:
+def diagonal(kernel: AbstractKernel, X: np.ndarray) -> np.ndarray:
     return tiles.diagonal(kernel, tiles.Panels(kernel.encode(X), tiles.tile_size(X.shape[0])))

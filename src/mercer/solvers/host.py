@@ -131,11 +131,11 @@ class AbstractHostState(AbstractState):
         return self.solve_sites()
 
     @property
-    def alpha(self):  # type: ignore[override]
+    def alpha(self) -> np.ndarray:  # type: ignore[override]
         return self._solved[0]
 
     @property
-    def log_normaliser(self):  # type: ignore[override]
+    def log_normaliser(self) -> float:  # type: ignore[override]
         return self._solved[1]
 
     def prior_mean(self) -> np.ndarray:

@@ -26,7 +26,7 @@ STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed ag
 class Workspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, inducing inputs, and the features of the prior that is held."""
 
-    def __init__(self, prior, X, Z, store: bool | None):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, Z: np.ndarray, store: bool | None):
         self.memory: dict[str, Any] = {}
         self.columns, self.Z = Columns(X), np.asarray(Z)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0], len(self.Z)))
@@ -72,7 +72,7 @@ class Block(NamedTuple):
 class Features:
     """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
 
-    def __init__(self, prior, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, workspace: Workspace):
         self.source, self.kernel, self.panels = prior.kernel, strip(prior.kernel), workspace.panels
         self.Z_panels = tiles.Panels(self.kernel.encode(workspace.Z), self.panels.size)
         m = self.Z_panels.n
@@ -128,7 +128,7 @@ class Features:
         lapack.solve_lower(self.U, Psi.T)
         return Psi
 
-    def of(self, Xs) -> np.ndarray:
+    def of(self, Xs: np.ndarray) -> np.ndarray:
         panels = tiles.Panels(self.kernel.encode(Xs), self.panels.size)
         return self._fill(panels, np.empty((panels.n, self.m)))
 

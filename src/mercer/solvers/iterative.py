@@ -44,11 +44,12 @@ class ConjugateGradient(AbstractSolver):
     """Solutions to a tolerance, log-determinant and its derivatives by random probes: for n where a matrix n
     x n does not fit.
 
-    rank: columns of the pivoted Cholesky preconditioner. tol: relative residual at which a solution is good
-    enough.
+    rank: columns of the pivoted Cholesky preconditioner
+    tol: relative residual at which a solution is good enough
     probes: random vectors for the log-determinant and the trace terms; their standard errors, which fall as 1
-    / sqrt(probes), are in the State's notes. seed: of the probes, which stay the same during a fit.
-    max_iterations: where to give up (with a warning).
+        / sqrt(probes), are in the State's notes
+    max_iterations: where to give up (with a warning)
+    seed: of the probes, which stay the same during a fit
 
     Kernels of compact support (`kernels.PiecewisePolynomial`) have their products with the pairs inside the
     support alone, which are stored where they take less than a gigabyte.
@@ -113,7 +114,7 @@ class Workspace(AbstractWorkspace):
     def share(self, other: Workspace) -> None:
         self._seen, self._G, self._pairs = other._seen, other._G, other._pairs
 
-    def known(self, prior) -> tuple[np.ndarray, Pairs | None]:
+    def known(self, prior: AbstractPrior) -> tuple[np.ndarray, Pairs | None]:
         """G (n, k) with G G' close to K, and the pairs inside a compact support."""
         if self._seen is not prior.kernel:
             rank = self.solver.rank

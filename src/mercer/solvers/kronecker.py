@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.sums import AbstractComposite, Product, Scale
+from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.dot import Constant
 from mercer.kernels.families.stationary import SE, Periodic
 from mercer.linalg import tiles
@@ -74,7 +75,7 @@ class KroneckerWorkspace(AbstractGridWorkspace):
         return out
 
 
-def separate_columns(kernel, d: int) -> list[list[int]]:
+def separate_columns(kernel: AbstractKernel, d: int) -> list[list[int]]:
     """The finest partition of d columns such that the kernel is a product of kernels, one on each part."""
     label = np.arange(d)
     for tied in _ties(kernel, list(range(d))):

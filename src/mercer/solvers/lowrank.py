@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.linalg.lapack import thread_count
+from mercer.prior import AbstractPrior
 from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
@@ -37,10 +38,12 @@ SAMPLE = 1000  # data on which the unexplained variance is estimated
 class AbstractLowRank(AbstractSolver):
     """What the low-rank solvers share.
 
-    m: number of inducing inputs. select: how they are chosen among the data, once, before learning: an
-    object of `mercer.selection`, or its name ("k-means", "random", "pivoted", "entropy", ...). inducing: your
-    own choice (m, d) instead. learn: whether `mercer.fit` moves them too. store: keep the n x m features
-    (None: if they take less than 3 GiB) or compute them again in every pass.
+    m: number of inducing inputs
+    select: how they are chosen among the data, once, before learning: an object of `mercer.selection`, or its
+        name ("k-means", "random", "pivoted", "entropy", ...)
+    inducing: your own choice (m, d) instead
+    learn: whether `mercer.fit` moves them too
+    store: keep the n x m features (None: if they take less than 3 GiB) or compute them again in every pass
     """
 
     m: int = 512
@@ -187,7 +190,7 @@ class VFE(AbstractLowRank):
 
     rest_in_bound: ClassVar[bool] = True
 
-    def rest(self, prior, X) -> float:
+    def rest(self, prior: AbstractPrior, X: np.ndarray) -> float:
         """Mean variance of f at the data that the inducing inputs do not explain, on a sample."""
         rows = np.random.default_rng(self.seed).permutation(X.shape[0])[:SAMPLE]
         features = self.workspace(prior, X[rows]).features(prior)

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
+from mercer.kernels.base import AbstractKernel
 from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, chain, state_space
 from mercer.linalg import kalman, tiles
 from mercer.linalg.cholesky import NotPositiveDefinite
@@ -107,7 +109,7 @@ class Workspace(AbstractWorkspace):
             raise SolverError(f"Markov: {error}; use solver='dense', or 'vecchia' for many data.") from None
         self.treedef = jax.tree.structure(form)
 
-    def times(self, prior, X) -> np.ndarray:
+    def times(self, prior: AbstractPrior, X: np.ndarray) -> np.ndarray:
         if X.shape[1] != 1:
             raise SolverError(
                 f"Markov needs one input column, a time, not {X.shape[1]}; use solver='dense', or "
@@ -120,7 +122,7 @@ class Workspace(AbstractWorkspace):
         prior.kernel.encode(X)  # says what is wrong with the times, where something is
         return np.asarray(X[:, 0], float)
 
-    def form(self, kernel) -> AbstractForm:
+    def form(self, kernel: AbstractKernel) -> AbstractForm:
         """The form with this kernel's values; its sizes are those of the start."""
         return jax.tree.unflatten(self.treedef, jax.tree.leaves(kernel))
 
@@ -146,14 +148,14 @@ class Line:
         out[: self.n] = V[self.order]
         return out
 
-    def back(self, V) -> np.ndarray:
+    def back(self, V: Array) -> np.ndarray:
         """Rows in the order of the data."""
         V = np.asarray(V)
         out = np.empty((self.n, *V.shape[1:]))
         out[self.order] = V[: self.n]
         return out
 
-    def columns(self, function, V: np.ndarray) -> np.ndarray:
+    def columns(self, function: Callable[[np.ndarray], jax.Array], V: np.ndarray) -> np.ndarray:
         """function of V (n, q), by blocks of columns of few widths."""
         most = int(np.clip(COLUMN_BYTES // (8 * self.length), 1, 128))
         out = np.empty(V.shape)
@@ -255,13 +257,13 @@ class MarkovState(AbstractHostState):
         return Kg, e, _squares(self.filtered.w, e)
 
     @functools.cached_property
-    def log_normaliser(self):  # type: ignore[override]
+    def log_normaliser(self) -> float:  # type: ignore[override]
         Kg, _, squares = self._innovations
         value = -0.5 * (self.logdet + float(squares))
         return value if Kg is None else value - float(self.slope @ (self.centre - self.m - 0.5 * Kg))
 
     @functools.cached_property
-    def alpha(self):  # type: ignore[override]
+    def alpha(self) -> np.ndarray:  # type: ignore[override]
         r = self.line.back(_dual(self.links, self.filtered, self._innovations[1]))[:, 0]
         return r if self.slope is None else r + self.slope
 

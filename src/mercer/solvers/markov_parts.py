@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.kernels.statespace import AbstractForm, SumForm, chain
 from mercer.linalg import tiles
 from mercer.solvers.markov import MarkovState
 
 
-def parts(state: Any, t) -> tuple[np.ndarray, np.ndarray]:
+def parts(state: Any, t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means and variances (m, p + 1) at times t (m,) of the p terms of the kernel and, in the last
     column, of their sum.
 

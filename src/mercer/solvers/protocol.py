@@ -119,8 +119,8 @@ class Cotangents:
 
 @dataclasses.dataclass(frozen=True)
 class SiteBars:
-    """Derivatives with respect to centre (n, L), precision (n, L) or (n, L, L), and slope (n,
-    L) (None where there is none).
+    """Derivatives with respect to centre (n, L), precision (n, L) or (n, L, L), and slope (n, L)
+    (None where there is none).
     """
 
     centre: Any
@@ -148,9 +148,12 @@ class Diagnostics:
     """How the algebra went, for people.
 
     condition: the condition number of the matrix that was factored, or a lower bound of it; None where no
-    matrix was. matrix: which one that is. jitter: what was added to its diagonal. rank: how many functions
-    stand for the prior (inducing inputs, features); None: all of it. bounds: of the exact log normaliser,
-    where they are known. notes: what else a person should know about the approximation made.
+        matrix was
+    matrix: which one that is
+    jitter: what was added to its diagonal
+    rank: how many functions stand for the prior (inducing inputs, features); None: all of it
+    bounds: of the exact log normaliser, where they are known
+    notes: what else a person should know about the approximation made
     """
 
     condition: float | None = None

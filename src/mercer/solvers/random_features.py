@@ -20,6 +20,7 @@ from scipy.special import gammaincinv
 
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.sums import Product, Scale, Sum
+from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.dot import Constant
 from mercer.kernels.families.stationary import SE, GammaExponential, Matern, RationalQuadratic
 from mercer.linalg import tiles
@@ -51,7 +52,9 @@ class RandomFeatures(AbstractSolver):
     the State's notes say how large it is at pairs of data. Far from the data, where the true posterior
     returns to the prior, the waves go on: trust predictions among the data.
 
-    m: frequencies. seed: of the draws. orthogonal: frequencies in orthogonal sets, which lowers the error.
+    m: frequencies
+    seed: of the draws
+    orthogonal: frequencies in orthogonal sets, which lowers the error
 
     >>> mercer.GPRegressor(solver=RandomFeatures(m=500)).fit(X, y)
     """
@@ -98,10 +101,10 @@ class Waves:
     kernel: Any
     draws: Any
 
-    def encode(self, X):
+    def encode(self, X: np.ndarray) -> Any:
         return self.kernel.encode(X)
 
-    def features(self, A):
+    def features(self, A: Any) -> jax.Array:
         """Psi (a, p) with Psi(A) Psi(B)' close to `kernel.block(A, B)`."""
         return _features(self.kernel, A, jax.lax.stop_gradient(self.draws))
 
@@ -120,7 +123,7 @@ class Workspace(AbstractWorkspace):
         self.ends = jax.tree.map(lambda a: a[first], encoded), jax.tree.map(lambda a: a[second], encoded)
         self.held: Any = None
 
-    def waves(self, prior) -> Waves:
+    def waves(self, prior: AbstractPrior) -> Waves:
         return Waves(strip(prior.kernel), _settle(prior.kernel, self.draws))
 
     def hold(self, prior: Any) -> None:
@@ -236,7 +239,7 @@ class Draw:
     v: Any = 0.0
     slope: Any = 0.0
 
-    def settled(self, kernel) -> Draw:
+    def settled(self, kernel: AbstractKernel) -> Draw:
         """With v for the kernel's present shape; its derivative by central differences,
         the uniform numbers staying the same.
         """
@@ -247,7 +250,7 @@ class Draw:
         slope = (function(up, self.uniform) - function(down, self.uniform)) / (up - down)
         return dataclasses.replace(self, v=function(at, self.uniform), slope=slope)
 
-    def mixed(self, kernel):
+    def mixed(self, kernel: AbstractKernel) -> jax.Array:
         """v as a function of the kernel, for JAX."""
         shape = jnp.asarray(getattr(kernel, _MIXTURES[type(kernel)][0]), float)
         return self.v + self.slope * (shape - jax.lax.stop_gradient(shape))

@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from mercer.inputs import numeric
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.sums import Product, Scale, Sum
+from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.compact import PiecewisePolynomial
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
@@ -119,7 +120,7 @@ class Workspace(AbstractWorkspace):
         """Use the covariances that another workspace holds."""
         self.held, self.gram = other.held, other.gram
 
-    def covariances(self, prior) -> Gram:
+    def covariances(self, prior: AbstractPrior) -> Gram:
         if self.held is prior.kernel:
             return self.gram
         return Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory)
@@ -130,7 +131,7 @@ class Gram:
     and how to eliminate.
     """
 
-    def __init__(self, kernel, X, encoded, memory: float):
+    def __init__(self, kernel: AbstractKernel, X: np.ndarray, encoded: Any, memory: float):
         self.elimination = elimination(kernel, X, memory)
         self.pairs = Pairs(kernel, encoded, self.elimination.i, self.elimination.j, len(X))
         self.values, self.K = self.pairs.values, self.pairs.K
@@ -139,14 +140,14 @@ class Gram:
 class Pairs:
     """The covariances `values` at pairs i <= j, and the sparse symmetric matrix K that has them and zeros."""
 
-    def __init__(self, kernel, encoded, i: np.ndarray, j: np.ndarray, n: int):
+    def __init__(self, kernel: AbstractKernel, encoded: Any, i: np.ndarray, j: np.ndarray, n: int):
         self.kernel, self.encoded, self.i, self.j = kernel, encoded, i, j
         self.values = covariances(kernel, encoded, encoded, i, j)
         half = csr_matrix((np.where(i == j, 0.5, 1.0) * self.values, (i, j)), shape=(n, n))
         self.K = (half + half.T).tocsr()
 
     @classmethod
-    def inside(cls, kernel, X: np.ndarray, encoded, memory: float) -> Pairs | None:
+    def inside(cls, kernel: AbstractKernel, X: np.ndarray, encoded: Any, memory: float) -> Pairs | None:
         """Those inside the support; None where the kernel has none,
         or they would take more than `memory` bytes.
         """
@@ -160,7 +161,7 @@ class Pairs:
         upper = pattern.row <= pattern.col
         return cls(kernel, encoded, pattern.row[upper], pattern.col[upper], len(X))
 
-    def pull(self, bar: np.ndarray, inputs: bool = False):
+    def pull(self, bar: np.ndarray, inputs: bool = False) -> tuple[Any, Any]:
         """Cotangents of the kernel (and of the inputs) for a symmetric cotangent of K, given at the pairs."""
         return pull_covariances(
             self.kernel, self.encoded, self.i, self.j, np.where(self.i == self.j, 1.0, 2.0) * bar, inputs
@@ -325,7 +326,7 @@ def _squares(F: np.ndarray, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -
     return out
 
 
-def elimination(kernel, X: np.ndarray, memory: float) -> Elimination:
+def elimination(kernel: AbstractKernel, X: np.ndarray, memory: float) -> Elimination:
     """The order and the blocks in which K(X, X) is factored;
     SolverError where a factor takes more than `memory` bytes.
     """
@@ -337,7 +338,7 @@ def elimination(kernel, X: np.ndarray, memory: float) -> Elimination:
     return plan
 
 
-def support(kernel, X: np.ndarray, X2: np.ndarray, memory: float = np.inf) -> csr_matrix:
+def support(kernel: AbstractKernel, X: np.ndarray, X2: np.ndarray, memory: float = np.inf) -> csr_matrix:
     """Where K(X, X2) may differ from zero: a sparse matrix of ones. `memory`: bytes it may take."""
     pattern = _support(kernel, X, X2, memory)
     if pattern is None:

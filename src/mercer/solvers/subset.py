@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from mercer.selection import AbstractSelection, Pool
 from mercer.selection import by_name as selection_by_name
 from mercer.solvers.dense import Dense
-from mercer.solvers.protocol import AbstractSolver, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cost, Sites, SolverError
 
 
 @dataclasses.dataclass(frozen=True)
 class SubsetOfData(AbstractSolver):
     """An exact GP on a subset of the data, chosen once, before learning. m^3 flops whatever n is.
 
-    m: how many data are kept (all of them where there are fewer). select: how they are chosen, an object of
-    `mercer.selection` or its name. "entropy" gives the informative vector machine for every likelihood of one
-    latent function: sites are taken in one by one where they change the posterior most (noise that is added
-    to f enters by its variance), then the inference rule runs on those chosen. That prefers surprising
-    labels: good where classes are separate, but where they overlap a random subset represents them better.
-    base: the solver that works on the subset.
+    m: how many data are kept (all of them where there are fewer)
+    select: how they are chosen, an object of `mercer.selection` or its name
+    base: the solver that works on the subset
+
+    "entropy" gives the informative vector machine for every likelihood of one latent function: sites are
+    taken in one by one where they change the posterior most (noise that is added to f enters by its
+    variance), then the inference rule runs on those chosen. That prefers surprising labels: good where
+    classes are separate, but where they overlap a random subset represents them better.
 
     >>> model.condition(X, y, solver=SubsetOfData(500, "entropy"))
 
@@ -48,10 +51,10 @@ class SubsetOfData(AbstractSolver):
             return slice(None)
         return np.sort(selection_by_name(self.select).rows(pool, self.m, self.seed))
 
-    def prepare(self, prior, X, y, noise_variance=None):
+    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> SubsetOfData:
         return dataclasses.replace(self, base=self.base.prepare(prior, X, y, noise_variance))
 
-    def workspace(self, prior, X):
+    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         self._check(X)
         return self.base.workspace(prior, X)
 
@@ -62,9 +65,9 @@ class SubsetOfData(AbstractSolver):
                 "first."
             )
 
-    def factor(self, prior, X, sites, workspace=None):
+    def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         self._check(X)
         return self.base.factor(prior, X, sites, workspace)
 
-    def cost(self, n, d, L=1):
+    def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return self.base.cost(min(n, self.m), d, L)

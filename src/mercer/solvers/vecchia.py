@@ -25,6 +25,7 @@ from scipy.sparse.linalg import spsolve_triangular
 from scipy.spatial import cKDTree
 
 from mercer.inputs import InputError, numeric
+from mercer.kernels.base import AbstractKernel
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.linalg.neighbours import (
@@ -338,7 +339,7 @@ def _places(X: np.ndarray) -> np.ndarray:
         ) from None
 
 
-def reach(kernel, X: np.ndarray) -> np.ndarray:
+def reach(kernel: AbstractKernel, X: np.ndarray) -> np.ndarray:
     """How far along each column of X (n, d) the prior correlation stays above one half: (d,).
 
     Looked up between some of the data and inputs moved away from them, inside the range of the data;
@@ -369,7 +370,9 @@ def _along(kernel, A, B):
     return jax.vmap(kernel.point)(A, B), kernel.diag(A), kernel.diag(B)
 
 
-def expected_loss(kernel, X: np.ndarray, noise: float, neighbours: int, sample: int = 64) -> float:
+def expected_loss(
+    kernel: AbstractKernel, X: np.ndarray, noise: float, neighbours: int, sample: int = 64
+) -> float:
     """Nats that a datum loses on average when it is conditioned on its nearest `neighbours` instead of four
     times as many.
 

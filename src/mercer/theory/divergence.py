@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 
@@ -21,7 +22,7 @@ class GaussianFits:
     x: np.ndarray
     density: np.ndarray
 
-    def forward_divergence(self, mean, variance) -> np.ndarray:
+    def forward_divergence(self, mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
         """KL(p || q) for arrays of means and variances."""
         m, v = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
         m1, v1 = self.moments
@@ -29,7 +30,7 @@ class GaussianFits:
         entropy = -np.trapezoid(self.density * np.log(inside), self.x)
         return 0.5 * (np.log(2 * np.pi * v) + ((m1 - m) ** 2 + v1) / v) - entropy
 
-    def reverse_divergence(self, mean, variance) -> np.ndarray:
+    def reverse_divergence(self, mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
         """KL(q || p) for arrays of means and variances."""
         m, v = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
         log_p = np.log(np.maximum(self.density, 1e-300))

@@ -33,9 +33,9 @@ class AbstractExpansion(abc.ABC):
     eigenvalues: np.ndarray
 
     @abc.abstractmethod
-    def __call__(self, X) -> np.ndarray: ...
+    def __call__(self, X: Any) -> np.ndarray: ...
 
-    def truncated(self, X, X2=None, terms: int | None = None) -> np.ndarray:
+    def truncated(self, X: Any, X2: Any = None, terms: int | None = None) -> np.ndarray:
         """The covariance matrix of the kernel made of the first terms of the expansion:
         of rank `terms` at most.
         """
@@ -59,7 +59,7 @@ class Nystrom(AbstractExpansion):
     at_nodes: np.ndarray
     total: float
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         inputs = as_inputs(X, "X", self.nodes.names, self.kernel.reads_objects())
         return self.kernel(inputs, self.nodes) @ (self.weights[:, None] * self.at_nodes) / self.eigenvalues
 
@@ -69,7 +69,7 @@ class Nystrom(AbstractExpansion):
         return np.cumsum(self.eigenvalues) / self.total
 
 
-def eigenfunctions(kernel: AbstractKernel, X, m: int = 10) -> Nystrom:
+def eigenfunctions(kernel: AbstractKernel, X: Any, m: int = 10) -> Nystrom:
     """The m largest eigenvalues of a kernel and their eigenfunctions, by Nystrom's method (4.42-4.44).
 
     X: samples of the input density, (n, d) or whatever the kernel reads; or a pair (nodes, weights), a

@@ -7,8 +7,10 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from mercer.inputs import as_inputs
@@ -28,7 +30,7 @@ class GaussianSE(AbstractExpansion):
     mean: np.ndarray
     orders: np.ndarray
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         values = as_inputs(X).values - self.mean
         if values.shape[1] != len(self.sd):
             raise ValueError(f"X has {values.shape[1]} columns, the expansion {len(self.sd)}.")
@@ -38,7 +40,9 @@ class GaussianSE(AbstractExpansion):
         return out
 
 
-def se_under_gaussian(lengthscale, sd, m: int = 10, variance: float = 1.0, mean=0.0) -> GaussianSE:
+def se_under_gaussian(
+    lengthscale: ArrayLike, sd: ArrayLike, m: int = 10, variance: float = 1.0, mean: ArrayLike = 0.0
+) -> GaussianSE:
     """The m largest eigenvalues and eigenfunctions of SE(lengthscale, variance) under the density N(mean,
     sd^2) (4.40-4.41).
 
@@ -109,7 +113,7 @@ class UniformOU(AbstractExpansion):
     high: float
     frequencies: np.ndarray
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         length = self.high - self.low
         x, w, l = (
             (as_inputs(X).values[:, :1] - self.low) / length,

@@ -40,7 +40,7 @@ def shrinkage(posterior: Any) -> Shrinkage:
     return Shrinkage(values, vectors.T @ residual, values / (values + noise))
 
 
-def equivalent_kernel(gp: Any, grid, n: int, noise_variance: float) -> np.ndarray:
+def equivalent_kernel(gp: Any, grid: Any, n: int, noise_variance: float) -> np.ndarray:
     """Rows of the smoother matrix when n observations are smeared evenly over the grid (g, d): (g, g).
 
     The idealised weight function of figure 2.6: K (K + noise g/n I)^-1, so that row i weighs the whole line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.inputs import as_inputs
 from mercer.kernels import AbstractKernel
@@ -22,7 +24,7 @@ class Decay:
     residual: float  # root mean square of what the line leaves of the log eigenvalues
 
 
-def spectrum_decay(eigenvalues, first: int = 10, last: int | None = None) -> Decay:
+def spectrum_decay(eigenvalues: ArrayLike, first: int = 10, last: int | None = None) -> Decay:
     """The line through log eigenvalue against log i from place `first` to `last` (counted from 1).
 
     A residual that is not small says that the decay is no power law: for infinitely smooth processes it is
@@ -48,9 +50,10 @@ class Degeneracy:
     """Whether a kernel is degenerate (definition 4.1): what it says of itself, and what its matrix on n
     inputs shows.
 
-    stated: the rank the kernel gives, None if it gives none. numerical: the number of eigenvalues above
-    rounding. gap: by what factor the eigenvalues drop there; a large one below n marks a finite rank, a
-    kernel with fast decay has none.
+    stated: the rank the kernel gives, None if it gives none
+    numerical: the number of eigenvalues above rounding
+    gap: by what factor the eigenvalues drop there; a large one below n marks a finite rank, a kernel with
+        fast decay has none
     """
 
     n: int
@@ -72,7 +75,7 @@ class Degeneracy:
         )
 
 
-def degeneracy(kernel: AbstractKernel, X) -> Degeneracy:
+def degeneracy(kernel: AbstractKernel, X: Any) -> Degeneracy:
     """The rank of a kernel, stated and numerical, on inputs X (n, d); n should be well above the rank to be
     found.
 

@@ -12,7 +12,7 @@ from mercer.viz._style import BLUE, CYCLE, VERMILLION, frame, half_width, legend
 from mercer.viz._subject import grid, input_name, posterior_of
 
 
-def probability(model: Any, x: Any = None, ax: Any = None, label: str | None = None, **style) -> Any:
+def probability(model: Any, x: Any = None, ax: Any = None, label: str | None = None, **style: Any) -> Any:
     """P(y = 1) along a one-dimensional input, with the data as ticks at 0 and 1.
     Draw several models into one `ax`.
     """
@@ -28,7 +28,7 @@ def probability(model: Any, x: Any = None, ax: Any = None, label: str | None = N
 
 
 def latent(
-    model: Any, x: Any = None, ax: Any = None, level: float = 0.95, label: str | None = None, **style
+    model: Any, x: Any = None, ax: Any = None, level: float = 0.95, label: str | None = None, **style: Any
 ) -> Any:
     """The latent function along a one-dimensional input, with its central band."""
     post = posterior_of(model)

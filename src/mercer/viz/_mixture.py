@@ -65,8 +65,11 @@ def state_path(
     """A sequence, coloured by its most probable path of states; along the bottom the probability of each
     state.
 
-    model: a fitted `mercer.HMM`. X: one sequence. t: (T,) where the steps are, else 0, 1, … Returns the Axes
-    of the sequence.
+    model: a fitted `mercer.HMM`
+    X: one sequence
+    t: (T,) where the steps are, else 0, 1, …
+
+    Returns the Axes of the sequence.
     """
     values = np.asarray(X, np.float64)
     values = values if values.ndim == 1 else values[:, column]

@@ -34,7 +34,15 @@ def panels(count: int, size: tuple[float, float]) -> Any:
     return axes[:, 0]
 
 
-def ribbon(ax: Any, x, mean, std, level: float, alpha: float = 0.2, **options) -> None:
+def ribbon(
+    ax: Any,
+    x: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    level: float,
+    alpha: float = 0.2,
+    **options: Any,
+) -> None:
     """The central interval of the given level around a Gaussian mean."""
     half = half_width(level) * np.asarray(std)
     ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=alpha, linewidth=0, **options)

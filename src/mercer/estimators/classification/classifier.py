@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -31,14 +33,18 @@ from mercer.estimators.classification.labels import (
 )
 from mercer.gp import GP, Model
 from mercer.inference import by_name
+from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit
+from mercer.learning.objectives import Objective
 from mercer.likelihoods import Bernoulli, Gaussian, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.params import Param, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
+from mercer.progress import Progress
 from mercer.relatives import platt
+from mercer.solvers.protocol import AbstractSolver
 
 LABEL_REGRESSION = "label-regression"
 SCHEMES = ("softmax", "one-vs-rest", "one-vs-one")
@@ -96,19 +102,19 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     def __init__(
         self,
-        kernel=None,
-        mean=0,
-        inference=None,
-        link="probit",
-        multi_class="softmax",
-        calibrate=False,
-        objective="evidence",
-        solver=None,
-        restarts=0,
-        random_state=0,
-        max_evaluations=500,
-        progress=None,
-        memory=None,
+        kernel: str | AbstractKernel | Sequence[str | AbstractKernel] | None = None,
+        mean: str | float | Param | AbstractMean | Callable[..., Any] | None = 0,
+        inference: str | AbstractInference | None = None,
+        link: Literal["probit", "logit"] = "probit",
+        multi_class: Literal["softmax", "one-vs-rest", "one-vs-one"] = "softmax",
+        calibrate: bool = False,
+        objective: str | Objective = "evidence",
+        solver: str | AbstractSolver | None = None,
+        restarts: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        max_evaluations: int = 500,
+        progress: Progress = None,
+        memory: str | float | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -126,7 +132,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X, y) -> GPClassifier:
+    def fit(self, X: Any, y: Any) -> GPClassifier:
         """Learn from labels y (n,) at X (n, d): an array, a data frame with names,
         or objects that the kernel reads.
         """
@@ -153,8 +159,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         )
 
     def _kernels(self) -> tuple[AbstractKernel | None, ...]:
-        several = isinstance(self.kernel, (list, tuple))
-        return tuple(map(read_kernel, self.kernel)) if several else (read_kernel(self.kernel),)
+        several = self.kernel if isinstance(self.kernel, (list, tuple)) else (self.kernel,)
+        return tuple(map(read_kernel, several))
 
     def _check_settings(self) -> None:
         if self.multi_class not in SCHEMES:
@@ -262,7 +268,13 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def predict(self, X, loss=None, reject=None, reject_label=None) -> np.ndarray:
+    def predict(
+        self,
+        X: Any,
+        loss: ArrayLike | Mapping[Any, float] | None = None,
+        reject: float | tuple[str, float] | None = None,
+        reject_label: Any = None,
+    ) -> np.ndarray:
         """The label (m,) of least expected loss: the likeliest, where no loss is given (GPML 3.1.1).
 
         loss: (C, C), the cost of predicting the class of the column when that of the row is true, in the
@@ -279,7 +291,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         same = np.asarray(reject_label).dtype.kind == self.classes_.dtype.kind != "O"
         return np.array(labels.tolist()) if same else labels
 
-    def predict_proba(self, X, how="average") -> np.ndarray:
+    def predict_proba(self, X: Any, how: str = "average") -> np.ndarray:
         """Probabilities (m, C) of the `classes_`: averaged over the latent functions,
         or with how="map" at their mean.
         """
@@ -301,12 +313,12 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         wins = np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)])
         return combine(wins, len(self.classes_), self.multi_class)
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Two classes: log odds (m,) of the second. More: log probabilities (m, C)."""
         log_p = np.log(np.maximum(self.predict_proba(X), TINY))
         return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
 
-    def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent functions: (m,) each for two classes, speaking for the second; else
         (m, latents).
 

@@ -5,9 +5,10 @@ and for several regimes.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -20,10 +21,12 @@ from mercer.estimators.base import read_kernel
 from mercer.estimators.hidden.mixture import names_of
 from mercer.gp import GP, Model
 from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.kernels import AbstractKernel
 from mercer.likelihoods import Gaussian
 from mercer.means import Constant
 from mercer.params import fixed
 from mercer.persist import AbstractSavable
+from mercer.progress import Progress
 
 
 class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
@@ -52,15 +55,15 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     def __init__(
         self,
-        n_experts=2,
-        kernel=None,
+        n_experts: int = 2,
+        kernel: str | AbstractKernel | None = None,
         *,
-        gating="softmax",
-        restarts=3,
-        max_evaluations=50,
-        tol=1e-5,
-        random_state=0,
-        progress=None,
+        gating: Literal["softmax", "constant"] = "softmax",
+        restarts: int = 3,
+        max_evaluations: int = 50,
+        tol: float = 1e-5,
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
     ):
         self.n_experts = n_experts
         self.kernel = kernel
@@ -73,7 +76,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X, y) -> GPMixture:
+    def fit(self, X: Any, y: Any) -> GPMixture:
         """Learn from y (n,) at X (n, d)."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, np.float64)
@@ -134,40 +137,40 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def predict(self, X, return_std=False):
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean (m,) of y under the mixture, and with it the standard deviation (m,)."""
         X = self._inputs(X)
         mean, std = self.posterior_.mean_and_std(X)
         return (mean, std) if return_std else mean
 
-    def predict_quantile(self, X, q) -> np.ndarray:
+    def predict_quantile(self, X: Any, q: ArrayLike) -> np.ndarray:
         """Quantiles of y: (m,) for one q, (m, len(q)) for several."""
         X = self._inputs(X)
         return self.posterior_.quantile(X, q)
 
-    def predict_interval(self, X, level=0.95) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
         ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return ends[:, 0], ends[:, 1]
 
-    def log_density(self, X, y) -> np.ndarray:
+    def log_density(self, X: Any, y: Any) -> np.ndarray:
         """Log predictive density (m,) of each target."""
         X = self._inputs(X)
         return self.posterior_.log_density(X, y)
 
-    def predict_density(self, X, grid) -> np.ndarray:
+    def predict_density(self, X: Any, grid: ArrayLike) -> np.ndarray:
         """Predictive density of y (m, len(grid)) at the values `grid`: it may have several peaks."""
         X = self._inputs(X)
         return self.posterior_.density(X, grid)
 
-    def predict_gate(self, X) -> np.ndarray:
+    def predict_gate(self, X: Any) -> np.ndarray:
         """Probability (m, K) of each expert at X, before y is seen."""
         X = self._inputs(X)
         return self.posterior_.parts(X)[0]
 
-    def predict_experts(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def predict_experts(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y, (m, K) each, of every expert by itself."""
         X = self._inputs(X)
         _, means, variances = self.posterior_.parts(X)

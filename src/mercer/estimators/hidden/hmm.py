@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.em import HMM as Model
-from mercer.em import Filter, em
+from mercer.em import Filter, InverseWishart, em
 from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
 from mercer.em.emission import symbols, vectors
 from mercer.em.hmm_starts import EMISSIONS, Settings, start
 from mercer.em.starts import spread
 from mercer.estimators.hidden.mixture import covariance_kind, learned, prior_of, relearned
 from mercer.persist import AbstractSavable
+from mercer.progress import Progress
 
 
 class HMM(BaseEstimator, AbstractSavable):
@@ -56,23 +58,23 @@ class HMM(BaseEstimator, AbstractSavable):
 
     def __init__(
         self,
-        n_states=2,
-        emission="gaussian",
+        n_states: int | Iterable[int] = 2,
+        emission: Literal["gaussian", "mixture", "categorical"] = "gaussian",
         *,
-        n_components=2,
-        covariance_type="full",
-        n_symbols=None,
-        topology="full",
-        init=None,
-        restarts=2,
-        max_evaluations=200,
-        tol=1e-6,
-        pseudo_count=0.0,
-        covariance_floor=1e-6,
-        covariance_prior=None,
-        criterion="bic",
-        random_state=0,
-        progress=None,
+        n_components: int = 2,
+        covariance_type: str = "full",
+        n_symbols: int | None = None,
+        topology: str | ArrayLike = "full",
+        init: dict[str, Any] | None = None,
+        restarts: int = 2,
+        max_evaluations: int = 200,
+        tol: float = 1e-6,
+        pseudo_count: float = 0.0,
+        covariance_floor: float = 1e-6,
+        covariance_prior: InverseWishart | float | None = None,
+        criterion: Literal["bic", "aic", "held-out"] = "bic",
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
     ):
         self.n_states = n_states
         self.emission = emission
@@ -93,7 +95,7 @@ class HMM(BaseEstimator, AbstractSavable):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None) -> HMM:
+    def fit(self, X: Any, y: Any = None) -> HMM:
         """Learn from sequences. y is ignored."""
         if self.emission not in EMISSIONS:
             raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
@@ -189,19 +191,19 @@ class HMM(BaseEstimator, AbstractSavable):
 
     # -- use -------------------------------------------------------------------------------------------------
 
-    def predict(self, X) -> Any:
+    def predict(self, X: Any) -> Any:
         """The most probable path of states (T,) of a sequence; a list of them for a list."""
         return self._each(X, lambda model, s: model.viterbi(s)[0])
 
-    def viterbi(self, X) -> Any:
+    def viterbi(self, X: Any) -> Any:
         """As `predict`: argmax_q p(q | O)."""
         return self.predict(X)
 
-    def predict_proba(self, X) -> Any:
+    def predict_proba(self, X: Any) -> Any:
         """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""
         return self._each(X, lambda model, s: model.posterior(s))
 
-    def filter(self, X) -> Any:
+    def filter(self, X: Any) -> Any:
         """p(q_t = i | o_1 … o_t), (T, N), of a sequence; a list of them for a list."""
         return self._each(X, lambda model, s: model.filter(s))
 
@@ -210,38 +212,42 @@ class HMM(BaseEstimator, AbstractSavable):
         check_is_fitted(self)
         return Filter(self.model_)
 
-    def score(self, X, y=None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """log p(O) of all sequences together; −inf if one of them is impossible."""
         check_is_fitted(self)
         return float(self.model_.log_likelihood(self._read(X)).sum())
 
-    def score_samples(self, X) -> np.ndarray:
+    def score_samples(self, X: Any) -> np.ndarray:
         """log p(O) of each sequence."""
         check_is_fitted(self)
         return self.model_.log_likelihood(self._read(X))
 
-    def scores(self, X, parameters=None) -> np.ndarray:
+    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
         """Fisher scores (E, p) of sequences, what `kernels.Fisher` compares; see `mercer.em.HMM.scores`."""
         check_is_fitted(self)
         return self.model_.scores(self._read(X), parameters)
 
-    def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """One sequence of n_samples observations, and its states."""
         check_is_fitted(self)
         return self.model_.sample(n_samples, self._generator(random_state))
 
-    def sample_states(self, X, n_samples=1, random_state=None) -> np.ndarray:
+    def sample_states(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> np.ndarray:
         """Paths (n_samples, T) drawn from their posterior given one sequence."""
         check_is_fitted(self)
         return self.model_.sample_paths(X, n_samples, self._generator(random_state))
 
-    def bic(self, X) -> float:
+    def bic(self, X: Any) -> float:
         """Bayesian information criterion on sequences; smaller is better."""
         check_is_fitted(self)
         sequences = self._read(X)
         return bic(self.score(sequences), self.model_.parameters(), sum(map(len, sequences)))
 
-    def aic(self, X) -> float:
+    def aic(self, X: Any) -> float:
         """Akaike's information criterion on sequences; smaller is better."""
         return aic(self.score(X), self.model_.parameters())
 

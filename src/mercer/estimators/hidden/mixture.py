@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -16,6 +17,7 @@ from mercer.em import Gaussians, InverseWishart, em
 from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
 from mercer.em.starts import spread
 from mercer.persist import AbstractSavable
+from mercer.progress import Progress
 
 
 class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
@@ -46,19 +48,19 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
 
     def __init__(
         self,
-        n_components=1,
-        covariance_type="full",
+        n_components: int | Iterable[int] = 1,
+        covariance_type: str = "full",
         *,
-        init="k-means++",
-        restarts=2,
-        max_evaluations=200,
-        tol=1e-6,
-        covariance_floor=1e-6,
-        covariance_prior=None,
-        pseudo_count=0.0,
-        criterion="bic",
-        random_state=0,
-        progress=None,
+        init: str | dict[str, Any] = "k-means++",
+        restarts: int = 2,
+        max_evaluations: int = 200,
+        tol: float = 1e-6,
+        covariance_floor: float = 1e-6,
+        covariance_prior: InverseWishart | float | None = None,
+        pseudo_count: float = 0.0,
+        criterion: Literal["bic", "aic", "held-out"] = "bic",
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -75,7 +77,7 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None) -> GaussianMixture:
+    def fit(self, X: Any, y: Any = None) -> GaussianMixture:
         """Learn from rows X (n, d). y is ignored."""
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         empty = np.isnan(X).all(axis=0)
@@ -174,37 +176,39 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
 
     # -- use -------------------------------------------------------------------------------------------------
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probability (n, k) of each component, given what is observed of a row."""
         rows = self._rows(X)
         return self.model_.responsibilities(rows)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable component (n,) of each row."""
         rows = self._rows(X)
         return self.model_.log_joint(rows).argmax(0)
 
-    def fit_predict(self, X, y=None) -> np.ndarray:
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, and the most probable component (n,) of each row."""
         return self.fit(X).predict(X)
 
-    def score_samples(self, X) -> np.ndarray:
+    def score_samples(self, X: Any) -> np.ndarray:
         """Log densities (n,)."""
         rows = self._rows(X)
         return self.model_.log_prob(rows)
 
-    def score(self, X, y=None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """The mean log density of the rows."""
         return float(self.score_samples(X).mean())
 
-    def scores(self, X, parameters=None) -> np.ndarray:
+    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
         """Fisher scores (n, p) of rows, what `kernels.Fisher` compares;
         see `mercer.em.GaussianMixture.scores`.
         """
         rows = self._rows(X)
         return self.model_.scores(rows, parameters)
 
-    def sample(self, n_samples=1, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draws (n, d) and their components (n,)."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
@@ -212,12 +216,12 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
             n_samples, np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
         )
 
-    def bic(self, X) -> float:
+    def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; smaller is better."""
         log_prob = self.score_samples(X)
         return bic(float(log_prob.sum()), self.model_.parameters(), len(log_prob))
 
-    def aic(self, X) -> float:
+    def aic(self, X: Any) -> float:
         """Akaike's information criterion on X; smaller is better."""
         return aic(float(self.score_samples(X).sum()), self.model_.parameters())
 

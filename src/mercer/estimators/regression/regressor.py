@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -31,15 +33,18 @@ from mercer.estimators.regression.robust import (
     outliers,
 )
 from mercer.gp import GP, Model
+from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
+from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
-from mercer.means import AbstractMean, Constant, as_mean
+from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed
 from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut
+from mercer.progress import Progress
 from mercer.registry import named
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import AbstractSolver, SolverError
 
 
 class GPRegressor(RegressorMixin, AbstractEstimator):
@@ -116,19 +121,19 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def __init__(
         self,
-        kernel=None,
-        mean="empirical",
-        basis=None,
-        noise_variance=None,
-        objective="evidence",
-        solver=None,
-        inference=None,
-        restarts=0,
-        random_state=0,
-        max_evaluations=500,
-        progress=None,
-        likelihood=None,
-        memory=None,
+        kernel: str | AbstractKernel | None = None,
+        mean: str | float | Param | AbstractMean | Callable[..., Any] | None = "empirical",
+        basis: AbstractBasis | None = None,
+        noise_variance: ArrayLike | Param | None = None,
+        objective: str | Objective = "evidence",
+        solver: str | AbstractSolver | None = None,
+        inference: str | AbstractInference | None = None,
+        restarts: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        max_evaluations: int = 500,
+        progress: Progress = None,
+        likelihood: str | AbstractLikelihood | None = None,
+        memory: str | float | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -146,7 +151,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X, y) -> GPRegressor:
+    def fit(self, X: Any, y: Any) -> GPRegressor:
         """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
         kernel = read_kernel(self.kernel)
         index = frame_index(X)
@@ -248,7 +253,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
 
     def _noise(self, scale: float, n: int):
-        given = self.noise_variance
+        given: Any = self.noise_variance
         if isinstance(given, Param):
             return given
         if given is None or np.ndim(given) == 0:
@@ -264,7 +269,14 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def predict(self, X, return_std=False, return_cov=False, latent=False, noise_variance=None):
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        latent: bool = False,
+        noise_variance: Any = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
 
         They are those of a new observation y, or of the noise-free function if `latent`. Student-t noise of
@@ -281,14 +293,16 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 return self.posterior_.mean_and_std(X, latent, noise_variance)
             return self.posterior_.mean(X)
 
-    def predict_quantile(self, X, q, noise_variance=None) -> np.ndarray:
+    def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
         of heavy-tailed noise those of its own tails.
         """
         with self._telling():
             return self.posterior_.quantile(self._inputs(X), q, noise_variance)
 
-    def predict_interval(self, X, level=0.95, noise_variance=None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(
+        self, X: Any, level: float = 0.95, noise_variance: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
         _check_level(level)
         ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
@@ -314,7 +328,14 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 mean, std, ends = self.posterior_.predictive(X, tails, noise_variance)
         return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
 
-    def sample_y(self, X, n_samples=1, random_state=0, latent=False, noise_variance=None) -> np.ndarray:
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        latent: bool = False,
+        noise_variance: Any = None,
+    ) -> np.ndarray:
         """Joint draws from the predictive distribution: (m, n_samples), a draw in each column as in
         scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
         """
@@ -322,12 +343,12 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             random_state = random_state.randint(2**31 - 1)
         return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
 
-    def log_density(self, X, y, noise_variance=None) -> np.ndarray:
+    def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,) of each target."""
         X = self._inputs(X)
         return self.posterior_.log_density(X, as_targets(y, X.shape[0]), noise_variance)
 
-    def components(self, X) -> list[Component]:
+    def components(self, X: Any) -> list[Component]:
         """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
 
         The means sum to the predictive mean less the prior mean.
@@ -341,7 +362,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         check_is_fitted(self)
         return self.posterior_.loo()
 
-    def loo_interval(self, level=0.95) -> tuple[np.ndarray, np.ndarray]:
+    def loo_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (n,), of the interval that the other data predict for each training
         target.
         """
@@ -351,10 +372,13 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
         if isinstance(posterior.model.likelihood, Gaussian):
             loo = posterior.loo()
-            return tuple(Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
-        return tuple(posterior.model.likelihood.quantile(q, *posterior.loo_latent()) for q in tails)
+            lower, upper = (Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
+        else:
+            moments = posterior.loo_latent()
+            lower, upper = (posterior.model.likelihood.quantile(q, *moments) for q in tails)
+        return lower, upper
 
-    def name_rows(self, names) -> GPRegressor:
+    def name_rows(self, names: Iterable[Any]) -> GPRegressor:
         """Call the training rows by these names in `outliers_`,
         instead of by their positions or the labels of a frame.
         """

@@ -23,10 +23,11 @@ class Clock:
     """Times t = 0 at `origin`, in `unit`: "" for plain numbers, else second, minute, hour, day, month or
     year.
 
-    step: the usual distance between stamps, in that unit. Months and years are counted by the calendar, so
-    that all are equally long; there the stamps stand `offset` microseconds from the start (from_end: before
-    the end) of their month. zone: the time zone of the stamps, which are counted in wall time if `wall`, else
-    in UTC. weekdays: there are no stamps on Saturdays and Sundays.
+    step: the usual distance between stamps, in that unit
+    offset, from_end: months and years are counted by the calendar, so that all are equally long; there the
+        stamps stand `offset` microseconds from the start (from_end: before the end) of their month
+    zone, wall: the time zone of the stamps, which are counted in wall time if `wall`, else in UTC
+    weekdays: there are no stamps on Saturdays and Sundays
     """
 
     unit: str = ""

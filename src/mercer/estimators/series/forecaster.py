@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +21,9 @@ from mercer.estimators.series.predictive import Predictive
 from mercer.estimators.series.words import summary
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit
-from mercer.likelihoods import AbstractNoise, Gaussian
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.online import OnlineMarkov
+from mercer.progress import Progress
 from mercer.solvers import Markov
 from mercer.solvers.markov_parts import parts
 
@@ -80,16 +82,16 @@ class GPTimeSeries(AbstractEstimator):
 
     def __init__(
         self,
-        seasonal="auto",
-        trend="auto",
-        irregular=True,
-        likelihood="gaussian",
-        transform="auto",
-        harmonics=None,
-        anomaly_level=0.001,
-        max_evaluations=200,
-        random_state=0,
-        progress=None,
+        seasonal: str | Sequence[Any] | Mapping[str, float] | None = "auto",
+        trend: str = "auto",
+        irregular: bool = True,
+        likelihood: str | AbstractLikelihood = "gaussian",
+        transform: str | None = "auto",
+        harmonics: int | None = None,
+        anomaly_level: float = 0.001,
+        max_evaluations: int = 200,
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
     ):
         self.seasonal = seasonal
         self.trend = trend
@@ -104,7 +106,9 @@ class GPTimeSeries(AbstractEstimator):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, series, y=None, time: str | None = None, value: str | None = None) -> GPTimeSeries:
+    def fit(
+        self, series: Any, y: Any = None, time: str | None = None, value: str | None = None
+    ) -> GPTimeSeries:
         """Learn from a series; or from times and values, `fit(t, y)`; or from columns of a frame, `fit(frame,
         time=, value=)`.
         """
@@ -181,7 +185,7 @@ class GPTimeSeries(AbstractEstimator):
         self.model_, self.kernel_ = self.fit_.model, self.fit_.model.gp.kernel
         return self
 
-    def update(self, series, y=None) -> GPTimeSeries:
+    def update(self, series: Any, y: Any = None) -> GPTimeSeries:
         """Add new values, given as in `fit`; hyperparameters stay as they are.
 
         With Gaussian noise each value from the last stamp on takes O(1), however long the series; the rest
@@ -287,7 +291,7 @@ class GPTimeSeries(AbstractEstimator):
         columns = {"value": self._y[told], "expected": others.quantile(0.5), "tail": tail}
         return self.clock_.stamps(self._t[told][odd]), {name: c[odd] for name, c in columns.items()}
 
-    def log_density(self, series, y=None) -> np.ndarray:
+    def log_density(self, series: Any, y: Any = None) -> np.ndarray:
         """Log predictive density (n,) of each value of another series, given as in `fit`;
         NaN where there is none.
         """
@@ -297,7 +301,7 @@ class GPTimeSeries(AbstractEstimator):
         out[told] = self._predictive(self._read(seen.stamps[told], seen.zone)).log_density(seen.values[told])
         return out
 
-    def score(self, series, y=None) -> float:
+    def score(self, series: Any, y: Any = None) -> float:
         """The mean of `log_density`, in nats: higher is better."""
         return float(np.nanmean(self.log_density(series, y)))
 

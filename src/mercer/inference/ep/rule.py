@@ -109,7 +109,13 @@ class EP(AbstractSiteRule):
         return _result(end, notes, status)
 
     def gradient(
-        self, model: Any, y: np.ndarray, result: Result, consume: bool = False, log_evidence_bar=1.0, **bars
+        self,
+        model: Any,
+        y: np.ndarray,
+        result: Result,
+        consume: bool = False,
+        log_evidence_bar: float = 1.0,
+        **bars: Any,
     ) -> dict[str, np.ndarray]:
         """Derivatives of the evidence, which is stationary in the sites (5.23 with them held)."""
         self.check_bars(bars)

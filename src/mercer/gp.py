@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
@@ -39,6 +40,8 @@ __all__ = [
     "settle",
 ]
 
+Rule = TypeVar("Rule", bound=AbstractInference)
+
 
 class GP(AbstractPrior):
     """A Gaussian-process prior f ~ GP(mean, kernel), plus h(x)' beta where `basis` is given.
@@ -58,7 +61,13 @@ class GP(AbstractPrior):
     basis: AbstractBasis | None = eqx.field(default=None, converter=as_basis)
 
     def condition(
-        self, X, y, noise_variance=0.0, inference=None, solver=None, progress: Progress = None
+        self,
+        X: Any,
+        y: Any,
+        noise_variance: Any = 0.0,
+        inference: AbstractInference | str | None = None,
+        solver: AbstractSolver | str | None = None,
+        progress: Progress = None,
     ) -> AbstractPosterior:
         """The posterior given observations y (n,) at X (n, d) with Gaussian noise. Hyperparameters are not
         changed: see `mercer.fit`.
@@ -73,7 +82,7 @@ class GP(AbstractPrior):
         """
         return Model(self, Gaussian(fixed(noise_variance))).condition(X, y, inference, solver, progress)
 
-    def extend(self, X, mean, covariance, Xs) -> tuple[np.ndarray, np.ndarray]:
+    def extend(self, X: Any, mean: Any, covariance: ArrayLike, Xs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance at Xs of the process whose values at X are N(mean, covariance) and which
         follows the prior elsewhere.
 
@@ -151,7 +160,14 @@ class Model(Parametrised):
         gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
         return Model(gp, self.likelihood)
 
-    def condition(self, X, y, inference=None, solver=None, progress: Progress = None) -> AbstractPosterior:
+    def condition(
+        self,
+        X: Any,
+        y: Any,
+        inference: AbstractInference | str | None = None,
+        solver: AbstractSolver | str | None = None,
+        progress: Progress = None,
+    ) -> AbstractPosterior:
         """The posterior given y (n,) at X (n, d), at the hyperparameters as they are.
 
         inference: how it is found, a name ("exact", "laplace", "ep", "variational", "mcmc" ...) or an
@@ -172,7 +188,7 @@ class Model(Parametrised):
             return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
 
 
-def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
+def prepare(model: Model, X: Any, y: Any) -> tuple[Inputs, np.ndarray]:
     """Checked inputs, and targets as the likelihood encodes them; at least one row."""
     inputs = as_inputs(X, objects=model.reads_objects())
     if inputs.values.shape[0] == 0:
@@ -180,13 +196,15 @@ def prepare(model: Model, X, y) -> tuple[Inputs, np.ndarray]:
     return inputs, model.likelihood.encode(as_targets(y, inputs.values.shape[0]))
 
 
-def choose_solver(model: Model, solver):
+def choose_solver(model: Model, solver: AbstractSolver | str | None) -> AbstractSolver:
     base = solver_by_name(solver)
     basis = None if isinstance(model.gp, tuple) else model.gp.basis
     return base if basis is None else base.with_basis()
 
 
-def settle(model: Model, inputs: Inputs, y: np.ndarray, rule, solver) -> tuple[Inputs, np.ndarray, Any, Any]:
+def settle(
+    model: Model, inputs: Inputs, y: np.ndarray, rule: Rule, solver: AbstractSolver
+) -> tuple[Inputs, np.ndarray, Rule, AbstractSolver]:
     """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks,
     the part of the data it uses.
     """
@@ -218,7 +236,7 @@ def posterior(
     return conditioning(rule).posterior(model, inputs, y, solver)
 
 
-def as_model(model, noise_variance=None) -> Model:
+def as_model(model: Model | AbstractPrior, noise_variance: Any = None) -> Model:
     """A GP with a noise variance, or a Model, as a Model."""
     if isinstance(model, AbstractPrior):
         return Model(model, Gaussian() if noise_variance is None else Gaussian(noise_variance))
@@ -227,7 +245,14 @@ def as_model(model, noise_variance=None) -> Model:
     return model
 
 
-def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) -> float:
+def log_evidence(
+    model: Model | AbstractPrior,
+    X: Any,
+    y: Any,
+    noise_variance: Any = None,
+    inference: AbstractInference | str | None = None,
+    solver: AbstractSolver | str | None = None,
+) -> float:
     """Log marginal likelihood of y (n,) at X (n, d) in nats (2.30), without priors on hyperparameters.
 
     model: a `Model`, or a `GP` with the `noise_variance` given here
@@ -248,7 +273,14 @@ def log_evidence(model, X, y, noise_variance=None, inference=None, solver=None) 
         return rule.evidence(model, inputs, y, chosen)
 
 
-def log_evidence_and_gradient(model, X, y, noise_variance=None, inference=None, solver=None):
+def log_evidence_and_gradient(
+    model: Model | AbstractPrior,
+    X: Any,
+    y: Any,
+    noise_variance: Any = None,
+    inference: AbstractInference | str | None = None,
+    solver: AbstractSolver | str | None = None,
+) -> tuple[float, dict[str, Any]]:
     """Log evidence, and its derivative with respect to every hyperparameter as people see it: a dict by
     dotted name (5.9).
 

@@ -14,6 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.params import (
     Hyper,
     Param,
@@ -37,20 +38,6 @@ __all__ = [
     "Polynomial",
     "Sum",
     "Zero",
-    "as_basis",
-    "as_mean",
-]
-
-__all__ = [
-    "AbstractBasis",
-    "AbstractMean",
-    "Constant",
-    "Features",
-    "Function",
-    "Linear",
-    "Polynomial",
-    "Sum",
-    "Zero",
     "as_mean",
 ]
 
@@ -59,7 +46,7 @@ class AbstractMean(Parametrised):
     """m(x): `value(X)` on columns (n, d) gives (n,)."""
 
     @abc.abstractmethod
-    def value(self, X: Any) -> Any:
+    def value(self, X: Array) -> Array:
         """m(x) for every row of X (n, d): (n,)."""
 
     def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:
@@ -77,7 +64,7 @@ class AbstractMean(Parametrised):
 class Zero(AbstractMean):
     """m(x) = 0."""
 
-    def value(self, X):
+    def value(self, X: Array) -> Array:
         return np.zeros(X.shape[0])
 
 
@@ -86,7 +73,7 @@ class Constant(AbstractMean):
 
     constant: Hyper = hyper(0.0, real)
 
-    def value(self, X):
+    def value(self, X: Array) -> Array:
         return self.constant + np.zeros(X.shape[0])
 
     def suggest(self, X: np.ndarray, y: np.ndarray, robust: bool = False) -> AbstractMean:
@@ -101,7 +88,7 @@ class Linear(AbstractMean):
     weights: Hyper = hyper(0.0, real)
     intercept: Hyper = hyper(0.0, real)
 
-    def value(self, X):
+    def value(self, X: Array) -> Array:
         if np.ndim(self.weights) and np.shape(self.weights)[0] != X.shape[1]:
             raise ParameterError(
                 f"Linear.weights has {np.shape(self.weights)[0]} entries but there are {X.shape[1]} input "
@@ -123,7 +110,7 @@ class Function(AbstractMean):
     function: Callable = eqx.field(static=True)
     name: str = eqx.field(static=True, default="")
 
-    def value(self, X):
+    def value(self, X: Array) -> Array:
         return self.function(X)
 
 
@@ -132,7 +119,7 @@ class Sum(AbstractMean):
 
     terms: tuple[AbstractMean, ...]
 
-    def value(self, X):
+    def value(self, X: Array) -> Array:
         return sum(t.value(X) for t in self.terms)
 
 
@@ -167,7 +154,7 @@ class AbstractBasis(Parametrised):
     """
 
     @abc.abstractmethod
-    def features(self, X):
+    def features(self, X: Array) -> Array:
         """h(x) for every row of X (n, d): (n, p)."""
 
     @abc.abstractmethod
@@ -213,13 +200,13 @@ class Polynomial(AbstractBasis):
                 f"the degree of a polynomial basis must be a whole number of at least 0, got {self.degree!r}."
             )
 
-    def features(self, X):
+    def features(self, X: Array) -> Array:
         xp = np if isinstance(X, np.ndarray) else jnp
         return xp.concatenate(
             [xp.ones((X.shape[0], 1)), *[X**power for power in range(1, self.degree + 1)]], 1
         )
 
-    def prior(self, p):
+    def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
         return _weight_prior(self.weights, self.covariance, p, "Polynomial")
 
 
@@ -231,10 +218,10 @@ class Features(AbstractBasis):
     weights: Hyper | None = hyper(None, real, free=False)
     name: str = eqx.field(static=True, default="")
 
-    def features(self, X):
+    def features(self, X: Array) -> Array:
         return self.function(X)
 
-    def prior(self, p):
+    def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
         return _weight_prior(self.weights, self.covariance, p, "Features")
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -54,6 +54,8 @@ __all__ = [
 # a hyperparameter in a field: given as a number, array, `param` or `fixed`; read as a float64 array
 Hyper: TypeAlias = Any
 
+Value = TypeVar("Value")
+
 
 class ParameterError(ValueError):
     """A hyperparameter has a value its constraint does not allow."""
@@ -74,26 +76,26 @@ class Constraint:
     upper: float = np.inf
     closed: bool = False  # the ends themselves are legal values, though never reached by learning
 
-    def value(self, u):
+    def value(self, u: np.ndarray) -> np.ndarray:
         """Unconstrained number -> value."""
         if np.isfinite(self.lower) and np.isfinite(self.upper):
             return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
         return self.lower + np.exp(u) if np.isfinite(self.lower) else u
 
-    def unconstrained(self, value):
+    def unconstrained(self, value: np.ndarray) -> np.ndarray:
         """Value -> unconstrained number (ends of an interval are moved inwards by 1e-13 of its width)."""
         if np.isfinite(self.lower) and np.isfinite(self.upper):
             t = np.clip((value - self.lower) / (self.upper - self.lower), 1e-13, 1 - 1e-13)
             return np.log(t) - np.log1p(-t)
         return np.log(np.maximum(value - self.lower, 1e-300)) if np.isfinite(self.lower) else value
 
-    def slope(self, value):
+    def slope(self, value: np.ndarray) -> np.ndarray:
         """d value / d unconstrained, expressed by the value itself."""
         if np.isfinite(self.lower) and np.isfinite(self.upper):
             return (value - self.lower) * (self.upper - value) / (self.upper - self.lower)
         return value - self.lower if np.isfinite(self.lower) else np.ones_like(value)
 
-    def log_slope_derivative(self, value):
+    def log_slope_derivative(self, value: np.ndarray) -> np.ndarray:
         """d log(slope) / d unconstrained: the Jacobian's part in the gradient of a log density over the
         unconstrained scale.
         """
@@ -147,7 +149,9 @@ class Param:
     info: Info
 
 
-def param(value, *, prior=None, bounds: tuple[float, float] | None = None, tie: str | None = None) -> Param:
+def param(
+    value: Any, *, prior: Any = None, bounds: tuple[float, float] | None = None, tie: str | None = None
+) -> Param:
     """A hyperparameter to be learned, starting at `value`: with a prior, bounds, or tied to others.
 
     value: in the units people see, a number or one for each column
@@ -166,7 +170,7 @@ def param(value, *, prior=None, bounds: tuple[float, float] | None = None, tie: 
     return Param(value, Info(True, prior, bounds, tie))
 
 
-def fixed(value) -> Param:
+def fixed(value: Any) -> Param:
     """A hyperparameter that learning leaves alone.
 
     >>> kernels.Periodic(period=fixed(1.0), lengthscale=0.8)
@@ -197,7 +201,7 @@ class Held:
     def __init__(self, value: Any):
         self.value: Any = value.value if isinstance(value, Held) else value
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Held)
 
     def __hash__(self) -> int:
@@ -208,10 +212,10 @@ def hyper(
     default: Any = dataclasses.MISSING,
     constraint: Constraint = positive,
     *,
-    free=True,
-    structural=False,
-    **kw,
-):
+    free: bool = True,
+    structural: bool = False,
+    **kw: Any,
+) -> Any:
     """A dataclass field that holds a hyperparameter (an array of any shape, or None where the default is
     None).
 
@@ -231,7 +235,7 @@ class Parametrised(eqx.Module):
 
     info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         info = dict(self.info)
         for f in dataclasses.fields(self):
             if (constraint := f.metadata.get("constraint")) is None:
@@ -261,7 +265,7 @@ class Parametrised(eqx.Module):
         return ()
 
 
-def _as_array(value, where: str) -> np.ndarray:
+def _as_array(value: Any, where: str) -> np.ndarray:
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -291,7 +295,7 @@ class Parameter:
         return f"tied: {self.info.tie}" if self.info.tie else "free"
 
 
-def parameters(value) -> list[Parameter]:
+def parameters(value: Any) -> list[Parameter]:
     """Every hyperparameter inside `value`, in the order of its leaves,
     named by dotted path (`kernel.terms.0.lengthscale`).
     """
@@ -301,7 +305,7 @@ def parameters(value) -> list[Parameter]:
     ]
 
 
-def named_leaves(value) -> list[tuple[str, Any]]:
+def named_leaves(value: Any) -> list[tuple[str, Any]]:
     """Hyperparameters and their dotted names, without what is said of them;
     the names are kept for each structure.
     """
@@ -310,11 +314,13 @@ def named_leaves(value) -> list[tuple[str, Any]]:
 
 
 @functools.lru_cache(maxsize=512)
-def _leaf_names(treedef) -> tuple[str, ...]:
+def _leaf_names(treedef: Any) -> tuple[str, ...]:
     return tuple(p.name for p in parameters(jax.tree.unflatten(treedef, [np.zeros(())] * treedef.num_leaves)))
 
 
-def _walk(node, path: tuple[str, ...], held: frozenset[str]):
+def _walk(
+    node: Any, path: tuple[str, ...], held: frozenset[str]
+) -> Iterator[tuple[str, Any, Constraint, Info, bool]]:
     if isinstance(node, (tuple, list)):
         for i, child in enumerate(node):
             yield from _walk(child, (*path, str(i)), held)
@@ -335,24 +341,28 @@ def _walk(node, path: tuple[str, ...], held: frozenset[str]):
                 yield from _walk(child, path if transparent else (*path, f.name), held)
 
 
-def replace_leaves(value, new: Mapping[str, Any]):
+def replace_leaves(value: Value, new: Mapping[str, Any]) -> Value:
     """A copy of `value` with the named hyperparameters replaced (names as in `parameters`)."""
     unknown = set(new) - {p.name for p in parameters(value)}
     if unknown:
         raise ParameterError(
             f"no hyperparameter named {sorted(unknown)}; there are {[p.name for p in parameters(value)]}."
         )
-    return _rebuild(value, (), lambda name, leaf: new.get(name, leaf))
+    changed: Value = _rebuild(value, (), lambda name, leaf: new.get(name, leaf))
+    return changed
 
 
-def strip(value):
+def strip(value: Value) -> Value:
     """The same value without priors, bounds and ties: what compiled code sees,
     so that they never cause a recompilation.
     """
-    return _rebuild(value, (), lambda name, leaf: leaf, keep_info=False)
+    bare: Value = _rebuild(value, (), lambda name, leaf: leaf, keep_info=False)
+    return bare
 
 
-def _rebuild(node, path, leaf: Callable[[str, Any], Any], keep_info=True):
+def _rebuild(
+    node: Any, path: tuple[str, ...], leaf: Callable[[str, Any], Any], keep_info: bool = True
+) -> Any:
     if isinstance(node, (tuple, list)):
         return type(node)(_rebuild(c, (*path, str(i)), leaf, keep_info) for i, c in enumerate(node))
     if isinstance(node, Mapping):
@@ -391,7 +401,7 @@ class Flat:
     vector: np.ndarray
     names: tuple[str, ...]
 
-    def unflatten(self, vector):
+    def unflatten(self, vector: np.ndarray) -> Any:
         new = {}
         for p, s in self.slots:
             new[p.name] = p.constraint.value(np.asarray(vector[s], float)).reshape(np.shape(p.value))
@@ -412,11 +422,11 @@ class Flat:
         out: list[tuple[float | None, float | None]] = [(None, None)] * len(self.vector)
         for p, s in self.slots:
             if p.info.bounds is not None:
-                lo, hi = (float(p.constraint.unconstrained(np.float64(b))) for b in p.info.bounds)
+                lo, hi = (float(p.constraint.unconstrained(np.asarray(b))) for b in p.info.bounds)
                 out[s] = [(lo, hi)] * (s.stop - s.start)
         return out
 
-    def log_prior(self, vector, jacobian: bool = False) -> tuple[float, np.ndarray]:
+    def log_prior(self, vector: np.ndarray, jacobian: bool = False) -> tuple[float, np.ndarray]:
         """Log density of the priors at the vector and its gradient with respect to the vector.
 
         The density is of the visible values (`jacobian=False`: MAP in the user's scale) or of the
@@ -437,7 +447,7 @@ class Flat:
         return total, gradient
 
 
-def flatten(value) -> Flat:
+def flatten(value: Any) -> Flat:
     """The free hyperparameters of `value` as one unconstrained vector, and the way back."""
     slots: list[tuple[Parameter, slice]] = []
     pieces: list[np.ndarray] = []

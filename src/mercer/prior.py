@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,16 +32,16 @@ class AbstractPrior(Parametrised):
                 f"basis must be a basis such as mercer.means.Polynomial(1), got {type(self.basis).__name__}."
             )
 
-    def bind(self, inputs: Inputs):
+    def bind(self, inputs: Inputs) -> Self:
         """The same prior for these inputs: names of columns resolved, lengths of vectors checked."""
         kernel = self.kernel.bind(inputs.values.shape[1], inputs.names)
         return type(self)(kernel, self.mean, self.basis)
 
-    def covariance(self, X, X2=None) -> np.ndarray:
+    def covariance(self, X: Any, X2: Any = None) -> np.ndarray:
         """Prior covariance matrix of f at X (or between X and X2), without the basis."""
         return self.kernel(X) if X2 is None else self.kernel(X, X2)
 
-    def sample(self, X, size: int = 1, seed: Any = None) -> np.ndarray:
+    def sample(self, X: Any, size: int = 1, seed: Any = None) -> np.ndarray:
         """`size` functions drawn from the prior at X: (size, n).
         Jitter is added where the covariance is numerically singular.
         """
@@ -58,7 +58,7 @@ class AbstractPrior(Parametrised):
         return sample_gaussian(mean, covariance, size, seed)
 
 
-def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, size: int, seed) -> np.ndarray:
+def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, size: int, seed: Any) -> np.ndarray:
     """m + L u (A.2): (size, n)."""
     L, _ = cholesky(covariance)
     u = np.random.default_rng(seed).standard_normal((size, mean.shape[0]))

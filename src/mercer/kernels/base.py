@@ -7,16 +7,27 @@ from __future__ import annotations
 import abc
 import dataclasses
 import numbers
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.inputs import Inputs, as_inputs, numeric
 from mercer.kernels.traits import Flags, Traits
 from mercer.kernels.words.names import CALL, leads, simple
 from mercer.linalg import tiles
 from mercer.params import Info, Param, ParameterError, Parametrised, replace_leaves, strip
+
+if TYPE_CHECKING:
+    from mercer.kernels.algebra.columns import On
+    from mercer.kernels.algebra.powers import Power
+    from mercer.kernels.algebra.sums import Product, Scale, Sum
+    from mercer.kernels.algebra.transforms import Normalised, Rescale, Warp
+
+# what `encode` gives and `block` reads: an array, or a tuple or dataclass of arrays, of leading axis n
+Encoded: TypeAlias = Any
 
 
 class AbstractKernel(Parametrised):
@@ -36,12 +47,12 @@ class AbstractKernel(Parametrised):
     level: ClassVar[int] = CALL
 
     @abc.abstractmethod
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         """Covariance matrix (a, b) between encoded inputs with a and b rows; pure JAX."""
 
     # -- hooks: the defaults are right for a plain numeric kernel --------------------------------------------
 
-    def encode(self, X: Any) -> Any:
+    def encode(self, X: Any) -> Encoded:
         """What the kernel reads from the user's inputs: arrays of leading axis n.
         Numeric kernels read the columns as they are.
         """
@@ -51,7 +62,7 @@ class AbstractKernel(Parametrised):
         """Whether the inputs may be text, categories or other Python objects."""
         return False
 
-    def bind(self, d: int, names: tuple[str, ...] | None = None) -> AbstractKernel:
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         """This kernel for inputs with d columns of the given names: resolves names,
         checks the lengths of vectors.
         """
@@ -70,7 +81,7 @@ class AbstractKernel(Parametrised):
         """Rank of the covariance on d columns if it is finite (a degenerate kernel), else None."""
         return None
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         """Features Psi (a, rank) with `block(A, B) = Psi(A) Psi(B)'`, for kernels of finite rank."""
         raise TypeError(f"{type(self).__name__} has no finite feature expansion: use the 'dense' solver.")
 
@@ -86,13 +97,13 @@ class AbstractKernel(Parametrised):
         """
         return ("variance",) if np.ndim(getattr(self, "variance", np.zeros(1))) == 0 else ()
 
-    def suggest(self, X: np.ndarray, variance: float) -> AbstractKernel:
+    def suggest(self, X: np.ndarray, variance: float) -> Self:
         """The same kernel with data-driven starting values for what is free: columns X (n, d),
         variance of the targets.
         """
         return self.with_values(variance=variance) if hasattr(self, "variance") else self
 
-    def with_values(self, **values) -> AbstractKernel:
+    def with_values(self, **values: Any) -> Self:
         """This kernel with new values where they are free (a scalar is spread over a vector);
         the rest stays.
         """
@@ -106,12 +117,12 @@ class AbstractKernel(Parametrised):
 
     # -- views -----------------------------------------------------------------------------------------------
 
-    def point(self, x1, x2):
+    def point(self, x1: Encoded, x2: Encoded) -> jax.Array:
         """k(x1, x2) for two single encoded inputs: a scalar, differentiable in the inputs."""
         first = jax.tree.map(lambda a: a[None], (x1, x2))
         return self.block(*first)[0, 0]
 
-    def diag(self, A: Any) -> Any:
+    def diag(self, A: Encoded) -> jax.Array:
         """k(x, x) for every row of A: (a,)."""
         return jax.vmap(lambda a: self.point(a, a))(A)
 
@@ -122,7 +133,7 @@ class AbstractKernel(Parametrised):
         t, rank = self.traits(d), self.rank(d)
         return Flags(t.stationary, t.isotropic, t.dot_product, rank is not None, rank, t.max_dimension)
 
-    def spectral_density(self, s, d: int | None = None):
+    def spectral_density(self, s: ArrayLike, d: int | None = None) -> np.ndarray:
         """Spectral density S(s), the Fourier transform of a stationary kernel (4.6);
         see `spectral.spectral_density`.
         """
@@ -138,28 +149,28 @@ class AbstractKernel(Parametrised):
 
         return describe(self, d)
 
-    def __call__(self, X1, X2=None):
+    def __call__(self, X1: Any, X2: Any = None) -> np.ndarray:
         first = _inputs(X1, self.reads_objects())
         kernel = strip(self.bind(first.values.shape[1], first.names))
         A = kernel.encode(first.values)
         B = A if X2 is None else kernel.encode(_inputs(X2, self.reads_objects(), first.names).values)
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((kernel, A, B))):
-            return kernel.block(A, B)
+            return cast("np.ndarray", kernel.block(A, B))  # as a tracer
         return tiles.matrix(kernel, A, B)
 
     # -- algebra ---------------------------------------------------------------------------------------------
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Sum:
         from mercer.kernels.algebra.sums import Sum
 
         other = _as_kernel(other)
         return NotImplemented if other is None else Sum((*_terms(self, Sum), *_terms(other, Sum)))
 
-    def __radd__(self, other):
+    def __radd__(self, other: Any) -> Sum:
         other = _as_kernel(other)
         return NotImplemented if other is None else other + self
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Product | Scale:
         from mercer.kernels.algebra.sums import Product, Scale
 
         if isinstance(other, (numbers.Real, Param)) or (isinstance(other, np.ndarray) and other.ndim == 0):
@@ -172,33 +183,35 @@ class AbstractKernel(Parametrised):
             return Scale(given(other, "variance"), self * other.kernel)
         return Product((*_terms(self, Product), *_terms(other, Product)))
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Any) -> Product | Scale:
         return self.__mul__(other)
 
-    def __pow__(self, exponent):
+    def __pow__(self, exponent: float) -> Power:
         from mercer.kernels.algebra.powers import Power
 
         return Power(self, exponent)
 
-    def on(self, *columns: int | str) -> AbstractKernel:
+    def on(self, *columns: int | str) -> On:
         """The same kernel reading only these input columns, by position or by name."""
         from mercer.kernels.algebra.columns import On
 
         return On(self, columns)
 
-    def rescale(self, function) -> AbstractKernel:
+    def rescale(self, function: Callable[[np.ndarray], Any]) -> Rescale:
         """a(x) k(x, x') a(x') for a function X (n, d) -> (n,): the same functions, multiplied by a(x)."""
+        from mercer.kernels.algebra.functions import as_function
         from mercer.kernels.algebra.transforms import Rescale
 
-        return Rescale(self, function)
+        return Rescale(self, as_function(function))
 
-    def warp(self, function) -> AbstractKernel:
-        """k(u(x), u(x')) for a function u, X (n, d) -> (n, q); the number of columns may change."""
+    def warp(self, function: Callable[[np.ndarray], Any] | ArrayLike) -> Warp:
+        """k(u(x), u(x')) for a function u, X (n, d) -> (n, q), or a matrix (q, d); the number of columns may change."""
+        from mercer.kernels.algebra.functions import as_function
         from mercer.kernels.algebra.transforms import Warp
 
-        return Warp(self, function)
+        return Warp(self, as_function(function))
 
-    def normalised(self) -> AbstractKernel:
+    def normalised(self) -> Normalised:
         """k(x, x') / sqrt(k(x, x) k(x', x')) (4.35): the correlation."""
         from mercer.kernels.algebra.transforms import Normalised
 
@@ -220,7 +233,7 @@ class AbstractKernel(Parametrised):
         return self.formula()
 
 
-def _as_kernel(other):
+def _as_kernel(other: Any) -> AbstractKernel | None:
     from mercer.kernels.algebra.sums import Constant
 
     if isinstance(other, AbstractKernel):
@@ -230,17 +243,17 @@ def _as_kernel(other):
     )
 
 
-def _terms(kernel, kind):
+def _terms(kernel: AbstractKernel, kind: type[Sum | Product]) -> tuple[AbstractKernel, ...]:
     return kernel.children if isinstance(kernel, kind) else (kernel,)
 
 
-def given(kernel, field: str) -> Any:
+def given(kernel: AbstractKernel, field: str) -> Any:
     """A hyperparameter with all that was said of it, to build another kernel with."""
     value, said = getattr(kernel, field), dict(kernel.info).get(field)
     return value if said is None else Param(value, said)
 
 
-def _inputs(X, objects: bool, names=None) -> Inputs:
+def _inputs(X: Any, objects: bool, names: tuple[str, ...] | None = None) -> Inputs:
     if isinstance(X, jax.core.Tracer):
         traced: Any = X
         return Inputs(traced)

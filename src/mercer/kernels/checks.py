@@ -41,7 +41,7 @@ class PSDCheck:
         return f"{verdict}: eigenvalues from {self.smallest:.3g} to {self.largest:.3g}"
 
 
-def check_psd(kernel: Callable[[Any, Any], Any], X, tolerance: float | None = None) -> PSDCheck:
+def check_psd(kernel: Callable[[Any, Any], Any], X: Any, tolerance: float | None = None) -> PSDCheck:
     """Is the Gram matrix (4.1-4.2) of a kernel, or of any function (X1, X2) -> matrix, on X symmetric, with
     no negative eigenvalue?
 
@@ -60,7 +60,7 @@ def check_psd(kernel: Callable[[Any, Any], Any], X, tolerance: float | None = No
     return PSDCheck(symmetric, float(eigenvalues[0]), float(eigenvalues[-1]), tolerance)
 
 
-def White(*arguments, **named) -> NoReturn:
+def White(*arguments: Any, **named: Any) -> NoReturn:
     """Refused: independent noise belongs to the likelihood."""
     raise ParameterError(
         "there is no white-noise kernel: noise belongs to each observation, not to the place where it was "
@@ -71,7 +71,7 @@ def White(*arguments, **named) -> NoReturn:
     )
 
 
-def Sigmoid(*arguments, **named) -> NoReturn:
+def Sigmoid(*arguments: Any, **named: Any) -> NoReturn:
     """Refused: tanh(a + b x . x') is not positive semi-definite for any a, b."""
     raise ParameterError(
         "tanh(a + b x . x') is not a covariance function: it is not positive semi-definite for any a and b "

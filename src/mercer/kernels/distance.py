@@ -10,7 +10,7 @@ COINCIDENT = 1e-24  # scaled squared distances up to this are zero
 PLAIN_UP_TO = 4  # columns; here the derivative is by plain differences too: exact for near-coincident points
 
 
-def squared_distance(A, B):
+def squared_distance(A: jax.Array, B: jax.Array) -> jax.Array:
     """r2 (a, b) between the rows of A (a, d) and B (b, d).
 
     Its derivative is written in matrix products, so pulling a cotangent back costs 2 a b d flops and no (a,
@@ -49,7 +49,7 @@ def _squared_distance_jvp(primals, tangents):
     return _squared_distance(A, B), 2.0 * along
 
 
-def safe_sqrt(r2):
+def safe_sqrt(r2: jax.Array) -> jax.Array:
     """sqrt with value and derivative 0 at coincident points (scaled distance below 1e-12).
 
     Compiled code may compute r2 twice with different rounding, so the two tests here may disagree where r2 is

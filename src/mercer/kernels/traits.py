@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.params import ParameterError, Parametrised
+
+if TYPE_CHECKING:
+    from mercer.kernels.base import AbstractKernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +90,7 @@ def _common(values) -> Any:
     return given[0] if given and all(np.array_equal(v, given[0]) for v in given) else None
 
 
-def columns_of(kernel, d: int | None = None) -> tuple[Any, int]:
+def columns_of(kernel: AbstractKernel, d: int | None = None) -> tuple[AbstractKernel, int]:
     """The kernel bound to d columns, or to the fewest that its vectors and its choices of columns need,
     and that number.
     """

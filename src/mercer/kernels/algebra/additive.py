@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import operator
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import numeric
+from mercer.inputs import Array, numeric
 from mercer.kernels.algebra.sums import AbstractComposite
-from mercer.kernels.base import AbstractKernel, given
+from mercer.kernels.base import AbstractKernel, Encoded, given
 from mercer.params import Hyper, ParameterError, hyper, positive
 
 
-def direct_sum(*pairs) -> AbstractKernel:
+def direct_sum(*pairs: Any) -> AbstractKernel:
     """k1(x_1, x_1') + k2(x_2, x_2') + ...: `direct_sum(k1, columns1, k2, columns2, ...)`.
 
     Columns are one or several, by position or name.
@@ -25,7 +27,7 @@ def direct_sum(*pairs) -> AbstractKernel:
     return functools.reduce(operator.add, _placed("direct_sum", pairs))
 
 
-def tensor_product(*pairs) -> AbstractKernel:
+def tensor_product(*pairs: Any) -> AbstractKernel:
     """k1(x_1, x_1') k2(x_2, x_2') ...: `tensor_product(k1, columns1, k2, columns2, ...)`.
 
     >>> tensor_product(SE(0.5), 0, Matern(2.0), 1)
@@ -73,14 +75,14 @@ class Additive(AbstractComposite):
             )
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[AbstractKernel, ...]:
         """The kernels it is made of."""
         return self.kernels
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Additive:
         return Additive(parts, self.order, given(self, "variance"))
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Additive:
         if d != len(self.kernels):
             raise ParameterError(
                 f"Additive has {len(self.kernels)} kernels but there are {d} columns: choose with .on(...)."
@@ -89,18 +91,18 @@ class Additive(AbstractComposite):
             tuple(k.bind(1, None if names is None else (names[j],)) for j, k in enumerate(self.kernels))
         )
 
-    def encode(self, X):
+    def encode(self, X: Array) -> tuple[Encoded, ...]:
         return tuple(k.encode(X[:, [j]]) for j, k in enumerate(self.kernels))
 
     def _split(self, A):
         return A
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Additive:
         columns = [X[:, [j]] if k.reads_objects() else numeric(X[:, [j]]) for j, k in enumerate(self.kernels)]
         parts = tuple(k.suggest(x, 1.0) for k, x in zip(self.kernels, columns, strict=True))
         return self.rebuild(parts).with_values(variance=variance / len(self.kernels))
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         sums = [jnp.ones(())] + [jnp.zeros(())] * self.order
         for z in self.blocks(A, B):
             for q in range(self.order, 0, -1):
@@ -108,14 +110,14 @@ class Additive(AbstractComposite):
         variances = jnp.broadcast_to(self.variance, (self.order,))
         return functools.reduce(jnp.add, [variances[q] * sums[q + 1] for q in range(self.order)])
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return tuple(f"kernels.{j}.{name}" for j, k in enumerate(self.kernels) for name in k.amplitude())
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ("variance",)
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return AbstractKernel.formula(self, digits)
 
-    def leads(self, digits=6):
+    def leads(self, digits: int = 6) -> bool:
         return AbstractKernel.leads(self, digits)

@@ -6,11 +6,13 @@ import dataclasses
 import keyword
 
 import equinox as eqx
+import jax
 import numpy as np
 
-from mercer.inputs import numeric
+from mercer.inputs import Array, numeric
 from mercer.kernels.algebra.sums import AbstractComposite
-from mercer.kernels.base import AbstractKernel
+from mercer.kernels.base import AbstractKernel, Encoded
+from mercer.kernels.traits import Traits
 from mercer.kernels.words.names import CALL, bracketed, simple
 from mercer.params import ParameterError
 
@@ -34,24 +36,24 @@ class On(AbstractComposite):
             raise ParameterError(f".on(...) takes column positions or names, got {self.columns}.")
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[AbstractKernel, ...]:
         """The kernels it is made of."""
         return (self.kernel,)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> On:
         return On(parts[0], self.columns, self.names)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> On:
         given = self.names if names and self.names else self.columns
         positions = tuple(position(c, d, names) for c in given)
         inner = self.kernel.bind(len(positions), tuple(names[i] for i in positions) if names else None)
         named = any(isinstance(c, str) for c in given)
         return On(inner, positions, tuple(given) if named else self.names)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Encoded:
         return self.kernel.encode(X[:, self._positions()])
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> On:
         columns = X[:, self._positions()]
         return self.rebuild(
             (self.kernel.suggest(columns if self.kernel.reads_objects() else numeric(columns), variance),)
@@ -64,16 +66,16 @@ class On(AbstractComposite):
             )
         return [int(c) for c in self.columns]
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         return self.kernel.block(A, B)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(len(self.columns))
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         return self.kernel.features(A)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         inner = self.kernel.traits(len(self.columns))
         whole = len(self.columns) == d
         return dataclasses.replace(
@@ -83,13 +85,13 @@ class On(AbstractComposite):
             max_dimension=None,
         )
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
-    def leads(self, digits=6):
+    def leads(self, digits: int = 6) -> bool:
         return self.kernel.leads(digits)
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         """`SE(age, l=0.3)` where the columns have names that can stand there, else `SE(l=0.3).on(0)`."""
         given = self.names or self.columns
         chosen = f".on({', '.join(map(repr, given))})"

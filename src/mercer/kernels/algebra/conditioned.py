@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import ArrayLike
 
 from mercer.kernels.algebra.transforms import AbstractTransform
-from mercer.kernels.base import AbstractKernel
+from mercer.kernels.base import AbstractKernel, Encoded
 from mercer.params import Hyper, ParameterError, hyper, nonnegative, parameters, real
 
 FLOOR = 1e-10  # of the mean prior variance: what stands for exact observations
@@ -46,26 +48,26 @@ class PosteriorKernel(AbstractTransform):
                 f"PosteriorKernel.kernel must read numbers; {self.kernel} reads text or categories."
             )
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> PosteriorKernel:
         return PosteriorKernel(parts[0], self.inputs, self.noise_variance, info=self.info)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> PosteriorKernel:
         if np.shape(self.inputs)[1] != d:
             raise ParameterError(
                 f"PosteriorKernel.inputs has {np.shape(self.inputs)[1]} columns but the kernel sees {d}."
             )
         return self.rebuild((self.kernel.bind(d, names),))
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> PosteriorKernel:
         return self
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return tuple(f"kernel.{p.name}" for p in parameters(self.kernel))
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         X = self.kernel.encode(jnp.asarray(self.inputs))
         K = self.kernel.block(X, X)
         noise = jnp.maximum(self.noise_variance, FLOOR * jnp.mean(jnp.diag(K)))
@@ -73,11 +75,11 @@ class PosteriorKernel(AbstractTransform):
         V, W = (solve_triangular(L, self.kernel.block(X, Z), lower=True) for Z in (A, B))
         return self.kernel.block(A, B) - V.T @ W
 
-    def rank(self, d):
+    def rank(self, d: int) -> None:
         return None
 
 
-def tied_down(kernel: AbstractKernel, points) -> PosteriorKernel:
+def tied_down(kernel: AbstractKernel, points: ArrayLike) -> PosteriorKernel:
     """The kernel of the same process given that it is zero at these points (m, d): a Brownian bridge for any
     kernel.
 

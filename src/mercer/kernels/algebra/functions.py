@@ -15,8 +15,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mercer.inputs import InputError, numeric
+from mercer.inputs import Array, InputError, numeric
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import squared_distance
 from mercer.kernels.families.stationary import SE
@@ -30,10 +31,10 @@ class AbstractFunction(Parametrised):
     """
 
     @abc.abstractmethod
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         """(n,) or (n, q)."""
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         """What the function reads from the user's inputs: arrays of leading axis n."""
         return X if isinstance(X, jax.Array) else numeric(X)
 
@@ -41,7 +42,7 @@ class AbstractFunction(Parametrised):
         """Number q of values for inputs with d columns; None for a single one, (n,)."""
         return None
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: ArrayLike) -> np.ndarray:
         return np.asarray(self.value(self.encode(np.asarray(X))))
 
     def formula(self, digits: int = 6) -> str:
@@ -67,7 +68,7 @@ class Function(AbstractFunction):
             raise ParameterError(f"expected a function X (n, d) -> (n,) or (n, q), got {self.function!r}.")
         self.name = self.name or getattr(self.function, "__name__", type(self.function).__name__)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         if isinstance(X, jax.core.Tracer):
             return jnp.asarray(self.function(X), float)
         X = numeric(np.asarray(X))
@@ -83,10 +84,10 @@ class Function(AbstractFunction):
             raise InputError(f"the function {self.name!r} is not finite at row {row}, {X[row]}.")
         return out
 
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         return E
 
-    def outputs(self, d):
+    def outputs(self, d: int) -> int | None:
         try:
             with np.errstate(all="ignore"):
                 shape = np.shape(self.function(np.ones((2, d))))
@@ -96,7 +97,7 @@ class Function(AbstractFunction):
             ) from error
         return shape[1] if len(shape) > 1 else None
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return self.name
 
 
@@ -111,10 +112,10 @@ class LinearMap(AbstractFunction):
                 f"LinearMap.matrix must be a (rows, columns) matrix, got shape {np.shape(self.matrix)}."
             )
 
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         return E @ self.matrix.T
 
-    def outputs(self, d):
+    def outputs(self, d: int) -> int:
         q, columns = np.shape(self.matrix)
         if columns != d:
             raise ParameterError(f"LinearMap.matrix has {columns} columns but the kernel sees {d}.")
@@ -127,13 +128,13 @@ class LogLinear(AbstractFunction):
     weights: Hyper = hyper(0.0, real)
     intercept: Hyper = hyper(0.0, real)
 
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         weights = (
             jnp.broadcast_to(self.weights, (E.shape[1],)) if jnp.ndim(self.weights) == 0 else self.weights
         )
         return jnp.exp(self.intercept + E @ weights)
 
-    def outputs(self, d):
+    def outputs(self, d: int) -> int | None:
         return _outputs("LogLinear.weights", self.weights, d)
 
 
@@ -151,11 +152,11 @@ class LogRadial(AbstractFunction):
     def __check_init__(self):
         _check_points("LogRadial", "centres", self.centres, self.weights)
 
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         bumps = jnp.exp(-0.5 * squared_distance(E, self.centres) / jnp.square(self.width))
         return jnp.exp(self.intercept + bumps @ self.weights)
 
-    def outputs(self, d):
+    def outputs(self, d: int) -> int | None:
         return _points_outputs("LogRadial", "centres", self.centres, self.weights, d)
 
 
@@ -177,7 +178,7 @@ class LogProcess(AbstractFunction):
         if not isinstance(self.kernel, AbstractKernel) or self.kernel.reads_objects():
             raise ParameterError(f"LogProcess.kernel must be a kernel on numbers, got {self.kernel!r}.")
 
-    def value(self, E):
+    def value(self, E: jax.Array) -> jax.Array:
         """The mean is the average value plus the interpolated rest, so that it returns to the average,
         not to one, far away.
         """
@@ -188,10 +189,10 @@ class LogProcess(AbstractFunction):
         solved = jnp.linalg.solve(K, self.values - centre)
         return jnp.exp(centre + self.kernel.block(self.kernel.encode(E), support) @ solved)
 
-    def outputs(self, d):
+    def outputs(self, d: int) -> int | None:
         return _points_outputs("LogProcess", "support", self.support, self.values, d)
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return tuple(f"kernel.{p.name}" for p in parameters(self.kernel))
 
 

@@ -6,15 +6,16 @@ import math
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.sums import AbstractComposite, Product, Scale, row_products
-from mercer.kernels.base import AbstractKernel
+from mercer.kernels.base import AbstractKernel, Encoded
 from mercer.kernels.families.dot import Constant
 from mercer.kernels.families.stationary import SE, GammaExponential, Matern, Periodic, RationalQuadratic
-from mercer.kernels.traits import joint
+from mercer.kernels.traits import Traits, joint
 from mercer.kernels.words.names import POWER
 from mercer.params import ParameterError
 
@@ -47,29 +48,29 @@ class Power(AbstractComposite):
             )
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[AbstractKernel, ...]:
         """The kernels it is made of."""
         return (self.kernel,)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Power:
         return Power(parts[0], self.exponent)
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Power:
         return self.rebuild((self.kernel.suggest(X, variance ** (1 / self.exponent)),))
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         K = self.kernel.block(A, B)
         if isinstance(self.exponent, int):
             return K**self.exponent
         return jnp.where(K > 0.0, jnp.where(K > 0.0, K, 1.0) ** self.exponent, 0.0)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         rank = self.kernel.rank(d)
         if rank is None or (rank > 1 and not isinstance(self.exponent, int)):
             return None
         return int(rank**self.exponent)
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         features = self.kernel.features(A)
         return (
             row_products([features] * self.exponent)
@@ -77,13 +78,13 @@ class Power(AbstractComposite):
             else features**self.exponent
         )
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return joint([self.kernel.traits(d)] * math.ceil(self.exponent), product=True)
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return f"({self.kernel.formula(digits)}) ** {self.exponent!r}"
 
 

@@ -5,11 +5,14 @@ rotations.
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.kernels.algebra.functions import AbstractFunction, LinearMap, as_function
 from mercer.kernels.algebra.transforms import AbstractTransform, Warp
+from mercer.kernels.base import AbstractKernel, Encoded
 from mercer.params import ParameterError
 
 
@@ -35,10 +38,10 @@ class Invariant(AbstractTransform):
         if len(matrices) == len(self.actions):
             _check_group(matrices)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Invariant:
         return Invariant(parts[0], self.actions)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Invariant:
         for g in self.actions:
             if g.outputs(d) != d:
                 raise ParameterError(
@@ -49,21 +52,21 @@ class Invariant(AbstractTransform):
     def _warps(self):
         return [Warp(self.kernel, g) for g in self.actions]
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return False
 
-    def encode(self, X):
+    def encode(self, X: Array) -> tuple[Encoded, ...]:
         return tuple(warp.encode(X) for warp in self._warps())
 
-    def block(self, A, B):
+    def block(self, A: tuple[Encoded, ...], B: tuple[Encoded, ...]) -> jax.Array:
         left, right = ([warp.warped(e) for warp, e in zip(self._warps(), Z, strict=True)] for Z in (A, B))
         total = sum((self.kernel.block(a, b) for a in left for b in right), jnp.zeros(()))
         return total / len(self.actions) ** 2
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(d)
 
-    def features(self, A):
+    def features(self, A: tuple[Encoded, ...]) -> jax.Array:
         images = [self.kernel.features(warp.warped(e)) for warp, e in zip(self._warps(), A, strict=True)]
         return sum(images, jnp.zeros(())) / len(self.actions)
 

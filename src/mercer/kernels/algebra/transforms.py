@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.kernels.algebra.functions import AbstractFunction, Function, LinearMap, as_function
 from mercer.kernels.algebra.sums import AbstractComposite
-from mercer.kernels.base import AbstractKernel, given
+from mercer.kernels.base import AbstractKernel, Encoded, given
 from mercer.kernels.distance import safe_sqrt
 from mercer.kernels.families.stationary import SE
 from mercer.kernels.traits import Traits
@@ -31,13 +32,13 @@ class AbstractTransform(AbstractComposite):
             raise ParameterError(f"{type(self).__name__}.kernel must be a kernel, got {self.kernel!r}.")
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[AbstractKernel, ...]:
         return (self.kernel,)
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return AbstractKernel.formula(self, digits)
 
 
@@ -51,31 +52,31 @@ class Rescale(AbstractTransform):
 
     function: AbstractFunction = eqx.field(converter=as_function)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Rescale:
         return Rescale(parts[0], self.function)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Rescale:
         if (q := self.function.outputs(d)) not in (None, 1):
             raise ParameterError(
                 f"Rescale.function must give one number for each input, {self.function} gives {q}."
             )
         return super().bind(d, names)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> tuple[Encoded, Array]:
         return self.kernel.encode(X), self.function.encode(X)
 
     def _split(self, A):
         inner, read = A
         return inner, self.function.value(read).reshape(-1)
 
-    def block(self, A, B):
+    def block(self, A: tuple[Encoded, jax.Array], B: tuple[Encoded, jax.Array]) -> jax.Array:
         (X, a), (Y, b) = self._split(A), self._split(B)
         return a[:, None] * self.kernel.block(X, Y) * b[None, :]
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(d)
 
-    def features(self, A):
+    def features(self, A: tuple[Encoded, jax.Array]) -> jax.Array:
         X, a = self._split(A)
         return a[:, None] * self.kernel.features(X)
 
@@ -91,38 +92,38 @@ class Warp(AbstractTransform):
 
     function: AbstractFunction = eqx.field(converter=as_function)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Warp:
         return Warp(parts[0], self.function)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Warp:
         return Warp(self.kernel.bind(self.function.outputs(d) or 1), self.function)
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return False
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Encoded:
         read = self.function.encode(X)
         return self.kernel.encode(_table(read)) if isinstance(self.function, Function) else read
 
-    def warped(self, A):
+    def warped(self, A: Encoded) -> Encoded:
         """What the inner kernel reads."""
         return (
             A if isinstance(self.function, Function) else self.kernel.encode(_table(self.function.value(A)))
         )
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Warp:
         return Warp(self.kernel.suggest(_table(self.function(X)), variance), self.function)
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         return self.kernel.block(self.warped(A), self.warped(B))
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(self.function.outputs(d) or 1)
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         return self.kernel.features(self.warped(A))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         if not isinstance(self.function, LinearMap):
             return Traits()
         inner = self.kernel.traits(self.function.outputs(d))
@@ -142,29 +143,29 @@ class Normalised(AbstractTransform):
     Where k(x, x) = 0 (a linear kernel at the origin) the result is zero too.
     """
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Normalised:
         return Normalised(parts[0])
 
     def _scale(self, A):
         root = safe_sqrt(self.kernel.diag(A))
         return jnp.where(root > 0, 1.0 / jnp.where(root > 0, root, 1.0), 0.0)
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         return self._scale(A)[:, None] * self.kernel.block(A, B) * self._scale(B)[None, :]
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(d)
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         return self._scale(A)[:, None] * self.kernel.features(A)
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return super().amplitude()
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return dataclasses.replace(self.kernel.traits(d), dot_product=False)
 
 
@@ -194,10 +195,10 @@ class Blurred(AbstractTransform):
         """Whether the average is known exactly, as it is for the SE; else it is by quadrature."""
         return isinstance(self.kernel, SE) and self.kernel.loadings is None
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Blurred:
         return Blurred(parts[0], given(self, "width"), self.nodes)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Blurred:
         if np.ndim(self.width) and np.shape(self.width) != (d,):
             raise ParameterError(
                 f"Blurred.width has {np.size(self.width)} entries but the kernel sees {d} input columns."
@@ -209,10 +210,10 @@ class Blurred(AbstractTransform):
             )
         return super().bind(d, names)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         return AbstractKernel.encode(self, X)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         if self.closed_form:
             return self._blurred_se(A.shape[1]).block(A, B)
         points, weights = _gauss_hermite(self.nodes, A.shape[1])
@@ -234,7 +235,7 @@ class Blurred(AbstractTransform):
         amplitude = jnp.prod(jnp.broadcast_to(jnp.sqrt(l2 / (l2 + w2)), (d,)))
         return SE(jnp.broadcast_to(jnp.sqrt(l2 + w2), (d,)), inner.variance * amplitude)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         inner = self.kernel.traits(d)
         return Traits(inner.stationary, inner.isotropic, smoothness=inner.smoothness, beyond=inner.beyond)
 

@@ -14,10 +14,12 @@ t) never grows.
 from __future__ import annotations
 
 import abc
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.spectral.density import density
@@ -33,7 +35,7 @@ class AbstractAutoregressive(AbstractKernel):
     """variance * exp(F |t - t'|)_11 of the chain with these rates."""
 
     @abc.abstractmethod
-    def chain(self):
+    def chain(self) -> jax.Array:
         """The rates r_1 ... r_p (p,), in 1 / (units of the input)."""
 
     @property
@@ -45,13 +47,13 @@ class AbstractAutoregressive(AbstractKernel):
         """a_0 ... a_(p-1) of f^(p) + a_(p-1) f^(p-1) + ... + a_0 f = white noise."""
         return np.poly(np.asarray(_drift(self.chain())))[:0:-1]
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         gap = A - B.T
         gap = jnp.where(gap < 0, -gap, gap)
         correlation = _exponential(self.chain(), gap.ravel())[:, 0, 0].reshape(gap.shape)
         return self.variance * correlation  # type: ignore[attr-defined]
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if d != 1:
             raise ParameterError(
                 f"{type(self).__name__} reads one column, a time; the inputs have {d}: choose one with "
@@ -59,7 +61,7 @@ class AbstractAutoregressive(AbstractKernel):
             )
         return self
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         roots = np.roots([1.0, *self.equation()[::-1]])
         waves = (np.abs(roots.imag) > 1e-6 * np.abs(roots)).any()
         return Traits(
@@ -91,14 +93,14 @@ class Oscillator(AbstractAutoregressive):
     lengthscale: Hyper = hyper(1.0, positive)
     variance: Hyper = hyper(1.0, positive)
 
-    def chain(self):
+    def chain(self) -> jax.Array:
         return jnp.stack([2.0 * jnp.pi / jnp.asarray(self.period), 2.0 / jnp.asarray(self.lengthscale)])
 
     @property
-    def order(self):
+    def order(self) -> int:
         return 2
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Oscillator:
         spread = float(np.std(X)) or 1.0
         return self.with_values(period=spread, lengthscale=spread, variance=variance)
 
@@ -122,7 +124,7 @@ class ContinuousAR(AbstractAutoregressive):
     variance: Hyper = hyper(1.0, positive)
 
     @classmethod
-    def from_equation(cls, coefficients, variance=1.0) -> ContinuousAR:
+    def from_equation(cls, coefficients: ArrayLike, variance: Hyper = 1.0) -> ContinuousAR:
         """The process with coefficients a_0 ... a_(p-1), by Routh's scheme,
         which tells whether the equation is stable.
         """
@@ -145,14 +147,14 @@ class ContinuousAR(AbstractAutoregressive):
         if np.ndim(self.rates) != 1 or np.size(self.rates) == 0:
             raise ParameterError("ContinuousAR.rates must be a vector of p numbers, at least one.")
 
-    def chain(self):
+    def chain(self) -> jax.Array:
         return jnp.asarray(self.rates)
 
     @property
-    def order(self):
+    def order(self) -> int:
         return int(np.size(self.rates))
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> ContinuousAR:
         rates = np.asarray(self.rates, float)
         spread = float(np.std(X)) or 1.0
         return self.with_values(
@@ -181,18 +183,18 @@ class AutoregressiveForm(AbstractKernelForm):
     """The chain of rates: Pi = I, f = sqrt(variance) x_1."""
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.kernel.order
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         rates = self.kernel.chain()
         Phi = _exponential(rates, t1 - t0)
         return Phi, _noise(rates, t1 - t0, Phi)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.size), t)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.sqrt(self.kernel.variance) * jnp.eye(self.size)[0], t)
 
 

@@ -16,7 +16,7 @@ _NARROW = 200.0  # from this order on the integrand is a narrow peak
 _GAUSSIAN = 1e7  # from this order on the limit, exp(-r^2 / 2), is nearer than rounding lets the integral be
 
 
-def matern_correlation(z2, nu):
+def matern_correlation(z2: jax.Array, nu: jax.Array) -> jax.Array:
     """Correlation at z2 = z^2 = 2 nu r^2 >= 0 (an array) for order nu > 0 (a scalar)."""
     z2 = jnp.asarray(z2)
     nu = jnp.asarray(nu, z2.dtype)

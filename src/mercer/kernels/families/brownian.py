@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import InputError
+from mercer.inputs import Array, InputError
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import COINCIDENT, squared_distance
 from mercer.kernels.traits import Traits
@@ -20,7 +20,7 @@ from mercer.params import Hyper, ParameterError, hyper, interval, positive
 class AbstractPath(AbstractKernel):
     """A process of one column t >= 0."""
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if d != 1:
             raise ParameterError(
                 f"{type(self).__name__} reads one column, a time; the inputs have {d}: choose one with "
@@ -32,7 +32,7 @@ class AbstractPath(AbstractKernel):
         """The largest legal time."""
         return math.inf
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         X = super().encode(X)
         if not isinstance(X, jax.core.Tracer):
             values, end = np.asarray(X), float(self.end())
@@ -52,13 +52,13 @@ class Wiener(AbstractPath):
 
     variance: Hyper = hyper(1.0, positive)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.variance * jnp.minimum(A, B.T)
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Wiener:
         return self.with_values(variance=variance / (float(np.max(X)) or 1.0))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=0, max_dimension=1, beyond="keeps its last value, ever less surely")
 
 
@@ -84,7 +84,7 @@ class IntegratedWiener(AbstractPath):
                 f"IntegratedWiener.order must be a whole number from 0 to 20, got {self.order!r}."
             )
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         p, v, gap = self.order, jnp.minimum(A, B.T), jnp.abs(A - B.T)
         total = jnp.zeros_like(v)
         # sum over C(p, j) gap^j v^(2p + 1 - j) / (2p + 1 - j), by Horner's rule in the gap
@@ -93,11 +93,11 @@ class IntegratedWiener(AbstractPath):
             total = total * gap + math.comb(p, i) / (2 * p + 1 - i) * v**j
         return (self.variance / math.factorial(p) ** 2) * v ** (p + 1) * total
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> IntegratedWiener:
         p, end = self.order, float(np.max(X)) or 1.0
         return self.with_values(variance=variance * (2 * p + 1) * math.factorial(p) ** 2 / end ** (2 * p + 1))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         beyond = f"continues a polynomial of degree {self.order}, ever less surely"
         return Traits(smoothness=self.order, max_dimension=1, beyond=beyond)
 
@@ -111,14 +111,14 @@ class BrownianBridge(AbstractPath):
     length: Hyper = hyper(1.0, positive, free=False)
     variance: Hyper = hyper(1.0, positive)
 
-    def end(self):
+    def end(self) -> Hyper:
         return self.length
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         # v (length - w) / length with v the earlier and w the later time: no cancellation near the end
         return self.variance * jnp.minimum(A, B.T) * (self.length - jnp.maximum(A, B.T)) / self.length
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=0, max_dimension=1, beyond="goes straight to zero at the ends")
 
 
@@ -138,7 +138,7 @@ class FractionalBrownian(AbstractKernel):
                 f"FractionalBrownian.hurst must be strictly between 0 and 1, got {float(self.hurst):g}."
             )
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         a, b = (self._power(jnp.sum(X * X, 1)) for X in (A, B))
         return 0.5 * self.variance * (a[:, None] + b[None, :] - self._power(squared_distance(A, B)))
 
@@ -146,5 +146,5 @@ class FractionalBrownian(AbstractKernel):
         apart = r2 > COINCIDENT
         return jnp.where(apart, jnp.exp(self.hurst * jnp.log(jnp.where(apart, r2, COINCIDENT))), 0.0)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=0, beyond="keeps its last value, ever less surely")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import math
 import numbers
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import InputError
+from mercer.inputs import Array, InputError
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive, real, unit
@@ -32,10 +32,10 @@ class AbstractCategorical(AbstractKernel):
 
     levels: eqx.AbstractVar[tuple | None]
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return True
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if d != 1:
             raise ParameterError(
                 f"{type(self).__name__} reads one column of categories; there are {d}: choose one with "
@@ -43,7 +43,7 @@ class AbstractCategorical(AbstractKernel):
             )
         return self
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         """Codes (n,): the position of a level,
         and beyond the positions a number that only equal labels share.
         """
@@ -73,7 +73,7 @@ class Categorical(AbstractCategorical):
     correlation: Hyper = hyper(0.5, unit)
     variance: Hyper = hyper(1.0, positive)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         same = A[:, None] == B[None, :]
         other = self.correlation
         if self.levels is not None:
@@ -82,7 +82,7 @@ class Categorical(AbstractCategorical):
             other = jnp.where(related, other, 0.0)
         return self.variance * jnp.where(same, 1.0, other)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         shared = "gives a new category what the others have in common"
         return Traits(beyond=shared if self.levels is None else "knows nothing of a new category")
 
@@ -116,17 +116,17 @@ class CategoricalCovariance(AbstractCategorical):
                 f"CategoricalCovariance.variances must be one number or {m}, one for each level."
             )
 
-    def covariance(self):
+    def covariance(self) -> jax.Array:
         """The covariance (m, m) between the levels."""
         return self.loadings @ self.loadings.T + jnp.diag(
             jnp.broadcast_to(self.variances, (len(self.levels),))
         )
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> CategoricalCovariance:
         scale = math.sqrt(variance / (float(np.mean(np.diag(np.asarray(self.covariance())))) or 1.0))
         return self.with_values(loadings=self.loadings * scale, variances=self.variances * scale**2)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         m, S = len(self.levels), self.covariance()
         known = [m > Z for Z in (A, B)]
         a, b = (jnp.where(k, Z, 0).astype(int) for k, Z in zip(known, (A, B), strict=True))
@@ -134,7 +134,7 @@ class CategoricalCovariance(AbstractCategorical):
         new = jnp.where(A[:, None] == B[None, :], jnp.mean(jnp.diag(S)), 0.0)
         return jnp.where(related, S[a][:, b], new)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(beyond="knows nothing of a new category")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -17,8 +17,12 @@ import numpy as np
 from mercer.inputs import as_inputs
 from mercer.kernels.distance import COINCIDENT, safe_sqrt
 from mercer.kernels.families.stationary import AbstractStationary
+from mercer.kernels.traits import Traits
 from mercer.linalg import tiles
 from mercer.params import ParameterError, strip
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 CHUNK = 1 << 14  # pairs computed at once
 
@@ -46,7 +50,7 @@ class PiecewisePolynomial(AbstractStationary):
                 f"PiecewisePolynomial.dimension must be a whole number of at least 1, got {self.dimension!r}."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> PiecewisePolynomial:
         if self.dimension is not None and d > self.dimension:
             raise ParameterError(
                 f"PiecewisePolynomial.dimension is {self.dimension} but the kernel sees {d} input columns, "
@@ -56,21 +60,21 @@ class PiecewisePolynomial(AbstractStationary):
         bound = super().bind(d, names)
         return bound if self.dimension is not None else dataclasses.replace(bound, dimension=d)
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         if self.dimension is None:
             raise ParameterError(
                 "PiecewisePolynomial.dimension is not known yet: give it, or call the kernel on inputs."
             )
         return _wendland(self.dimension // 2 + self.q + 1, self.q, r2)
 
-    def derivatives(self):
+    def derivatives(self) -> int:
         return self.q
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         beyond = "returns to the mean exactly, one length-scale away"
         return dataclasses.replace(super().traits(d), max_dimension=self.dimension or d, beyond=beyond)
 
-    def sparse(self, X, X2=None) -> Any:
+    def sparse(self, X: Any, X2: Any = None) -> csr_matrix:
         """The covariance matrix (n, n), or (n, n2), in scipy's CSR form:
         time and memory of the pairs inside the support.
         """

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import safe_sqrt
 from mercer.kernels.families.factors import lower_triangular
@@ -27,20 +30,20 @@ class Constant(AbstractKernel):
 
     variance: Hyper = hyper(1.0, positive)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         """Only the number of rows matters, so the columns may hold anything."""
         return np.zeros((X.shape[0], 1)) if X.dtype == object else X
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.variance, (rows(A), rows(B)))
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return 1
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         return jnp.sqrt(self.variance) * jnp.ones((rows(A), 1))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             stationary=True,
             isotropic=True,
@@ -64,16 +67,16 @@ class Linear(AbstractKernel):
 
     variance: Hyper = hyper(1.0, positive)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return (A * self.variance) @ B.T
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return d
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         return A * jnp.sqrt(self.variance)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         equal = d == 1 or np.unique(self.variance).size == 1
         return Traits(dot_product=equal, smoothness=math.inf, beyond="continues the straight line")
 
@@ -91,26 +94,26 @@ class LinearCovariance(AbstractKernel):
     factor: Hyper = hyper(constraint=lower_triangular)
     bias_variance: Hyper = hyper(1.0, nonnegative)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> LinearCovariance:
         check_factor(self, d)
         return super().bind(d, names)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         L = jnp.tril(self.factor)
         return self.bias_variance + (A @ L) @ (B @ L).T
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return d + 1
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         bias = jnp.broadcast_to(safe_sqrt(self.bias_variance), (A.shape[0], 1))
         return jnp.concatenate([bias, A @ jnp.tril(self.factor)], 1)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=math.inf, beyond="continues the straight line")
 
 
-def check_factor(kernel, size: int) -> None:
+def check_factor(kernel: Any, size: int) -> None:
     """A factor of weights must have one row for each weight."""
     if kernel.factor is not None and np.shape(kernel.factor)[0] != size:
         raise ParameterError(
@@ -136,20 +139,20 @@ class Polynomial(AbstractKernel):
                 f"Polynomial.degree must be a whole number of at least 1, got {self.degree!r}."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Polynomial:
         check_factor(self, d)
         return super().bind(d, names)
 
     def _weighted(self, A):
         return A if self.factor is None else A @ jnp.tril(self.factor)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.variance * (self._weighted(A) @ self._weighted(B).T + self.offset) ** self.degree
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return math.comb(d + self.degree, self.degree)
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         """Monomials of the augmented input (x, sqrt offset),
         weighted by the square root of the multinomial coefficient (4.24).
         """
@@ -162,7 +165,7 @@ class Polynomial(AbstractKernel):
             columns.append(math.sqrt(weight) * jnp.prod(augmented[:, list(chosen)], axis=1))
         return jnp.sqrt(self.variance) * jnp.stack(columns, 1)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         plain = self.factor is None
         return Traits(
             dot_product=plain, smoothness=math.inf, beyond=f"continues a polynomial of degree {self.degree}"

@@ -8,6 +8,7 @@ import dataclasses
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.params import Constraint, ParameterError
 
@@ -18,25 +19,25 @@ class LowerTriangular(Constraint):
     zeros above.
     """
 
-    def value(self, u):
+    def value(self, u: np.ndarray) -> np.ndarray:
         p = math.isqrt(np.size(u))
         U = np.reshape(u, (p, p))
         return (np.tril(U, -1) + np.diag(np.exp(np.diag(U)))).reshape(np.shape(u))
 
-    def unconstrained(self, value):
+    def unconstrained(self, value: np.ndarray) -> np.ndarray:
         if np.ndim(value) == 0:
             raise ParameterError(
                 "a factor of a covariance takes no bounds: its entries are free below a positive diagonal."
             )
         return np.tril(value, -1) + np.diag(np.log(np.diag(value)))
 
-    def slope(self, value):
+    def slope(self, value: np.ndarray) -> np.ndarray:
         return np.where(_on_diagonal(value), value, 1.0)
 
-    def log_slope_derivative(self, value):
+    def log_slope_derivative(self, value: np.ndarray) -> np.ndarray:
         return _on_diagonal(value).astype(float)
 
-    def check(self, value, where):
+    def check(self, value: np.ndarray, where: str) -> None:
         if value.ndim != 2 or value.shape[0] != value.shape[1]:
             raise ParameterError(f"{where} must be a square matrix, got shape {value.shape}.")
         if not np.isfinite(value).all():
@@ -51,7 +52,7 @@ class LowerTriangular(Constraint):
 lower_triangular = LowerTriangular("lower triangular with a positive diagonal")
 
 
-def lower_factor(covariance) -> np.ndarray:
+def lower_factor(covariance: ArrayLike) -> np.ndarray:
     """L with L L' = covariance: how a kernel takes a full covariance of weights.
 
     >>> LinearCovariance(lower_factor([[1.0, 0.3], [0.3, 2.0]]))

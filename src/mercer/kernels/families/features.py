@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
+from mercer.inputs import Array
 from mercer.kernels.algebra.functions import AbstractFunction, as_function
 from mercer.kernels.algebra.sums import Product
 from mercer.kernels.base import AbstractKernel
@@ -33,7 +38,7 @@ class Features(AbstractKernel):
         if self.factor is not None and np.ndim(self.variance) > 0:
             raise ParameterError("Features.variance must be one number where a factor is given.")
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Features:
         p = self.rank(d)
         check_factor(self, p)
         if np.ndim(self.variance) > 0 and np.shape(self.variance) != (p,):
@@ -42,26 +47,26 @@ class Features(AbstractKernel):
             )
         return self
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return () if self.factor is None else ("variance",)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Array:
         return self.function.encode(X)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.features(A) @ self.features(B).T
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return self.function.outputs(d) or 1
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         phi = self.function.value(A)
         phi = phi[:, None] if jnp.ndim(phi) == 1 else phi
         phi = phi if self.factor is None else phi @ jnp.tril(self.factor)
         return phi * jnp.sqrt(self.variance)
 
 
-def varying_coefficients(features, covariance, kernel: AbstractKernel) -> Product:
+def varying_coefficients(features: Any, covariance: ArrayLike, kernel: AbstractKernel) -> Product:
     """phi(x)' W phi(x') k(x, x'): a linear model whose weights change from place to place, as Gaussian
     processes with kernel k.
 

@@ -8,13 +8,14 @@ for each set of inputs; learning and prediction then compare them by an ordinary
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, Self
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from mercer.inputs import InputError, numeric
-from mercer.kernels.base import AbstractKernel
+from mercer.kernels.base import AbstractKernel, Encoded
 from mercer.kernels.families.dot import Linear
 from mercer.kernels.text.base import codes, entries
 from mercer.kernels.traits import Traits
@@ -75,47 +76,47 @@ class AbstractScores(AbstractKernel):
 
     # -- a kernel --------------------------------------------------------------------------------------------
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return not _reads_rows(self.models()[0])
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         return self
 
-    def encode(self, X):
+    def encode(self, X: Any) -> Encoded:
         """Scaled scores (n, q), as `of` reads them."""
         return self.of.encode(self.scores(X))
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         return self.of.block(A, B)
 
-    def diag(self, A):
+    def diag(self, A: Encoded) -> jax.Array:
         return self.of.diag(A)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         scaling = None if self.scaling is None else self.scaling.value
         return None if scaling is None else self.of.rank(scaling.shape[-1])
 
-    def features(self, A):
+    def features(self, A: Encoded) -> jax.Array:
         return self.of.features(A)
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"of.{name}" for name in self.of.amplitude())
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Self:
         Z = self.scores(X[:256])
         size = float(np.mean(np.sum(Z**2, 1))) if isinstance(self.of, Linear) else 1.0
         return eqx.tree_at(lambda s: s.of, self, self.of.suggest(Z, variance / (size or 1.0)))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(beyond="returns to the mean for an input with little in common with them")
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         names = ", ".join(type(model).__name__ for model in self.models())
         return (
             f"{type(self).__name__}({names}, information={self.information!r}, of={self.of.formula(digits)})"
         )
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Any) -> np.ndarray:
         """M^-½ φ (n, q) of inputs: a list of sequences or strings, or rows of a table for a mixture."""
         phi = self.raw(self._data(X))
         scaling = None if self.scaling is None else self.scaling.value
@@ -185,10 +186,10 @@ class Fisher(AbstractScores):
 
     holders: ClassVar[tuple[str, ...]] = ("model",)
 
-    def raw(self, data):
+    def raw(self, data: Any) -> np.ndarray:
         return _scored(self.model.value, data, self.parameters)
 
-    def exact(self):
+    def exact(self) -> np.ndarray:
         model = self.model.value
         if not hasattr(model, "information"):
             raise ParameterError(
@@ -218,7 +219,7 @@ class TOP(AbstractScores):
 
     holders: ClassVar[tuple[str, ...]] = ("positive", "negative")
 
-    def raw(self, data):
+    def raw(self, data: Any) -> np.ndarray:
         first, second = (_scored(model, data, self.parameters) for model in self.models())
         parts = [first, -second]
         if self.log_odds:
@@ -226,7 +227,7 @@ class TOP(AbstractScores):
             parts.insert(0, (above - below)[:, None])
         return np.hstack(parts)
 
-    def exact(self):
+    def exact(self) -> NoReturn:
         raise ParameterError(
             "TOP: information is 'identity', 'diagonal' or 'empirical'; log-odds have no exact one."
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -43,7 +44,7 @@ class AbstractNetwork(AbstractKernel):
                 )
         super().__post_init__()
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if self.factor is not None and np.shape(self.factor)[0] != d + 1:
             raise ParameterError(
                 f"{type(self).__name__}.factor is {np.shape(self.factor)} but with {d} input "
@@ -52,7 +53,7 @@ class AbstractNetwork(AbstractKernel):
             )
         return super().bind(d, names)
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Self:
         """Units that turn over about half the spread of a column, somewhere in the range of the data."""
         spread = np.std(X, 0)
         weight = (2.0 / np.where(spread > 0, spread, 1.0)) ** 2
@@ -64,7 +65,7 @@ class AbstractNetwork(AbstractKernel):
             variance=variance, bias_variance=bias, weight_variance=weight if each else np.mean(weight)
         )
 
-    def whiten(self, A):
+    def whiten(self, A: jax.Array) -> jax.Array:
         """V (a, d + 1) with V V' = x~' Sigma x~ for the augmented inputs x~ = (1, x)."""
         if self.factor is not None:
             L = jnp.tril(self.factor)
@@ -82,14 +83,14 @@ class NeuralNetwork(AbstractNetwork):
     >>> NeuralNetwork(bias_variance=4.0, weight_variance=[10.0, 2.0])
     """
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         V, W = self.whiten(A), self.whiten(B)
         v, w, c = jnp.sum(V * V, 1)[:, None], jnp.sum(W * W, 1)[None, :], V @ W.T
         # asin(z) = atan2(z, sqrt(1 - z^2)), the root brought to one that is never below 1
         root = jnp.sqrt(1.0 + 2.0 * (v + w) + 4.0 * jnp.maximum(v * w - c * c, 0.0))
         return self.variance * (2.0 / jnp.pi) * jnp.arctan2(2.0 * c, root)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=math.inf, beyond="saturates at the level it left the data with")
 
 
@@ -108,7 +109,7 @@ class ArcCosine(AbstractNetwork):
         if isinstance(self.order, bool) or self.order not in (0, 1, 2):
             raise ParameterError(f"ArcCosine.order must be 0, 1 or 2, got {self.order!r}.")
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         V, W = self.whiten(A), self.whiten(B)
         lengths = [safe_sqrt(jnp.sum(X * X, 1)) for X in (V, W)]
         units = [
@@ -117,7 +118,7 @@ class ArcCosine(AbstractNetwork):
         correlation = _angular(self.order, squared_distance(*units))
         return self.variance * correlation * (lengths[0][:, None] * lengths[1][None, :]) ** self.order
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         beyond = ("keeps its level", "continues a straight line", "continues a parabola")[self.order]
         return Traits(smoothness=self.order, beyond=beyond)
 
@@ -170,11 +171,11 @@ class GaussianNetwork(AbstractKernel):
             if np.ndim(getattr(self, name)) > 0:
                 raise ParameterError(f"GaussianNetwork.{name} must be one number.")
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> GaussianNetwork:
         scale = float(np.sqrt(np.mean(np.square(X)))) or 1.0
         return self.with_values(width=0.3 * scale, spread=scale, variance=variance)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         g2, u2 = jnp.square(self.width), jnp.square(self.spread)
         e2, s2, m2 = 1.0 / (2.0 / g2 + 1.0 / u2), 2.0 * g2 + g2 * g2 / u2, 2.0 * u2 + g2
         a, b = (jnp.sum(X * X, 1) for X in (A, B))
@@ -182,7 +183,7 @@ class GaussianNetwork(AbstractKernel):
         scale = self.variance * (e2 / u2) ** (0.5 * A.shape[1])
         return scale * envelope * jnp.exp(-0.5 * squared_distance(A, B) / s2)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             smoothness=math.inf, beyond="returns to the mean, and far from the origin does not leave it"
         )

@@ -4,21 +4,24 @@ and a change-point between two kernels.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import InputError
+from mercer.inputs import Array, InputError
 from mercer.kernels.algebra.columns import position
 from mercer.kernels.algebra.functions import AbstractFunction, Function, as_function
 from mercer.kernels.algebra.sums import AbstractComposite
-from mercer.kernels.base import AbstractKernel, given
+from mercer.kernels.base import AbstractKernel, Encoded, given
 from mercer.kernels.families.stationary import AbstractStationary
 from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive, real
+
+# encoded inputs: the columns (n, d), and what the function of them reads
+Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
 class Gibbs(AbstractKernel):
@@ -38,7 +41,7 @@ class Gibbs(AbstractKernel):
     lengthscale: AbstractFunction = eqx.field(converter=as_function)
     variance: Hyper = hyper(1.0, positive)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Gibbs:
         q = self.lengthscale.outputs(d)
         if q not in (None, 1, d):
             raise ParameterError(
@@ -47,7 +50,7 @@ class Gibbs(AbstractKernel):
             )
         return self
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Pair:
         read = self.lengthscale.encode(X)
         if (
             isinstance(self.lengthscale, Function)
@@ -60,7 +63,7 @@ class Gibbs(AbstractKernel):
             )
         return super().encode(X), read
 
-    def block(self, A, B):
+    def block(self, A: Pair, B: Pair) -> jax.Array:
         (X, read), (Y, other) = A, B
         d = X.shape[1]
         l, m = (_columns(self.lengthscale.value(e), d) for e in (read, other))
@@ -72,7 +75,7 @@ class Gibbs(AbstractKernel):
             distance = distance + (X[:, j, None] - Y[None, :, j]) ** 2 / total
         return self.variance * jnp.exp(0.5 * log_prefactor - distance)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(beyond="returns to the mean within a few of the length-scales there")
 
 
@@ -108,7 +111,7 @@ class PaciorekSchervish(AbstractKernel):
                 f"PaciorekSchervish.kernel must be valid in every dimension, which {self.kernel} is not."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> PaciorekSchervish:
         if isinstance(self.covariance, Function):
             return self
         if (q := self.covariance.outputs(d)) not in (None, 1, d):
@@ -118,23 +121,23 @@ class PaciorekSchervish(AbstractKernel):
             )
         return self
 
-    def held(self):
+    def held(self) -> tuple[str, ...]:
         return ("kernel.lengthscale",)
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ("kernel.variance",)
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> PaciorekSchervish:
         kernel: Any = self.kernel.with_values(variance=variance)
         return PaciorekSchervish(kernel, self.covariance)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Pair:
         X, read = super().encode(X), self.covariance.encode(X)
         if isinstance(self.covariance, Function) and not isinstance(read, jax.core.Tracer):
             _check_positive(np.asarray(read), X.shape[1], self.covariance)
         return X, read
 
-    def block(self, A, B):
+    def block(self, A: Pair, B: Pair) -> jax.Array:
         (X, read), (Y, other) = A, B
         d = X.shape[1]
         S, T = self.covariance.value(read), self.covariance.value(other)
@@ -143,7 +146,7 @@ class PaciorekSchervish(AbstractKernel):
         scale = self.kernel.variance * prefactor
         return scale * self.kernel.profile(2.0 * quadratic / jnp.square(self.kernel.lengthscale))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(beyond="returns to the mean within a few of the length-scales there")
 
 
@@ -230,20 +233,20 @@ class ChangePoint(AbstractComposite):
                 raise ParameterError(f"ChangePoint.{name} must be one number.")
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[AbstractKernel, ...]:
         """The kernels it is made of."""
         return (self.before, self.after)
 
-    def rebuild(self, parts):
+    def rebuild(self, parts: tuple[AbstractKernel, ...]) -> ChangePoint:
         before, after = parts
         return ChangePoint(before, after, given(self, "location"), given(self, "steepness"), self.column)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> ChangePoint:
         column = position(self.column, d, names, "ChangePoint.column")
         before, after = (part.bind(d, names) for part in self.parts)
         return ChangePoint(before, after, given(self, "location"), given(self, "steepness"), column)
 
-    def encode(self, X):
+    def encode(self, X: Array) -> tuple[Encoded, ...]:
         if isinstance(self.column, str):
             raise ParameterError(
                 f"ChangePoint.column {self.column!r} is not bound to inputs yet: use a data frame with "
@@ -255,26 +258,26 @@ class ChangePoint(AbstractComposite):
             column if isinstance(X, jax.Array) else column.astype(float),
         )
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> ChangePoint:
         x = X[:, self.column].astype(float)
         spread = float(np.std(x)) or 1.0
         parts = tuple(part.suggest(X, variance) for part in self.parts)
         return self.rebuild(parts).with_values(location=float(np.median(x)), steepness=4.0 / spread)
 
-    def block(self, A, B):
+    def block(self, A: tuple[Encoded, ...], B: tuple[Encoded, ...]) -> jax.Array:
         (*first, x), (*second, y) = A, B
         s, t = (jax.nn.sigmoid(self.steepness * (v - self.location)) for v in (x, y))
         k1, k2 = (part.block(a, b) for part, a, b in zip(self.parts, first, second, strict=True))
         r, q = (jax.nn.sigmoid(-self.steepness * (v - self.location)) for v in (x, y))
         return r[:, None] * q[None, :] * k1 + s[:, None] * t[None, :] * k2
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"before.{name}" for name in self.before.amplitude())
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return AbstractKernel.formula(self, digits)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         parts = [part.traits(d) for part in self.parts]
         smooth = [t.smoothness for t in parts]
         return Traits(smoothness=None if None in smooth else min(smooth), max_dimension=None)

@@ -13,8 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mercer.inputs import InputError, numeric
+from mercer.inputs import Array, InputError, numeric
 from mercer.kernels.algebra.functions import Function
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.text.base import entries
@@ -59,24 +60,24 @@ class ObjectKernel(AbstractKernel):
                 f"ObjectKernel.function: wrap {self.function.name!r} in a Python function (def)."
             ) from None
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return True
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> ObjectKernel:
         if d != 1:
             raise ParameterError(
                 f"ObjectKernel reads one column of objects; there are {d}: choose one with .on(...)."
             )
         return self
 
-    def encode(self, X):
+    def encode(self, X: Any) -> np.ndarray:
         """Handles (n,) of the objects."""
         return _store(self.function.function).handles(entries(X, "objects"))
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self._called(_Store.matrix, (rows(A), rows(B)), A, B)
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return self._called(_Store.diagonal, (rows(A),), A)
 
     def _called(self, method: Callable, shape: tuple[int, ...], *handles):
@@ -170,7 +171,7 @@ def _store(function: Callable) -> _Store:
 class Matrix:
     """An array that is part of a kernel's structure; equal to another of the same bits."""
 
-    def __init__(self, values):
+    def __init__(self, values: ArrayLike):
         self.values = np.array(values, dtype=np.float64)
         self.values.setflags(write=False)
         self._hash = hash((self.values.shape, self.values.tobytes()))
@@ -223,7 +224,7 @@ class Precomputed(AbstractKernel):
                 f"Precomputed.gram is not positive semi-definite: smallest eigenvalue {eigenvalues[0]:.3g}."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Precomputed:
         if d != 1:
             raise ParameterError(
                 f"Precomputed reads one column of places in its matrix; there are {d}: choose one with "
@@ -231,7 +232,7 @@ class Precomputed(AbstractKernel):
             )
         return self
 
-    def encode(self, X):
+    def encode(self, X: Array) -> Rows:
         K = self.gram.values
         places = numeric(np.asarray(X)).reshape(-1)
         wrong = (places != np.round(places)) | (places < 0) | (places >= K.shape[0])
@@ -243,11 +244,11 @@ class Precomputed(AbstractKernel):
         places = places.astype(np.int32)
         return Rows(places, K[places])
 
-    def block(self, A, B):
+    def block(self, A: Rows, B: Rows) -> jax.Array:
         return self.variance * A.values[:, B.places]
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> jax.Array:
         return self.variance * jnp.take_along_axis(A.values, A.places[:, None], 1)[:, 0]
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Precomputed:
         return self.with_values(variance=variance / (float(np.mean(np.diag(self.gram.values))) or 1.0))

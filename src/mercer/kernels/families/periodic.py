@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.stationary import SE, Periodic
 from mercer.kernels.traits import Traits
@@ -32,31 +33,31 @@ class PeriodicOf(AbstractKernel):
     kernel: AbstractKernel
     period: Hyper = hyper(1.0, positive)
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> PeriodicOf:
         super().bind(d, names)
         return dataclasses.replace(self, kernel=self.kernel.bind(2 * d))
 
-    def on_circle(self, A):
+    def on_circle(self, A: Array) -> jax.Array:
         """u(x) (a, 2 d)."""
         angle = 2.0 * jnp.pi * A / self.period
         return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], 1)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.kernel.block(*(self.kernel.encode(self.on_circle(X)) for X in (A, B)))
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.kernel.rank(2 * d)
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         return self.kernel.features(self.kernel.encode(self.on_circle(A)))
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> PeriodicOf:
         return dataclasses.replace(self, kernel=self.kernel.suggest(np.asarray(self.on_circle(X)), variance))
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         inner = self.kernel.traits(2 * d)
         stationary = inner.isotropic or inner.dot_product
         return Traits(
@@ -92,7 +93,7 @@ class Periodised(AbstractKernel):
         if jnp.ndim(self.period) != 0:
             raise ParameterError("Periodised.period must be one number.")
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Periodised:
         if d != 1:
             raise ParameterError(f"Periodised reads one input column, not {d}: choose it with .on(...).")
         kernel = self.kernel.bind(1, names)
@@ -102,20 +103,20 @@ class Periodised(AbstractKernel):
             self, kernel=kernel, images=max(self.images, _images(kernel, float(self.period)))
         )
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         left, right = (jnp.mod(X, self.period) for X in (A, B))
         right = self.kernel.encode(right)
         image = jax.checkpoint(lambda m: self.kernel.block(self.kernel.encode(left + m * self.period), right))
         add = lambda m, total: total + image(m)  # noqa: E731
         return jax.lax.fori_loop(-self.images, self.images + 1, add, jnp.zeros((A.shape[0], B.shape[0])))
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Periodised:
         return dataclasses.replace(self, kernel=self.kernel.suggest(X, variance))
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return tuple(f"kernel.{name}" for name in self.kernel.amplitude())
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             stationary=True,
             isotropic=True,
@@ -127,7 +128,9 @@ class Periodised(AbstractKernel):
         )
 
 
-def locally_periodic(period=1.0, lengthscale=1.0, decay=10.0, variance=1.0) -> AbstractKernel:
+def locally_periodic(
+    period: Hyper = 1.0, lengthscale: Hyper = 1.0, decay: Hyper = 10.0, variance: Hyper = 1.0
+) -> AbstractKernel:
     """variance * SE(decay) * Periodic(period, lengthscale):
     a season whose shape changes over distances of about `decay`.
     """

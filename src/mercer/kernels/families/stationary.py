@@ -10,11 +10,13 @@ from __future__ import annotations
 import abc
 import functools
 import math
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import COINCIDENT, safe_sqrt, squared_distance
 from mercer.kernels.families.bessel import matern_correlation
@@ -35,7 +37,7 @@ class AbstractStationary(AbstractKernel):
     loadings: Hyper | None = hyper(None, real, kw_only=True)
 
     @abc.abstractmethod
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         """Correlation at scaled squared distance r2, elementwise."""
 
     def derivatives(self) -> float | None:
@@ -50,14 +52,14 @@ class AbstractStationary(AbstractKernel):
         if self.loadings is not None and jnp.ndim(self.loadings) != 2:
             raise ParameterError(f"{type(self).__name__}.loadings must be a (columns, directions) matrix.")
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Self:
         spread = np.std(X, 0)
         spread = np.where(spread > 0, spread, 1.0) * np.sqrt(np.sqrt(X.shape[1]))
         return self.with_values(
             lengthscale=spread if np.ndim(self.lengthscale) else np.mean(spread), variance=variance
         )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if self.loadings is not None and np.shape(self.loadings)[0] != d:
             raise ParameterError(
                 f"{type(self).__name__}.loadings has {np.shape(self.loadings)[0]} rows but the kernel sees "
@@ -66,7 +68,7 @@ class AbstractStationary(AbstractKernel):
             )
         return super().bind(d, names)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             stationary=True,
             isotropic=d == 1 or (self.loadings is None and np.unique(self.lengthscale).size == 1),
@@ -75,12 +77,12 @@ class AbstractStationary(AbstractKernel):
             beyond="returns to the mean within a few length-scales",
         )
 
-    def scale(self, A):
+    def scale(self, A: Array) -> jax.Array:
         """Inputs in which r2 is the plain squared distance."""
         scaled = A / self.lengthscale
         return scaled if self.loadings is None else jnp.concatenate([scaled, A @ self.loadings], 1)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.variance * self.profile(squared_distance(self.scale(A), self.scale(B)))
 
 
@@ -94,10 +96,10 @@ class SE(AbstractStationary):
     >>> SE()(X), SE()(X, Xs)                                  # covariance matrices, (n, n) and (n, m)
     """
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         return jnp.exp(-0.5 * r2)
 
-    def derivatives(self):
+    def derivatives(self) -> float:
         return math.inf
 
 
@@ -115,7 +117,7 @@ class Matern(AbstractStationary):
 
     nu: Hyper = hyper(2.5, positive, structural=True)
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         nu = self.nu
         if isinstance(nu, Static):
             p = float(nu) - 0.5
@@ -124,11 +126,11 @@ class Matern(AbstractStationary):
             return matern_correlation(2.0 * float(nu) * r2, jnp.float64(nu))
         return matern_correlation(2.0 * nu * r2, nu)
 
-    def derivatives(self):
+    def derivatives(self) -> float:
         return math.ceil(float(self.nu)) - 1
 
 
-def OrnsteinUhlenbeck(lengthscale=1.0, variance=1.0) -> Matern:
+def OrnsteinUhlenbeck(lengthscale: Hyper = 1.0, variance: Hyper = 1.0) -> Matern:
     """The exponential kernel exp(-r): Matern of order 1/2,
     in one dimension the Ornstein-Uhlenbeck process.
     """
@@ -172,10 +174,10 @@ class RationalQuadratic(AbstractStationary):
 
     alpha: Hyper = hyper(1.0, positive)
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         return jnp.exp(-self.alpha * jnp.log1p(r2 / (2.0 * self.alpha)))
 
-    def derivatives(self):
+    def derivatives(self) -> float:
         return math.inf
 
 
@@ -190,7 +192,7 @@ class GammaExponential(AbstractStationary):
         if not isinstance(self.gamma, jnp.ndarray) and not self.gamma > 0:
             raise ParameterError("GammaExponential.gamma must be above 0 and at most 2.")
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         apart = r2 > COINCIDENT
         # keeps the curvature of the one smooth case
         at_zero = jnp.where(jnp.asarray(self.gamma) >= 2.0, r2, 0.0)
@@ -199,7 +201,7 @@ class GammaExponential(AbstractStationary):
         )
         return jnp.exp(-power)
 
-    def derivatives(self):
+    def derivatives(self) -> float:
         return math.inf if float(self.gamma) == 2.0 else 0
 
 
@@ -219,7 +221,7 @@ class Periodic(AbstractKernel):
     lengthscale: Hyper = hyper(1.0, positive)
     variance: Hyper = hyper(1.0, positive)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         angle_a, angle_b = (jnp.pi * X / self.period for X in (A, B))
         weight = jnp.broadcast_to(2.0 / jnp.square(self.lengthscale), (A.shape[1],))
         total = jnp.zeros(())
@@ -227,7 +229,7 @@ class Periodic(AbstractKernel):
             total = total + weight[j] * jnp.sin(angle_a[:, j, None] - angle_b[None, :, j]) ** 2
         return self.variance * jnp.exp(-total)
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         smooth, repeats = math.inf, "repeats exactly"
         return Traits(
             stationary=True,

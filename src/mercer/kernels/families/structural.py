@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -43,17 +44,17 @@ class Seasonal(AbstractKernel):
                 f"Seasonal.harmonics must be a whole number of at least 1, got {self.harmonics!r}."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Seasonal:
         if d != 1:
             raise ParameterError(
                 f"Seasonal reads one column, a time; the inputs have {d}: choose one with .on(...)."
             )
         return super().bind(d, names)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return 2 * self.harmonics
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         j = jnp.arange(1, self.harmonics + 1)
         # of the weights, over that of the first
         roots = jnp.exp(-0.25 * (j**2 - 1) * jnp.square(self.lengthscale))
@@ -61,10 +62,10 @@ class Seasonal(AbstractKernel):
         angle = 2.0 * jnp.pi * j * A / self.period
         return jnp.concatenate([roots * jnp.cos(angle), roots * jnp.sin(angle)], 1)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.features(A) @ self.features(B).T
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(
             stationary=True,
             isotropic=True,
@@ -90,27 +91,27 @@ class LocalLinear(AbstractPath):
     level_variance: Hyper = hyper(1.0, nonnegative)
     slope_variance: Hyper = hyper(1.0, nonnegative)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         early, gap = jnp.minimum(A, B.T), jnp.abs(A - B.T)
         wandering = self.variance * early**2 * (gap / 2 + early / 3)
         return wandering + self.level_variance + self.slope_variance * A * B.T
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> LocalLinear:
         end = float(np.max(X)) or 1.0
         return self.with_values(
             variance=variance / end**3, level_variance=variance, slope_variance=variance / end**2
         )
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def formula(self, digits=6):
+    def formula(self, digits: int = 6) -> str:
         return call(self, digits)  # the variance is not that of the whole
 
-    def leads(self, digits=6):
+    def leads(self, digits: int = 6) -> bool:
         return False
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(smoothness=1, max_dimension=1, beyond="continues the straight line, ever less surely")
 
 
@@ -128,16 +129,16 @@ class LocalLinearForm(AbstractKernelForm):
     """Level and slope."""
 
     @property
-    def size(self):
+    def size(self) -> int:
         return 2
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         return WienerForm(self.kernel, 1).transition(t0, t1)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         level, slope = self.kernel.level_variance, self.kernel.slope_variance
         line = jnp.stack([level + slope * t**2, slope * t, slope * t, jnp.broadcast_to(slope, t.shape)], 1)
         return WienerForm(self.kernel, 1).covariance(t) + line.reshape(-1, 2, 2)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return WienerForm(self.kernel, 1).observation(t)

@@ -15,7 +15,8 @@ import numpy as np
 
 from mercer.kernels.distance import safe_sqrt
 from mercer.kernels.families.stationary import AbstractStationary
-from mercer.params import ParameterError
+from mercer.kernels.traits import Traits
+from mercer.params import Hyper, ParameterError
 
 
 class BesselJ(AbstractStationary):
@@ -34,7 +35,7 @@ class BesselJ(AbstractStationary):
         if not -0.5 <= self.nu <= 50:
             raise ParameterError(f"BesselJ.nu must be between -1/2 and 50, got {self.nu}.")
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> BesselJ:
         if self.nu < (d - 2) / 2:
             raise ParameterError(
                 f"BesselJ.nu is {self.nu:g} but the kernel sees {d} input columns, where it is positive "
@@ -43,22 +44,22 @@ class BesselJ(AbstractStationary):
             )
         return super().bind(d, names)
 
-    def profile(self, r2):
+    def profile(self, r2: jax.Array) -> jax.Array:
         return bessel_correlation(self.nu, r2)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return 2 if self.nu == -0.5 and d == 1 else None
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         if self.rank(A.shape[1]) is None:
             return super().features(A)
         angle = A * jnp.linalg.norm(self.scale(jnp.ones((1, 1))))
         return jnp.sqrt(self.variance) * jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], 1)
 
-    def derivatives(self):
+    def derivatives(self) -> float:
         return math.inf
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         general = dataclasses.replace(super().traits(d), max_dimension=math.floor(2 * self.nu + 2))
         if self.nu > -0.5:
             return dataclasses.replace(general, beyond="returns to the mean slowly, swinging around it")
@@ -68,14 +69,14 @@ class BesselJ(AbstractStationary):
         )
 
 
-def Sinc(lengthscale=1.0, variance=1.0) -> BesselJ:
+def Sinc(lengthscale: Hyper = 1.0, variance: Hyper = 1.0) -> BesselJ:
     """sin(r) / r, on up to three columns: in one dimension all frequencies up to 1 / (2 pi lengthscale) in
     equal measure.
     """
     return BesselJ(lengthscale, variance, nu=0.5)
 
 
-def Cosine(lengthscale=1.0, variance=1.0) -> BesselJ:
+def Cosine(lengthscale: Hyper = 1.0, variance: Hyper = 1.0) -> BesselJ:
     """cos(x / lengthscale) of one column: sinusoids of period 2 pi lengthscale with unknown amplitude and
     phase.
     """
@@ -83,7 +84,7 @@ def Cosine(lengthscale=1.0, variance=1.0) -> BesselJ:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def bessel_correlation(nu: float, z2):
+def bessel_correlation(nu: float, z2: jax.Array) -> jax.Array:
     """2^nu Gamma(nu + 1) z^-nu J_nu(z) at z2 = z^2, for a number nu >= -1/2;
     its derivative is the next order's.
     """

@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.sums import Product, Scale, Sum
@@ -35,7 +37,7 @@ class SpectralError(ValueError):
     """A kernel without a spectral density, and why."""
 
 
-def spectral_density(kernel: AbstractKernel, s, d: int | None = None) -> np.ndarray:
+def spectral_density(kernel: AbstractKernel, s: ArrayLike, d: int | None = None) -> np.ndarray:
     """S(s) of a stationary kernel: (n,) for frequencies s (n, d), in cycles per unit of each input.
 
     A vector s (n,), or a number, are frequencies of one column or, with `d` given, lengths |s| for an
@@ -104,7 +106,7 @@ def integrable(kernel: AbstractKernel, d: int = 1) -> bool:
 
 
 @functools.singledispatch
-def density(kernel, s: np.ndarray) -> np.ndarray:
+def density(kernel: AbstractKernel, s: np.ndarray) -> np.ndarray:
     """S at frequencies s (n, d) of a kernel bound to d columns;
     a kernel class may register its closed form.
     """
@@ -174,7 +176,7 @@ def _(kernel: ScaleMixture, s):
 
 
 @functools.singledispatch
-def unit_density(kernel, s: np.ndarray, d: int) -> np.ndarray:
+def unit_density(kernel: AbstractStationary, s: np.ndarray, d: int) -> np.ndarray:
     """S at |s| (n,) for unit length-scale and variance."""
     profile = lambda r: np.asarray(tiles.call(_profile, strip(kernel), r * r))  # noqa: E731
     return np.maximum(hankel(profile, s, d), 0.0)
@@ -256,7 +258,7 @@ def _matern(nu: float, s, d: int) -> np.ndarray:
 # numerically
 
 
-def radial(kernel: Any, d: int):
+def radial(kernel: Any, d: int) -> Callable[[np.ndarray], np.ndarray]:
     """k as a function of the radius (n,), for an isotropic kernel bound to d columns."""
     traits = kernel.traits(d)
     if not traits.isotropic:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 OCTAVES = 40  # of the radius, below and above its unit
 PER_OCTAVE = 4
@@ -16,7 +17,7 @@ AVERAGES = 40
 _X, _W = np.polynomial.legendre.leggauss(16)
 
 
-def hankel(f: Callable, s, d: int = 1, unit: float = 1.0) -> np.ndarray:
+def hankel(f: Callable[[np.ndarray], np.ndarray], s: ArrayLike, d: int = 1, unit: float = 1.0) -> np.ndarray:
     """F(s) = 2 pi s^(1 - d/2) times the integral over r of f(r) J_(d/2 - 1)(2 pi r s) r^(d/2): the same pair
     both ways.
 

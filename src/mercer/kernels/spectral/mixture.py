@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -48,7 +49,7 @@ class SpectralMixture(AbstractKernel):
         """How many Gaussians the spectral density is made of."""
         return int(np.size(self.weights))
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> SpectralMixture:
         for name in ("means", "scales"):
             shape = np.shape(getattr(self, name))
             if (shape[1] if len(shape) == 2 else 1) != d:
@@ -59,7 +60,7 @@ class SpectralMixture(AbstractKernel):
                 )
         return self
 
-    def table(self):
+    def table(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Weights (Q,), means and scales (Q, d)."""
         size = self.components
         return (
@@ -68,7 +69,7 @@ class SpectralMixture(AbstractKernel):
             jnp.reshape(self.scales, (size, -1)),
         )
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         total = jnp.zeros(())
         for weight, mean, scale in zip(*self.table(), strict=True):
             phase = 2.0 * jnp.pi * ((A @ mean)[:, None] - (B @ mean)[None, :])
@@ -77,13 +78,13 @@ class SpectralMixture(AbstractKernel):
             )
         return total
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> SpectralMixture:
         return self.with_values(weights=np.asarray(self.weights) * variance / np.sum(self.weights))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         means, scales = (np.reshape(v, (self.components, -1)) for v in (self.means, self.scales))
         centred = not means.any() and all(np.unique(row).size == 1 for row in scales)
         return Traits(
@@ -112,10 +113,10 @@ class ScaleMixture(AbstractKernel):
                 "ScaleMixture.weights and ScaleMixture.lengthscales must be vectors of the same length."
             )
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> ScaleMixture:
         return self
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         lengthscales, weights = jnp.atleast_1d(self.lengthscales), jnp.atleast_1d(self.weights)
         r2 = squared_distance(A, B)
         total = jnp.zeros(())
@@ -123,10 +124,10 @@ class ScaleMixture(AbstractKernel):
             total = total + weights[q] * jnp.exp(-0.5 * r2 / lengthscales[q] ** 2)
         return total
 
-    def amplitude(self):
+    def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> ScaleMixture:
         spread = np.mean(np.std(X, 0)) * np.sqrt(np.sqrt(X.shape[1])) or 1.0
         centre = np.exp(np.mean(np.log(self.lengthscales)))
         weights = np.asarray(self.weights)
@@ -135,7 +136,7 @@ class ScaleMixture(AbstractKernel):
             weights=weights * variance / weights.sum(),
         )
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         lengths = np.unique(self.lengthscales)
         beyond = "returns to the mean within a few of the longest length-scale"
         return Traits(

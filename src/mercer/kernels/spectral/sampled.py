@@ -7,7 +7,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -47,7 +49,7 @@ class FourierFeatures(AbstractKernel):
         if np.ndim(self.frequencies) != 2:
             raise ParameterError("FourierFeatures.frequencies must be an (m, columns) matrix.")
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> FourierFeatures:
         if np.shape(self.frequencies)[1] != d:
             raise ParameterError(
                 f"FourierFeatures.frequencies has {np.shape(self.frequencies)[1]} columns but the kernel "
@@ -55,22 +57,22 @@ class FourierFeatures(AbstractKernel):
             )
         return super().bind(d, names)
 
-    def features(self, A):
+    def features(self, A: jax.Array) -> jax.Array:
         angle = 2.0 * jnp.pi * (A / self.lengthscale) @ self.frequencies.T
         return jnp.sqrt(self.variance / angle.shape[1]) * jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], 1)
 
-    def block(self, A, B):
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.features(A) @ self.features(B).T
 
-    def rank(self, d):
+    def rank(self, d: int) -> int:
         return 2 * np.shape(self.frequencies)[0]
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         swings = "swings on: its frequencies never die away"
         return Traits(stationary=True, isotropic=d == 1, smoothness=math.inf, recurs=True, beyond=swings)
 
 
-def random_fourier_features(kernel: AbstractKernel, m: int, d: int = 1, seed=0) -> FourierFeatures:
+def random_fourier_features(kernel: AbstractKernel, m: int, d: int = 1, seed: Any = 0) -> FourierFeatures:
     """A kernel of rank 2 m on d columns whose frequencies are m draws from the spectral measure of a
     stationary kernel.
 
@@ -97,7 +99,7 @@ def _(kernel: FourierFeatures, lines=None):
 
 
 @functools.singledispatch
-def draw(kernel, m: int, d: int, rng) -> np.ndarray:
+def draw(kernel: AbstractKernel, m: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """m frequencies (m, d), independent draws from the spectral measure of a kernel bound to d columns."""
     if d != 1 or kernel.traits(1).period is None:
         raise SpectralError(f"cannot draw frequencies of {kernel.formula()} on {d} columns.")
@@ -183,7 +185,7 @@ def _(kernel: AbstractStationary, m, d, rng):
 
 
 @functools.singledispatch
-def draw_unit(kernel, z: np.ndarray, rng) -> np.ndarray:
+def draw_unit(kernel: AbstractStationary, z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Frequencies for unit length-scale from standard normal z (m, d):
     here by inverting the distribution of |s| on a grid.
     """

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -50,20 +51,20 @@ class SumForm(AbstractForm):
     parts: tuple[AbstractForm, ...]
 
     @property
-    def size(self):
+    def size(self) -> int:
         return sum(part.size for part in self.parts)
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         Phis, Qs = zip(*(part.transition(t0, t1) for part in self.parts), strict=True)
         return _blocks(Phis), _blocks(Qs)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return _blocks([part.covariance(t) for part in self.parts])
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return jnp.concatenate([part.observation(t) for part in self.parts], 1)
 
-    def error(self):
+    def error(self) -> float:
         return sum(part.error() for part in self.parts)
 
 
@@ -75,10 +76,10 @@ class AbstractProductForm(AbstractForm):
     def factors(self) -> tuple[AbstractForm, ...]: ...
 
     @property
-    def size(self):
+    def size(self) -> int:
         return math.prod(part.size for part in self.factors)
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         # with M = Phi Pi Phi', so that Pi(t1) = M + Q: no difference of large covariances
         steps = [(*part.transition(t0, t1), part.covariance(t0)) for part in self.factors]
         (Phi, Q, Pi), *others = steps
@@ -89,14 +90,14 @@ class AbstractProductForm(AbstractForm):
             M, Phi = _kron(M, N), _kron(Phi, other)
         return Phi, Q
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return functools.reduce(_kron, [part.covariance(t) for part in self.factors])
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         columns = [part.observation(t)[:, :, None] for part in self.factors]
         return functools.reduce(_kron, columns)[:, :, 0]
 
-    def error(self):
+    def error(self) -> float:
         return math.prod(1.0 + part.error() for part in self.factors) - 1.0
 
 
@@ -106,7 +107,7 @@ class ProductForm(AbstractProductForm):
     parts: tuple[AbstractForm, ...]
 
     @property
-    def factors(self):
+    def factors(self) -> tuple[AbstractForm, ...]:
         return self.parts
 
 
@@ -117,7 +118,7 @@ class PowerForm(AbstractProductForm):
     exponent: int = eqx.field(static=True)
 
     @property
-    def factors(self):
+    def factors(self) -> tuple[AbstractForm, ...]:
         return (self.part,) * self.exponent
 
 
@@ -128,19 +129,19 @@ class ScaleForm(AbstractForm):
     part: AbstractForm
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.part.size
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.part.transition(t0, t1)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self.part.covariance(t)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return jnp.sqrt(self.variance) * self.part.observation(t)
 
-    def error(self):
+    def error(self) -> float:
         return self.part.error()
 
 

@@ -8,6 +8,7 @@ import functools
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
@@ -35,10 +36,10 @@ class SEForm(AbstractKernelForm):
     order: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.order
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         fixed = _se(self.order)
         x = rate(self.kernel) * (t1 - t0)
         damped, angle = jnp.exp(x[:, None] * fixed.roots.real), x[:, None] * fixed.roots.imag
@@ -49,13 +50,13 @@ class SEForm(AbstractKernelForm):
         Phi = Phi.at[:, even, even + 1].set(s).at[:, even + 1, even].set(-s)
         return Phi, self.kernel.variance * (fixed.stationary - Phi @ fixed.stationary @ Phi.mT)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(self.kernel.variance * _se(self.order).stationary, t)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.asarray(_se(self.order).observation), t)
 
-    def error(self):
+    def error(self) -> float:
         return _se(self.order).error
 
 
@@ -110,10 +111,10 @@ class PeriodicForm(AbstractWeights):
     harmonics: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return 2 * self.harmonics + 1
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         J = self.harmonics
         a = 1.0 / jnp.square(jnp.reshape(self.kernel.lengthscale, ()))
         ratio, ratios = jnp.zeros_like(a), []
@@ -127,7 +128,7 @@ class PeriodicForm(AbstractWeights):
         constant = jnp.broadcast_to(roots[:1], (t.shape[0], 1))
         return jnp.concatenate([constant, roots[1:] * jnp.cos(angle), roots[1:] * jnp.sin(angle)], 1)
 
-    def error(self):
+    def error(self) -> float:
         return _left_out(float(np.reshape(self.kernel.lengthscale, ())) ** -2.0, self.harmonics)
 
 

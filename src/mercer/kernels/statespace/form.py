@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from mercer.kernels.base import AbstractKernel
@@ -30,7 +31,7 @@ def state_space(kernel: AbstractKernel, tolerance: float = TOLERANCE) -> Abstrac
     raise NoStateSpace(f"{type(kernel).__name__} has no state-space form")
 
 
-def chain(form: AbstractForm, t) -> Chain:
+def chain(form: AbstractForm, t: jax.Array) -> Chain:
     """The Markov chain of a form at times t (n,) in ascending order."""
     Phi, Q = form.transition(jnp.concatenate([t[:1], t[:-1]]), t)
     return Chain(Phi, Q.at[0].set(form.covariance(t[:1])[0]), form.observation(t))
@@ -47,15 +48,15 @@ class AbstractForm(eqx.Module):
         """Number s of states."""
 
     @abc.abstractmethod
-    def transition(self, t0, t1) -> tuple[Any, Any]:
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Phi and Q (n, s, s) from times t0 to t1 (n,)."""
 
     @abc.abstractmethod
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         """Pi(t) (n, s, s) before any datum."""
 
     @abc.abstractmethod
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         """h(t) (n, s)."""
 
     def error(self) -> float:
@@ -77,9 +78,9 @@ class AbstractKernelForm(AbstractForm):
 class AbstractWeights(AbstractKernelForm):
     """f(t) = h(t) . w: weights w ~ N(0, I) that stay as they are."""
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         one = self.covariance(t0)
         return one, jnp.zeros_like(one)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.size), t)

@@ -15,7 +15,7 @@ from scipy.linalg import solve_continuous_lyapunov
 
 from mercer.kernels.families.brownian import BrownianBridge, IntegratedWiener, Wiener
 from mercer.kernels.families.dot import Constant, Linear, LinearCovariance, Polynomial
-from mercer.kernels.families.stationary import Matern
+from mercer.kernels.families.stationary import AbstractStationary, Matern
 from mercer.kernels.spectral.band_limited import BesselJ
 from mercer.kernels.statespace.form import (
     TOLERANCE,
@@ -47,10 +47,10 @@ class MaternForm(AbstractKernelForm):
     p: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.p + 1
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         fixed, s = _matern(self.p), self.p + 1
         x = jnp.sqrt(2.0 * self.p + 1.0) * rate(self.kernel) * (t1 - t0)
         decay = jnp.exp(-x)
@@ -58,10 +58,10 @@ class MaternForm(AbstractKernelForm):
         Q = _moments(2 * self.p, x) @ fixed.diffusion.reshape(2 * self.p + 1, -1)
         return Phi.reshape(-1, s, s), self.kernel.variance * Q.reshape(-1, s, s)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(self.kernel.variance * _matern(self.p).stationary, t)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.p + 1)[0], t)
 
 
@@ -133,10 +133,10 @@ class WienerForm(AbstractKernelForm):
     p: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.p + 1
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         p, gap = self.p, t1 - t0
         Phi = jnp.zeros((gap.shape[0], p + 1, p + 1))
         for i in range(p + 1):
@@ -144,14 +144,14 @@ class WienerForm(AbstractKernelForm):
                 Phi = Phi.at[:, i, j].set(gap ** (j - i) / math.factorial(j - i))
         return Phi, self.covariance(gap)
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         i, j = np.indices((self.p + 1, self.p + 1))
         power = 2 * self.p + 1 - i - j
         factorials = np.vectorize(math.factorial)(self.p - i) * np.vectorize(math.factorial)(self.p - j)
         raised = jnp.stack([t**k for k in range(2 * self.p + 2)])
         return self.kernel.variance * jnp.moveaxis(raised[power], 2, 0) / (power * factorials)
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.p + 1)[0], t)
 
 
@@ -164,18 +164,18 @@ class BridgeForm(AbstractKernelForm):
     """Brownian motion drawn to zero at the end."""
 
     @property
-    def size(self):
+    def size(self) -> int:
         return 1
 
-    def transition(self, t0, t1):
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         left = self.kernel.length - t0
         share = jnp.where(left > 0, (self.kernel.length - t1) / jnp.where(left > 0, left, 1.0), 0.0)
         return share[:, None, None], (self.kernel.variance * (t1 - t0) * share)[:, None, None]
 
-    def covariance(self, t):
+    def covariance(self, t: jax.Array) -> jax.Array:
         return (self.kernel.variance * t * (self.kernel.length - t) / self.kernel.length)[:, None, None]
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return jnp.ones((t.shape[0], 1))
 
 
@@ -197,14 +197,14 @@ class FeatureForm(AbstractWeights):
     rank: int = eqx.field(static=True)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.rank
 
-    def observation(self, t):
+    def observation(self, t: jax.Array) -> jax.Array:
         return self.kernel.features(t[:, None])
 
 
-def rate(kernel):
+def rate(kernel: AbstractStationary) -> jax.Array:
     """1 / length-scale of a stationary kernel on one column."""
     squared = 1.0 / jnp.square(jnp.reshape(kernel.lengthscale, ()))
     return jnp.sqrt(squared if kernel.loadings is None else squared + jnp.sum(jnp.square(kernel.loadings)))

@@ -8,14 +8,15 @@ padded by -1: places in `alphabet` where that is given, else Unicode code points
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import InputError
-from mercer.kernels.base import AbstractKernel
+from mercer.kernels.base import AbstractKernel, Encoded
 from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive
 
@@ -39,17 +40,17 @@ class AbstractComparison(AbstractKernel):
             )
 
     @abc.abstractmethod
-    def compare(self, A, B):
+    def compare(self, A: Encoded, B: Encoded) -> jax.Array:
         """What the inputs have in common: (a, b) for encoded inputs with a and b rows."""
 
     @abc.abstractmethod
-    def compare_same(self, A):
+    def compare_same(self, A: Encoded) -> jax.Array:
         """compare(x, x) for every row: (a,)."""
 
-    def reads_objects(self):
+    def reads_objects(self) -> bool:
         return True
 
-    def bind(self, d, names=None):
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> Self:
         if d != 1:
             raise ParameterError(
                 f"{type(self).__name__} reads one column of {self.what}; there are {d}: choose one with "
@@ -57,27 +58,27 @@ class AbstractComparison(AbstractKernel):
             )
         return self
 
-    def block(self, A, B):
+    def block(self, A: Encoded, B: Encoded) -> jax.Array:
         common = self.compare(A, B)
         if self.normalise:
             common = self.scale(A)[:, None] * common * self.scale(B)[None, :]
         return self.variance * common
 
-    def diag(self, A):
+    def diag(self, A: Encoded) -> jax.Array:
         same = self.compare_same(A)
         return self.variance * (jnp.where(same > 0, 1.0, 0.0) if self.normalise else same)
 
-    def scale(self, A):
+    def scale(self, A: Encoded) -> jax.Array:
         """1 / sqrt(compare(x, x)), or 0 where that is 0: (a,)."""
         same = self.compare_same(A)
         return jnp.where(same > 0, 1.0 / jnp.sqrt(jnp.where(same > 0, same, 1.0)), 0.0)
 
-    def suggest(self, X, variance):
+    def suggest(self, X: np.ndarray, variance: float) -> Self:
         """The variance that gives these inputs the variance of the targets on average."""
         of_one = float(np.mean(np.asarray(self.diag(self.encode(X[:256])) / self.variance)))
         return self.with_values(variance=variance / (of_one or 1.0))
 
-    def traits(self, d=1):
+    def traits(self, d: int = 1) -> Traits:
         return Traits(beyond="returns to the mean for an input that has little in common with them")
 
 
@@ -93,12 +94,12 @@ class AbstractText(AbstractComparison):
                 f"{type(self).__name__}.alphabet must be different symbols in one text, got {given!r}."
             )
 
-    def encode(self, X):
+    def encode(self, X: Any) -> np.ndarray:
         """Codes (n, width) padded by -1."""
         return padded([codes(text, self.alphabet, f"{type(self).__name__}.alphabet") for text in texts(X)])
 
 
-def check_whole(kernel, field: str, least: int, most: int | None = None) -> None:
+def check_whole(kernel: AbstractKernel, field: str, least: int, most: int | None = None) -> None:
     """A structural field must be a whole number in this range."""
     value = getattr(kernel, field)
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -109,7 +110,7 @@ def check_whole(kernel, field: str, least: int, most: int | None = None) -> None
         )
 
 
-def texts(X) -> list[str]:
+def texts(X: Any) -> list[str]:
     """The strings of a list or of a table with one column."""
     column = entries(X, "strings")
     for i, text in enumerate(column):
@@ -120,7 +121,7 @@ def texts(X) -> list[str]:
     return column
 
 
-def entries(X, what: str) -> list:
+def entries(X: Any, what: str) -> list[Any]:
     """The objects of a list or of a table with one column."""
     column = list(X) if isinstance(X, (list, tuple)) else list(X.reshape(-1))
     if not column:

@@ -55,7 +55,7 @@ class AbstractCounts(AbstractText):
         """The feature for a number that occurs so many times."""
         return times.astype(float)
 
-    def encode(self, X):
+    def encode(self, X: Any) -> Counts:
         pairs = [np.unique(self.occurrences(text), return_counts=True) for text in texts(X)]
         numbers = padded([numbers.astype(np.int64) for numbers, _ in pairs], _NOTHING)
         amounts = np.zeros(numbers.shape)
@@ -63,10 +63,10 @@ class AbstractCounts(AbstractText):
             row[: len(found)] = self.amounts(found, times)
         return Counts(numbers, amounts)
 
-    def rank(self, d):
+    def rank(self, d: int) -> int | None:
         return self.size()
 
-    def features(self, A):
+    def features(self, A: Counts) -> jax.Array:
         """Counts (a, rank), scaled so that they multiply to the kernel."""
         if self.size() is None:
             return super().features(A)
@@ -79,13 +79,13 @@ class AbstractCounts(AbstractText):
         row = jnp.arange(rows(A))[:, None]
         return jnp.zeros((rows(A), self.size())).at[row, A.numbers].add(A.amounts, mode="drop")
 
-    def compare(self, A, B):
+    def compare(self, A: Counts, B: Counts) -> jax.Array:
         size = self.size()
         return (
             self._dense(A) @ self._dense(B).T if size is not None and size <= DENSE else _sparse_product(A, B)
         )
 
-    def compare_same(self, A):
+    def compare_same(self, A: Counts) -> jax.Array:
         return jnp.sum(A.amounts**2, -1)
 
 
@@ -111,11 +111,11 @@ class Spectrum(AbstractCounts):
     def __check_init__(self):
         check_whole(self, "k", 1)
 
-    def size(self):
+    def size(self) -> int | None:
         size = None if self.alphabet is None else len(self.alphabet) ** self.k
         return size if size is not None and size < 2**31 else None
 
-    def occurrences(self, text):
+    def occurrences(self, text: str) -> np.ndarray:
         symbols = codes(text, self.alphabet, "Spectrum.alphabet")
         if len(symbols) < self.k:
             return np.zeros(0, np.int64)
@@ -129,10 +129,10 @@ class BagOfCharacters(AbstractCounts):
     >>> BagOfCharacters(alphabet="acgt")
     """
 
-    def size(self):
+    def size(self) -> int | None:
         return None if self.alphabet is None else len(self.alphabet)
 
-    def occurrences(self, text):
+    def occurrences(self, text: str) -> np.ndarray:
         return codes(text, self.alphabet, "BagOfCharacters.alphabet").astype(np.int64)
 
 
@@ -166,7 +166,7 @@ class BagOfWords(AbstractCounts):
             raise ParameterError("BagOfWords.weights must be finite and not negative.")
 
     @classmethod
-    def of(cls, X, tf_idf: bool = False, **fields) -> BagOfWords:
+    def of(cls, X: Any, tf_idf: bool = False, **fields: Any) -> BagOfWords:
         """The kernel whose vocabulary is the words of these texts.
 
         tf_idf: a word weighs log(number of texts / number of texts with the word): counts become TF-IDF
@@ -178,17 +178,17 @@ class BagOfWords(AbstractCounts):
         weights = tuple(math.log(len(documents) / seen[word]) for word in words) if tf_idf else None
         return cls(vocabulary=words, weights=weights, **fields)
 
-    def size(self):
+    def size(self) -> int | None:
         return None if self.vocabulary is None else len(self.vocabulary)
 
-    def occurrences(self, text):
+    def occurrences(self, text: str) -> np.ndarray:
         words = text.split()
         if self.vocabulary is None:
             return np.array([_fingerprint(word) for word in words], dtype=np.int64)
         places = _places(self.vocabulary)
         return np.array([places[word] for word in words if word in places], dtype=np.int64)
 
-    def amounts(self, numbers, times):
+    def amounts(self, numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
         return times.astype(float) if self.weights is None else times * np.asarray(self.weights)[numbers]
 
 

@@ -5,6 +5,9 @@ The pairs of strings are the vector: one step of the loop treats the same cell o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -16,8 +19,10 @@ from mercer.linalg.tiles import rows
 PAIRS = 768
 _STEP = 1e-30
 
+States: TypeAlias = tuple[jax.Array, ...]
 
-def forward(function, analytic: bool = False):
+
+def forward(function: Callable[..., jax.Array], analytic: bool = False) -> Callable[..., jax.Array]:
     """function(theta, *data) of one number theta, its derivative carried along with the value: nothing is
     stored for the way back.
 
@@ -50,12 +55,23 @@ def forward(function, analytic: bool = False):
 class Cell:
     """Two symbols: whether both are real (not padding), whether they are real and equal."""
 
-    def __init__(self, symbol, other):
+    def __init__(self, symbol: jax.Array, other: jax.Array):
         self.real = (symbol >= 0) & (other >= 0)
         self.match = (symbol == other) & (symbol >= 0)
 
 
-def walk(a, b, step, start, zero):
+class Step(Protocol):
+    """What one cell of a table does; see `walk`."""
+
+    def __call__(self, cell: Cell, before: States, above: States) -> tuple[States, States, jax.Array]:
+        """The states to leave in the column and those to hand on, and the term to add."""
+
+
+# the `step`, `start` and `zero` of `walk`
+Recursion: TypeAlias = tuple[Step, States, jax.Array]
+
+
+def walk(a: jax.Array, b: jax.Array, step: Step, start: States, zero: jax.Array) -> jax.Array:
     """Sum over all cells of the tables of pairs of strings: codes a (width, ...) and b (width, ...), whose
     other axes broadcast.
 
@@ -84,7 +100,7 @@ def walk(a, b, step, start, zero):
     return lax.fori_loop(0, longest, row, (columns, jnp.broadcast_to(zero, shape)))[1]
 
 
-def walk_all(A, B, *recursion):
+def walk_all(A: jax.Array, B: jax.Array, *recursion: Any) -> jax.Array:
     """`walk` for all pairs of rows of A (a, width) and B (b, width), a few rows of A at a time: (a, b)."""
     n, m = rows(A), rows(B)
     few = max(r for r in range(1, n + 1) if n % r == 0 and r <= max(1, PAIRS // m))

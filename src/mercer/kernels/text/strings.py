@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import abc
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from mercer.kernels.text.base import AbstractText, check_whole
-from mercer.kernels.text.pairs import forward, walk, walk_all
+from mercer.kernels.text.pairs import Recursion, forward, walk, walk_all
 from mercer.kernels.text.suffix import matches_by_length, own_matches_by_length
 from mercer.linalg.tiles import rows
 from mercer.params import Hyper, ParameterError, hyper, unit
@@ -26,22 +27,22 @@ class AbstractTable(AbstractText):
     """
 
     @abc.abstractmethod
-    def recursion(self, decay):
-        """The `step`, `start` and `zero` of `tables.walk`."""
+    def recursion(self, decay: jax.Array) -> Recursion:
+        """The `step`, `start` and `zero` of `pairs.walk`."""
 
-    def compare(self, A, B):
+    def compare(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return forward(lambda decay, A, B: walk_all(A, B, *self.recursion(decay)), analytic=True)(
             self.decay_(), A, B
         )
 
-    def compare_same(self, A):
+    def compare_same(self, A: jax.Array) -> jax.Array:
         return forward(lambda decay, a: walk(a, a, *self.recursion(decay)), analytic=True)(self.decay_(), A.T)
 
-    def decay_(self):
+    def decay_(self) -> jax.Array:
         return jnp.asarray(getattr(self, "decay", 1.0), float)
 
 
-def check_decay(kernel) -> None:
+def check_decay(kernel: Any) -> None:
     """A decay is one number above 0; its constraint says the rest."""
     if not isinstance(kernel.decay, jax.core.Tracer) and not (
         np.ndim(kernel.decay) == 0 and kernel.decay > 0
@@ -67,7 +68,7 @@ class Substring(AbstractTable):
     def __check_init__(self):
         check_decay(self)
 
-    def recursion(self, decay):
+    def recursion(self, decay: jax.Array) -> Recursion:
         def step(cell, before, above):
             # the weighted number of common suffixes of x[..i] and x'[..j]
             here = jnp.where(cell.match, decay * (1.0 + before[0]), 0.0)
@@ -75,10 +76,10 @@ class Substring(AbstractTable):
 
         return step, (0.0 * decay,), 0.0 * decay
 
-    def compare(self, A, B):
+    def compare(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return forward(_by_automata)(self.decay_(), A, B) if self.automaton else super().compare(A, B)
 
-    def compare_same(self, A):
+    def compare_same(self, A: jax.Array) -> jax.Array:
         return forward(_by_automata)(self.decay_(), A) if self.automaton else super().compare_same(A)
 
 
@@ -115,7 +116,7 @@ class GapWeighted(AbstractTable):
         check_whole(self, "length", 1)
         check_decay(self)
 
-    def recursion(self, decay):
+    def recursion(self, decay: jax.Array) -> Recursion:
         """With M_l(i, j) the weight of common subsequences of length l that end in (i, j): `above` is the sum
         over i' < i of decay^(i-1-i') M_l(i', j), `before` its decayed sum over j' < j; where symbols match,
         M_(l+1)(i, j) = decay^2 before_l.
@@ -150,7 +151,7 @@ class Mismatch(AbstractTable):
                 "Mismatch.alphabet must be given: the legal symbols, for example alphabet='acgt'."
             )
 
-    def recursion(self, decay):
+    def recursion(self, decay: jax.Array) -> Recursion:
         """The state is the matches of the last k symbols as bits,
         behind a leading one that says how many there are.
         """

@@ -5,8 +5,10 @@ and the substrings that two strings share in linear time.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class SuffixAutomaton:
@@ -17,7 +19,7 @@ class SuffixAutomaton:
     `count` times.
     """
 
-    def __init__(self, sequence):
+    def __init__(self, sequence: Iterable[int]):
         self.moves: list[dict[int, int]] = [{}]
         self.link, self.longest, self.count = [-1], [0], [0]
         last = 0
@@ -64,7 +66,7 @@ class SuffixAutomaton:
             total[state] = total[link] + self.count[state] * step
         return total
 
-    def shared(self, other, cumulative: list[float], shorter: list[float]) -> float:
+    def shared(self, other: Iterable[int], cumulative: list[float], shorter: list[float]) -> float:
         """Weight of all pairs of equal substrings of the two sequences: for each place of `other`,
         the suffixes that match.
         """
@@ -83,7 +85,7 @@ class SuffixAutomaton:
         return total
 
 
-def matches_by_length(weights, A, B) -> np.ndarray:
+def matches_by_length(weights: ArrayLike, A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """sum over s of weights[|s| - 1] (count of s in x) (count of s in x') for the rows of two tables padded
     by -1: (a, b).
     """
@@ -92,7 +94,7 @@ def matches_by_length(weights, A, B) -> np.ndarray:
     return found[np.ix_(rows, columns)]
 
 
-def own_matches_by_length(weights, A) -> np.ndarray:
+def own_matches_by_length(weights: ArrayLike, A: ArrayLike) -> np.ndarray:
     """The same of every row with itself: (a,)."""
     left, rows = _sequences(A)
     return np.array([shared(own) for shared, own in zip(_comparers(weights, left), left, strict=True)])[rows]

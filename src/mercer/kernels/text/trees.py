@@ -45,7 +45,7 @@ class Subtree(AbstractComparison):
     def __check_init__(self):
         check_decay(self)
 
-    def encode(self, X):
+    def encode(self, X: Any) -> Trees:
         found = [_nodes(tree, i) for i, tree in enumerate(entries(X, "trees"))]
         nodes = width(max(map(len, found)))
         most = max((len(children) for tree in found for _, children in tree), default=0)
@@ -60,12 +60,12 @@ class Subtree(AbstractComparison):
                         places[row, node, child] = place
         return Trees(productions, places)
 
-    def compare(self, A, B):
+    def compare(self, A: Trees, B: Trees) -> jax.Array:
         return forward(lambda decay, A, B: lax.map(lambda a: _common(decay, a, B), A), analytic=True)(
             jnp.asarray(self.decay), A, B
         )
 
-    def compare_same(self, A):
+    def compare_same(self, A: Trees) -> jax.Array:
         def own(decay, A):
             return lax.map(lambda a: _common(decay, a, jax.tree.map(lambda x: x[None], a))[0], A)
 

@@ -120,7 +120,7 @@ class Sum(AbstractMean):
     terms: tuple[AbstractMean, ...]
 
     def value(self, X: Array) -> Array:
-        return sum(t.value(X) for t in self.terms)
+        return sum((t.value(X) for t in self.terms), np.zeros(()))
 
 
 def _free(mean: AbstractMean) -> set[str]:

@@ -79,7 +79,8 @@ class Constraint:
     def value(self, u: np.ndarray) -> np.ndarray:
         """Unconstrained number -> value."""
         if np.isfinite(self.lower) and np.isfinite(self.upper):
-            return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
+            inside: np.ndarray = self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
+            return inside
         return self.lower + np.exp(u) if np.isfinite(self.lower) else u
 
     def unconstrained(self, value: np.ndarray) -> np.ndarray:

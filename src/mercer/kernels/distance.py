@@ -5,12 +5,14 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from mercer.inputs import Array
+
 DIFFERENCES_UP_TO = 32  # columns; above, centred matrix products are several times faster
 COINCIDENT = 1e-24  # scaled squared distances up to this are zero
 PLAIN_UP_TO = 4  # columns; here the derivative is by plain differences too: exact for near-coincident points
 
 
-def squared_distance(A: jax.Array, B: jax.Array) -> jax.Array:
+def squared_distance(A: Array, B: Array) -> jax.Array:
     """r2 (a, b) between the rows of A (a, d) and B (b, d).
 
     Its derivative is written in matrix products, so pulling a cotangent back costs 2 a b d flops and no (a,

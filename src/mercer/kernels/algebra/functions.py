@@ -31,7 +31,7 @@ class AbstractFunction(Parametrised):
     """
 
     @abc.abstractmethod
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         """(n,) or (n, q)."""
 
     def encode(self, X: Array) -> Array:
@@ -84,7 +84,7 @@ class Function(AbstractFunction):
             raise InputError(f"the function {self.name!r} is not finite at row {row}, {X[row]}.")
         return out
 
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         return E
 
     def outputs(self, d: int) -> int | None:
@@ -112,7 +112,7 @@ class LinearMap(AbstractFunction):
                 f"LinearMap.matrix must be a (rows, columns) matrix, got shape {np.shape(self.matrix)}."
             )
 
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         return E @ self.matrix.T
 
     def outputs(self, d: int) -> int:
@@ -128,7 +128,7 @@ class LogLinear(AbstractFunction):
     weights: Hyper = hyper(0.0, real)
     intercept: Hyper = hyper(0.0, real)
 
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         weights = (
             jnp.broadcast_to(self.weights, (E.shape[1],)) if jnp.ndim(self.weights) == 0 else self.weights
         )
@@ -152,7 +152,7 @@ class LogRadial(AbstractFunction):
     def __check_init__(self):
         _check_points("LogRadial", "centres", self.centres, self.weights)
 
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         bumps = jnp.exp(-0.5 * squared_distance(E, self.centres) / jnp.square(self.width))
         return jnp.exp(self.intercept + bumps @ self.weights)
 
@@ -178,7 +178,7 @@ class LogProcess(AbstractFunction):
         if not isinstance(self.kernel, AbstractKernel) or self.kernel.reads_objects():
             raise ParameterError(f"LogProcess.kernel must be a kernel on numbers, got {self.kernel!r}.")
 
-    def value(self, E: jax.Array) -> jax.Array:
+    def value(self, E: Array) -> Array:
         """The mean is the average value plus the interpolated rest, so that it returns to the average,
         not to one, far away.
         """

@@ -84,7 +84,7 @@ class Sum(AbstractComposite):
 
     def rank(self, d: int) -> int | None:
         ranks = [t.rank(d) for t in self.terms]
-        return None if None in ranks else sum(ranks)
+        return None if None in ranks else sum(r for r in ranks if r is not None)
 
     def features(self, A: Encoded) -> jax.Array:
         return jnp.concatenate([t.features(a) for t, a in zip(self.terms, self._split(A), strict=True)], 1)

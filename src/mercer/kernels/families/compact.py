@@ -115,7 +115,9 @@ def _coefficients(j: int, q: int) -> list[float]:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _wendland(j: int, q: int, r2):
     r = safe_sqrt(r2)
-    polynomial = functools.reduce(lambda total, c: total * r + c, reversed(_coefficients(j, q)), 0.0)
+    polynomial: jax.Array | float = 0.0
+    for c in reversed(_coefficients(j, q)):
+        polynomial = polynomial * r + c
     return jnp.maximum(1.0 - r, 0.0) ** (j + q) * polynomial
 
 

@@ -63,7 +63,7 @@ class Features(AbstractKernel):
         phi = self.function.value(A)
         phi = phi[:, None] if jnp.ndim(phi) == 1 else phi
         phi = phi if self.factor is None else phi @ jnp.tril(self.factor)
-        return phi * jnp.sqrt(self.variance)
+        return jnp.sqrt(self.variance) * phi
 
 
 def varying_coefficients(features: Any, covariance: ArrayLike, kernel: AbstractKernel) -> Product:

@@ -21,7 +21,7 @@ from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, hyper, positive, real
 
 # encoded inputs: the columns (n, d), and what the function of them reads
-Pair: TypeAlias = tuple[jax.Array, jax.Array]
+Pair: TypeAlias = tuple[Array, Array]
 
 
 class Gibbs(AbstractKernel):
@@ -259,7 +259,7 @@ class ChangePoint(AbstractComposite):
         )
 
     def suggest(self, X: np.ndarray, variance: float) -> ChangePoint:
-        x = X[:, self.column].astype(float)
+        x = X[:, position(self.column, X.shape[1], None, "ChangePoint.column")].astype(float)
         spread = float(np.std(x)) or 1.0
         parts = tuple(part.suggest(X, variance) for part in self.parts)
         return self.rebuild(parts).with_values(location=float(np.median(x)), steepness=4.0 / spread)
@@ -280,4 +280,6 @@ class ChangePoint(AbstractComposite):
     def traits(self, d: int = 1) -> Traits:
         parts = [part.traits(d) for part in self.parts]
         smooth = [t.smoothness for t in parts]
-        return Traits(smoothness=None if None in smooth else min(smooth), max_dimension=None)
+        return Traits(
+            smoothness=None if None in smooth else min(s for s in smooth if s is not None), max_dimension=None
+        )

@@ -26,10 +26,10 @@ def hankel(f: Callable[[np.ndarray], np.ndarray], s: ArrayLike, d: int = 1, unit
 
     >>> hankel(lambda r: np.exp(-0.5 * r**2), 0.5, d=2)         # 2 pi exp(-2 pi^2 s^2)
     """
-    s = np.abs(np.asarray(s, float))
+    frequencies: np.ndarray = np.abs(np.asarray(s, float))
     graded = unit * 2.0 ** (np.arange(-OCTAVES * PER_OCTAVE, OCTAVES * PER_OCTAVE + 1) / PER_OCTAVE)
-    values = [_at(f, float(x), d, graded) for x in s.ravel()]
-    return np.reshape(values, s.shape)
+    values = [_at(f, float(x), d, graded) for x in frequencies.ravel()]
+    return np.array(values).reshape(frequencies.shape)
 
 
 def _at(f: Callable, s: float, d: int, graded: np.ndarray) -> float:

@@ -94,7 +94,7 @@ class AbstractText(AbstractComparison):
                 f"{type(self).__name__}.alphabet must be different symbols in one text, got {given!r}."
             )
 
-    def encode(self, X: Any) -> np.ndarray:
+    def encode(self, X: Any) -> Encoded:
         """Codes (n, width) padded by -1."""
         return padded([codes(text, self.alphabet, f"{type(self).__name__}.alphabet") for text in texts(X)])
 

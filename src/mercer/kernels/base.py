@@ -205,7 +205,8 @@ class AbstractKernel(Parametrised):
         return Rescale(self, as_function(function))
 
     def warp(self, function: Callable[[np.ndarray], Any] | ArrayLike) -> Warp:
-        """k(u(x), u(x')) for a function u, X (n, d) -> (n, q), or a matrix (q, d); the number of columns may change."""
+        """k(u(x), u(x')) for a function u, X (n, d) -> (n, q), or a matrix (q, d); q may be another
+        number of columns."""
         from mercer.kernels.algebra.functions import as_function
         from mercer.kernels.algebra.transforms import Warp
 

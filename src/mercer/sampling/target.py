@@ -20,6 +20,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 import scipy.linalg as sla
 
+from mercer.inputs import Array
 from mercer.linalg.cholesky import NotPositiveDefinite, cholesky
 from mercer.params import strip
 from mercer.prior import AbstractPrior
@@ -267,7 +268,7 @@ def encoded(model: Any, X: np.ndarray, size: int) -> dict[str, Any]:
     return {"X": rows(values), "encoded": inputs, "H": H, "weights": weights}
 
 
-def moments(gp: AbstractPrior, data: Mapping[str, Any], j: int) -> tuple[jax.Array, jax.Array]:
+def moments(gp: AbstractPrior, data: Mapping[str, Any], j: int) -> tuple[Array, jax.Array]:
     """Prior mean (N,) and covariance (N, N) of latent function j, in JAX."""
     m, K = gp.mean.value(data["X"]), gp.kernel.block(data["encoded"][j], data["encoded"][j])
     if data["H"][j] is not None:

@@ -102,7 +102,7 @@ class Arm:
             "exact": lambda: solvers.Dense(),
             "SD, entropy": lambda: solvers.SubsetOfData(m, "entropy", seed=seed),
             "SR, matching pursuit": lambda: solvers.SubsetOfRegressors(m, "matching", seed=seed),
-            "BCM, clusters": lambda: solvers.Committee(size=m, split="kmeans", query=m, seed=seed),
+            "BCM, clusters": lambda: solvers.Committee(size=m, split="k-means", query=m, seed=seed),
         }[method]()
         began = time.process_time()
         posterior = model.condition(X, y, solver=solver)

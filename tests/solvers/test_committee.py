@@ -51,7 +51,7 @@ def regression(n=40, seed=0):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("split", ["kmeans", "random"])
+@pytest.mark.parametrize("split", ["k-means", "random"])
 def test_views_are_those_of_a_block_diagonal_prior(kind, split):
     solver, given = Committee(BLOCKS, split=split), sites(kind, N)
     state = solver.factor(GP.bind(as_inputs(X)), X, given)
@@ -171,7 +171,7 @@ def test_the_rules(combine):
 
 
 @pytest.mark.parametrize("blocks", [2, 5])
-@pytest.mark.parametrize("split", ["kmeans", "random"])
+@pytest.mark.parametrize("split", ["k-means", "random"])
 def test_bcm_is_exact_when_the_query_holds_the_data(blocks, split):
     """The query-set effect (Exercise 8.7.1): given f at all training inputs, blocks of y are independent."""
     X, y, Xs = regression()
@@ -322,7 +322,7 @@ def test_fit():
 # errors
 
 
-@pytest.mark.parametrize("split", ["kmeans", "random"])
+@pytest.mark.parametrize("split", ["k-means", "random"])
 @pytest.mark.parametrize(
     ("n", "blocks", "size"), [(50, 7, 1000), (50, None, 20), (5, 5, 1000), (9, 1, 1000), (128, None, 32)]
 )
@@ -356,8 +356,9 @@ def test_cost_and_offers():
 
 def test_errors():
     for bad, match in [
-        (dict(split="tree"), "split must be"),
-        (dict(combine="vote"), "combine must be"),
+        (dict(split="tree"), r"unknown Committee.split 'tree'; there are \['k-means', 'random'\]"),
+        (dict(split="kmeans"), "did you mean 'k-means'"),
+        (dict(combine="vote"), "unknown Committee.combine 'vote'"),
         (dict(blocks=0), "blocks must be 1"),
         (dict(size=0), "size must be 1"),
         (dict(query=0), "query must be 1"),

@@ -26,6 +26,7 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import LADDER, NotPositiveDefinite
 from mercer.params import strip
+from mercer.registry import unknown
 from mercer.selection.clusters import scaled
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import (
@@ -43,6 +44,7 @@ from mercer.solvers.protocol import (
     worst,
 )
 
+SPLIT = ("k-means", "random")
 COMBINE = ("bcm", "poe", "gpoe", "rbcm")
 # weight of a member that says nothing, so that generalised products stay defined far from all data
 SILENT = 1e-12
@@ -54,7 +56,7 @@ class Committee(AbstractSolver):
     n size numbers.
 
     blocks: their number, if not n / size rounded up
-    split: "kmeans" (compact clusters of equal size) or "random"
+    split: "k-means" (compact clusters of equal size) or "random"
     combine: "bcm", "poe", "gpoe" or "rbcm" (see the module)
     base: the solver of each block
     query: how many test inputs are predicted jointly, in the order given; 1 predicts each on its own (cheap,
@@ -69,17 +71,17 @@ class Committee(AbstractSolver):
 
     blocks: int | None = None
     size: int = 1000
-    split: str = "kmeans"
+    split: str = "k-means"
     combine: str = "bcm"
     base: AbstractSolver = Dense()
     query: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.split not in ("kmeans", "random"):
-            raise ValueError(f"Committee.split must be 'kmeans' or 'random', got {self.split!r}.")
+        if self.split not in SPLIT:
+            raise ValueError(unknown("Committee.split", self.split, SPLIT))
         if self.combine not in COMBINE:
-            raise ValueError(f"Committee.combine must be one of {sorted(COMBINE)}, got {self.combine!r}.")
+            raise ValueError(unknown("Committee.combine", self.combine, COMBINE))
         for name in ("size", "query", "blocks"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -98,7 +100,7 @@ class Committee(AbstractSolver):
         p = self.blocks or -(-n // self.size)
         if p > n:
             raise SolverError(f"{p} blocks for {n} data would leave some empty: ask for at most {n}.")
-        if X.dtype == object and self.split == "kmeans" and p > 1:
+        if X.dtype == object and self.split == "k-means" and p > 1:
             raise SolverError("clusters need numeric inputs; for text and categories split='random'.")
         if self.split == "random":
             order = np.random.default_rng(self.seed).permutation(n)

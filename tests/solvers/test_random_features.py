@@ -9,7 +9,7 @@ from mercer import means
 from mercer.inputs import as_inputs
 from mercer.linalg import tiles
 from mercer.solvers import RandomFeatures, SolverError
-from mercer.solvers.random_features import Workspace, _values
+from mercer.solvers.random_features import RandomFeaturesWorkspace, _values
 
 from .conformance import KINDS, MEAN, problem, reference, sites
 
@@ -32,7 +32,7 @@ KERNELS = {
 def approximate(solver, kernel, A, B=None, on=X):
     """The kernel that the solver works with."""
     prior = mc.GP(kernel).bind(as_inputs(on))
-    waves = Workspace(solver, prior, on).waves(prior)
+    waves = RandomFeaturesWorkspace(solver, prior, on).waves(prior)
     left, right = (
         np.asarray(tiles.call(_values, waves, waves.encode(Z))) for Z in (A, A if B is None else B)
     )

@@ -107,11 +107,11 @@ class Committee(AbstractSolver):
             return [np.sort(rows) for rows in np.array_split(order, p)]
         return [np.sort(rows) for rows in _clusters(scaled(X), np.arange(n), p)] if p > 1 else [np.arange(n)]
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
-        return Workspace(self, prior, X)
+    def workspace(self, prior: Any, X: np.ndarray) -> CommitteeWorkspace:
+        return CommitteeWorkspace(self, prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
-        return CommitteeState(self, prior, X, sites, workspace or Workspace(self, prior, X))
+        return CommitteeState(self, prior, X, sites, workspace or CommitteeWorkspace(self, prior, X))
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = self.blocks or -(-n // self.size)
@@ -137,7 +137,7 @@ def _clusters(Z: np.ndarray, rows: np.ndarray, p: int) -> list[np.ndarray]:
     return _clusters(Z, rows[order[:cut]], left) + _clusters(Z, rows[order[cut:]], p - left)
 
 
-class Workspace(AbstractWorkspace):
+class CommitteeWorkspace(AbstractWorkspace):
     """The blocks, and a workspace of the base solver for each."""
 
     def __init__(self, solver: Committee, prior: Any, X: np.ndarray):
@@ -150,7 +150,7 @@ class Workspace(AbstractWorkspace):
         for child in self.children:
             child.hold(prior)
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: CommitteeWorkspace) -> None:
         for mine, theirs in zip(self.children, other.children, strict=True):
             mine.share(theirs)
 
@@ -165,7 +165,9 @@ class CommitteeState(AbstractState):
         """What all members pull back."""
         return frozenset.intersection(*(member.pulls for member in self.members))
 
-    def __init__(self, solver: Committee, prior: Any, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(
+        self, solver: Committee, prior: Any, X: np.ndarray, sites: Sites, workspace: CommitteeWorkspace
+    ):
         self.solver, self.prior, self.X, self.sites, self.rows = solver, prior, X, sites, workspace.rows
         self.priors = prior if isinstance(prior, tuple) else (prior,) * sites.centre.shape[1]
         self.members: list[Any] = [

@@ -72,7 +72,7 @@ class Dense(AbstractSolver):
         return [Proposal(cls(), seconds, 8.0 * n**2 * (1.1 if task.gaussian else 3.0), 0.0, "exact, n^3")]
 
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
-        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
+        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else DenseWorkspace(prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
@@ -107,7 +107,7 @@ def square(n: int, dtype: Any = np.float64) -> np.ndarray:
     return np.empty((n, n), dtype)
 
 
-class Workspace(AbstractWorkspace):
+class DenseWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and one buffer, reused while X stays the same; with `hold`,
     the matrix K in a second one (in double precision only).
     """
@@ -142,7 +142,7 @@ class Workspace(AbstractWorkspace):
         lapack.symmetrise(self.gram)
         self.held = prior.kernel
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: DenseWorkspace) -> None:
         """Use the matrix that another workspace holds."""
         self.gram, self.held = other.gram, other.held
 
@@ -154,7 +154,9 @@ class AbstractDenseState(AbstractHostState):
 
     pulls = EVERYTHING
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace, own: bool):
+    def __init__(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: DenseWorkspace, own: bool
+    ):
         super().__init__(prior, X, sites, workspace.columns)
         self.kernel = strip(prior.kernel)
         self.panels, self.encoded = workspace.panels, workspace.encoded
@@ -337,8 +339,10 @@ class AbstractDenseState(AbstractHostState):
 class DenseState(AbstractDenseState, AbstractMatrixState):
     """The factor in double precision."""
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace | None = None):
-        super().__init__(prior, X, sites, workspace or Workspace(prior, X), own=workspace is None)
+    def __init__(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: DenseWorkspace | None = None
+    ):
+        super().__init__(prior, X, sites, workspace or DenseWorkspace(prior, X), own=workspace is None)
 
     def check_size(self, diagonal: np.ndarray) -> None:
         pass  # the jitter policy sees to it

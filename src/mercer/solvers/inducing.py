@@ -23,7 +23,7 @@ BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
 
-class Workspace(AbstractWorkspace):
+class InducingWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, inducing inputs, and the features of the prior that is held."""
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, Z: np.ndarray, store: bool | None):
@@ -49,7 +49,7 @@ class Workspace(AbstractWorkspace):
     def hold(self, prior: Any) -> None:
         self.held = Features(prior, self)
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: InducingWorkspace) -> None:
         self.held = other.held
 
     def move_inducing(self, Z: np.ndarray) -> None:
@@ -72,7 +72,7 @@ class Block(NamedTuple):
 class Features:
     """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
 
-    def __init__(self, prior: AbstractPrior, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
         self.source, self.kernel, self.panels = prior.kernel, strip(prior.kernel), workspace.panels
         self.Z_panels = tiles.Panels(self.kernel.encode(workspace.Z), self.panels.size)
         m = self.Z_panels.n

@@ -76,10 +76,10 @@ class ConjugateGradient(AbstractSolver):
                 f"0 < tol < 1, got {self}."
             )
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> ConjugateGradientWorkspace:
         if isinstance(prior, tuple):
             raise SolverError("ConjugateGradient has one latent function; for several use solver='dense'.")
-        return Workspace(self, prior, X)
+        return ConjugateGradientWorkspace(self, prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return ConjugateGradientState(self, prior, X, sites, workspace or self.workspace(prior, X))
@@ -96,7 +96,7 @@ class ConjugateGradient(AbstractSolver):
         )
 
 
-class Workspace(AbstractWorkspace):
+class ConjugateGradientWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and the pivoted Cholesky factor of the last kernel seen."""
 
     def __init__(self, solver: ConjugateGradient, prior: Any, X: np.ndarray):
@@ -111,7 +111,7 @@ class Workspace(AbstractWorkspace):
     def hold(self, prior: Any) -> None:
         self.known(prior)
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: ConjugateGradientWorkspace) -> None:
         self._seen, self._G, self._pairs = other._seen, other._G, other._pairs
 
     def known(self, prior: AbstractPrior) -> tuple[np.ndarray, Pairs | None]:
@@ -157,7 +157,7 @@ class ConjugateGradientState(AbstractHostState):
         prior: AbstractPrior,
         X: np.ndarray,
         sites: Sites,
-        workspace: Workspace,
+        workspace: ConjugateGradientWorkspace,
     ):
         super().__init__(prior, X, sites, workspace.columns)
         self.solver, self.kernel, self.jitter = solver, strip(prior.kernel), 0.0

@@ -27,7 +27,7 @@ from mercer.linalg.lapack import thread_count
 from mercer.prior import AbstractPrior
 from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
-from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, Workspace
+from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, InducingWorkspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
@@ -101,7 +101,7 @@ class AbstractLowRank(AbstractSolver):
     def with_inducing(self, Z: np.ndarray, learn: bool) -> AbstractSolver:
         return dataclasses.replace(self, inducing=Z, learn=learn)
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> InducingWorkspace:
         if isinstance(prior, tuple):
             raise SolverError(
                 f"{type(self).__name__} takes one latent function: use one-vs-rest classes, or "
@@ -117,7 +117,7 @@ class AbstractLowRank(AbstractSolver):
                 "some inducing inputs are not finite numbers: choose them among the data, or leave "
                 "`inducing` out."
             )
-        return Workspace(prior, X, Z, self.store)
+        return InducingWorkspace(prior, X, Z, self.store)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return LowRankState(self, prior, X, sites, workspace or self.workspace(prior, X))

@@ -15,7 +15,7 @@ from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding
-from mercer.solvers.inducing import JITTER, Workspace
+from mercer.solvers.inducing import JITTER, InducingWorkspace
 from mercer.solvers.protocol import EVERYTHING, Bounds, Diagnostics, Sites, SolverError, condition_from_pivots
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ class AbstractLowRankState(AbstractHostState):
     exact = False
 
     def __init__(
-        self, solver: AbstractLowRank, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace
+        self,
+        solver: AbstractLowRank,
+        prior: AbstractPrior,
+        X: np.ndarray,
+        sites: Sites,
+        workspace: InducingWorkspace,
     ):
         self.solver, self.workspace = solver, workspace
         super().__init__(prior, X, sites, workspace.columns)
@@ -322,7 +327,12 @@ class AbstractProjectedState(AbstractLowRankState):
     pulls = EVERYTHING
 
     def __init__(
-        self, solver: AbstractLowRank, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace
+        self,
+        solver: AbstractLowRank,
+        prior: AbstractPrior,
+        X: np.ndarray,
+        sites: Sites,
+        workspace: InducingWorkspace,
     ):
         super().__init__(solver, prior, X, sites, workspace)
         self.notes = workspace.notes

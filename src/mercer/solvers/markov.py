@@ -82,10 +82,10 @@ class Markov(AbstractSolver):
         seconds = 4e-3 + task.n * (SECONDS[0] * form.size**2 + SECONDS[1] * form.size**3)
         return [Proposal(cls(), seconds, cost.bytes, error, f"Kalman filter with {form.size} states")]
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> MarkovWorkspace:
         if isinstance(prior, tuple):
             raise SolverError("Markov works with one latent function; for several use solver='dense'.")
-        return Workspace(self, prior, X)
+        return MarkovWorkspace(self, prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return MarkovState(prior, X, sites, workspace or self.workspace(prior, X))
@@ -95,7 +95,7 @@ class Markov(AbstractSolver):
         return Cost(flops=L * n * (40.0 * s**2 + 20.0 * s**3), bytes=8.0 * L * n * (24 * s**2 + 30))
 
 
-class Workspace(AbstractWorkspace):
+class MarkovWorkspace(AbstractWorkspace):
     """The times in order, and how many states the kernel has."""
 
     def __init__(self, solver: Markov, prior: Any, X: np.ndarray):
@@ -126,7 +126,7 @@ class Workspace(AbstractWorkspace):
         """The form with this kernel's values; its sizes are those of the start."""
         return jax.tree.unflatten(self.treedef, jax.tree.leaves(kernel))
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: MarkovWorkspace) -> None:
         """Use the order that another workspace found."""
         self.line, self.treedef = other.line, other.treedef
 
@@ -209,7 +209,7 @@ class MarkovState(AbstractHostState):
 
     pulls = EVERYTHING - {"inputs"}
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: MarkovWorkspace):
         if sites.centre.shape[1] > 1 or sites.coupling is not None:
             raise SolverError("Markov works with one latent function; for several use solver='dense'.")
         if not (np.isfinite(sites.precision).all() and np.isfinite(sites.centre).all()):

@@ -72,7 +72,11 @@ class RandomFeatures(AbstractSolver):
             raise ValueError(f"RandomFeatures.m must be at least 1, got {self.m}.")
 
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
-        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(self, prior, X)
+        return (
+            CoupledWorkspace(self, prior, X)
+            if isinstance(prior, tuple)
+            else RandomFeaturesWorkspace(self, prior, X)
+        )
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         if is_coupled(sites):
@@ -82,7 +86,7 @@ class RandomFeatures(AbstractSolver):
     def _factor_one(
         self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Any
     ) -> RandomFeaturesState:
-        return RandomFeaturesState(prior, X, sites, workspace or Workspace(self, prior, X))
+        return RandomFeaturesState(prior, X, sites, workspace or RandomFeaturesWorkspace(self, prior, X))
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = 2 * self.m
@@ -109,7 +113,7 @@ class Waves:
         return _features(self.kernel, A, jax.lax.stop_gradient(self.draws))
 
 
-class Workspace(AbstractWorkspace):
+class RandomFeaturesWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, the draws, and the features of the prior that is held."""
 
     def __init__(self, solver: RandomFeatures, prior: Any, X: np.ndarray):
@@ -129,7 +133,7 @@ class Workspace(AbstractWorkspace):
     def hold(self, prior: Any) -> None:
         self.held, self._Psi = prior.kernel, tiles.map_rows(_values, self.waves(prior), self.panels)
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: RandomFeaturesWorkspace) -> None:
         self.held, self._Psi, self.draws = other.held, other._Psi, other.draws
 
     def features(self, prior: AbstractPrior) -> np.ndarray:
@@ -151,7 +155,7 @@ class RandomFeaturesState(AbstractWeightSpaceState):
 
     exact = False
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: RandomFeaturesWorkspace):
         super().__init__(prior, X, sites, workspace, workspace.waves(prior), workspace.features(prior))
         true = np.asarray(tiles.call(_at_pairs, self.kernel.kernel, *workspace.ends))
         ours = np.einsum("ij,ij->i", self.Psi[workspace.pairs[0]], self.Psi[workspace.pairs[1]])

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.linalg import lapack
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.prior import AbstractPrior
-from mercer.solvers.dense import AbstractDenseState, Workspace
+from mercer.solvers.dense import AbstractDenseState, DenseWorkspace
 from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Sites, SolverError
 
 REFINED = 1e-11  # relative residual at which a solution is refined enough
@@ -31,10 +31,10 @@ class SinglePrecision(AbstractSolver):
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "full", "exact"})
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> DenseWorkspace:
         if isinstance(prior, tuple):
             raise SolverError("SinglePrecision takes one latent function: use solver='dense'.")
-        return Workspace(prior, X, np.float32)
+        return DenseWorkspace(prior, X, np.float32)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return SingleState(prior, X, sites, workspace or self.workspace(prior, X))
@@ -48,7 +48,7 @@ class SingleState(AbstractDenseState):
 
     who = "SinglePrecision"
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: DenseWorkspace):
         super().__init__(prior, X, sites, workspace, own=False)
         # of the sum of n logarithms, each with a relative error of float32
         rounding = float(np.finfo(np.float32).eps * np.sqrt(X.shape[0]) * 4.0)

@@ -89,20 +89,20 @@ class SparseCholesky(AbstractSolver):
             )
         ]
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> SparseWorkspace:
         if isinstance(prior, tuple):
             raise SolverError("SparseCholesky works with one latent function; use solver='dense'.")
-        return Workspace(self, prior, X)
+        return SparseWorkspace(self, prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
-        return SparseState(prior, X, sites, workspace or Workspace(self, prior, X))
+        return SparseState(prior, X, sites, workspace or SparseWorkspace(self, prior, X))
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         b = self.bandwidth or max(1, round(n ** (1 - 1 / d)))
         return Cost(flops=L * n * b * (7 * b / 3 + 2 * d + 20), bytes=90.0 * L * n * b)
 
 
-class Workspace(AbstractWorkspace):
+class SparseWorkspace(AbstractWorkspace):
     """The inputs, and the covariances of the prior that is held."""
 
     def __init__(self, solver: SparseCholesky, prior: Any, X: np.ndarray):
@@ -116,7 +116,7 @@ class Workspace(AbstractWorkspace):
             Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory),
         )
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: SparseWorkspace) -> None:
         """Use the covariances that another workspace holds."""
         self.held, self.gram = other.held, other.gram
 
@@ -174,7 +174,7 @@ class SparseState(AbstractHostState):
     pulls = EVERYTHING
     who = "SparseCholesky"
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: SparseWorkspace):
         super().__init__(prior, X, sites, workspace.columns)
         self.kernel, self.encoded = strip(prior.kernel), workspace.encoded
         gram = workspace.covariances(prior)

@@ -107,10 +107,10 @@ class Vecchia(AbstractSolver):
         error = expected_loss(task.kernel, task.X, task.noise, solver.neighbours)
         return [Proposal(solver, 2e-9 * cost.flops, cost.bytes, error, "each datum given its 30 nearest")]
 
-    def workspace(self, prior: Any, X: np.ndarray) -> Workspace:
+    def workspace(self, prior: Any, X: np.ndarray) -> VecchiaWorkspace:
         if isinstance(prior, tuple):
             raise SolverError("Vecchia works with one latent function; use solver='dense'.")
-        return Workspace(self, prior, X)
+        return VecchiaWorkspace(self, prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return VecchiaState(prior, X, sites, workspace or self.workspace(prior, X))
@@ -120,7 +120,7 @@ class Vecchia(AbstractSolver):
         return Cost(flops=L * n * (k**3 / 3 + k**2 * (2 * d + 20)), bytes=85.0 * L * n * k)
 
 
-class Workspace(AbstractWorkspace):
+class VecchiaWorkspace(AbstractWorkspace):
     """Who is conditioned on whom, found once: the evidence stays a smooth function of the hyperparameters."""
 
     def __init__(self, solver: Vecchia, prior: Any, X: np.ndarray):
@@ -135,7 +135,7 @@ class Workspace(AbstractWorkspace):
         self.index = np.column_stack([np.maximum(found, 0), np.arange(n)])
         self.present = np.column_stack([found >= 0, np.ones(n, bool)])
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: VecchiaWorkspace) -> None:
         """Use the neighbours that another workspace found."""
         self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "memory"})
 
@@ -157,7 +157,7 @@ class VecchiaState(AbstractState):
     pulls = frozenset({"log_normaliser", "alpha", "kappa", "apply", "inputs"})
     instead = "FITC or solver='dense'"
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: VecchiaWorkspace):
         check_sites(sites, "Vecchia")
         if sites.slope is not None or not (sites.precision > 0).all():
             raise SolverError(

@@ -59,7 +59,9 @@ class WeightSpace(AbstractSolver):
         ]
 
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
-        return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else Workspace(prior, X)
+        return (
+            CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else WeightSpaceWorkspace(prior, X)
+        )
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         if is_coupled(sites):
@@ -74,14 +76,14 @@ class WeightSpace(AbstractSolver):
                 f"solver 'weight-space' needs a kernel of finite rank; {prior.kernel} is not. Use "
                 "solver='dense'."
             )
-        return WeightSpaceState(prior, X, sites, workspace or Workspace(prior, X))
+        return WeightSpaceState(prior, X, sites, workspace or WeightSpaceWorkspace(prior, X))
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = self.rank or d + 1
         return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (9 * n * p + p**2))
 
 
-class Workspace(AbstractWorkspace):
+class WeightSpaceWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and the features of the prior that is held."""
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray):
@@ -93,7 +95,7 @@ class Workspace(AbstractWorkspace):
     def hold(self, prior: Any) -> None:
         self.held, self._Psi = prior.kernel, tiles.map_rows(_features, strip(prior.kernel), self.panels)
 
-    def share(self, other: Workspace) -> None:
+    def share(self, other: WeightSpaceWorkspace) -> None:
         """Use the features that another workspace holds."""
         self.held, self._Psi = other.held, other._Psi
 
@@ -228,7 +230,7 @@ class WeightSpaceState(AbstractWeightSpaceState):
 
     who = "WeightSpace"
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: Workspace):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: WeightSpaceWorkspace):
         super().__init__(prior, X, sites, workspace, strip(prior.kernel), workspace.features(prior))
 
     def leaves_of(self, pulled: Any) -> Any:

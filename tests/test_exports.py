@@ -8,7 +8,9 @@ import pytest
 
 import mercer
 
-ROOMS = sorted(m.name for m in pkgutil.iter_modules(mercer.__path__) if not m.name.startswith("_"))
+FOUND = [m for m in pkgutil.iter_modules(mercer.__path__) if not m.name.startswith("_")]
+ROOMS = sorted(m.name for m in FOUND)
+PACKAGES = sorted(m.name for m in FOUND if m.ispkg)
 
 
 def module(room: str) -> ModuleType:
@@ -32,6 +34,14 @@ def test_nothing_leaks_into_the_rooms_that_people_use(room):
     assert shown - own == set()
 
 
+@pytest.mark.parametrize("room", PACKAGES)
+def test_no_name_is_both_a_module_and_something_else(room):
+    """Importing a module puts it into its room, in place of a function of that name."""
+    here = module(room)
+    inside = {m.name for m in pkgutil.iter_modules(here.__path__)}
+    assert all(isinstance(getattr(here, name), ModuleType) for name in inside & set(here.__all__))
+
+
 def test_the_package_itself():
     assert set(mercer._LAZY) | set(mercer._ROOMS) < set(mercer.__all__)
     assert set(dir(mercer)) == {*mercer.__all__, "__version__"}
@@ -40,6 +50,6 @@ def test_the_package_itself():
 
 
 def test_unknown_names_are_refused():
-    for room in ("estimators", "kernels", "linalg", "solvers"):
+    for room in ("estimators", "kernels", "learning", "linalg", "solvers"):
         with pytest.raises(AttributeError, match=f"module 'mercer.{room}' has no attribute 'nothing'"):
             module(room).nothing

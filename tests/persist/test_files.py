@@ -471,18 +471,39 @@ def test_many_may_save_to_one_path_at_once(saved, tmp_path):
     np.testing.assert_array_equal(load(path).predict(XS), saved[0].predict(XS))
 
 
-def test_loading_imports_what_the_model_is_made_of(saved, tmp_path):
-    path = written(tmp_path / "m", saved[1])
-    program = (
-        f"import sys, mercer; mercer.load({str(path)!r})\n"
-        "print(*(m for m in sys.modules if m.partition('.')[0] == 'mercer'))"
-    )
+def imported(program):
+    """The modules of mercer that a program imports."""
+    show = "print(*(m for m in sys.modules if m.partition('.')[0] == 'mercer'))"
+    program = f"import sys, mercer\n{program}\n{show}"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    loaded = set(out.split())
-    rooms = ("app", "decide", "em", "relatives", "sampling", "series", "theory", "viz")
-    assert not {f"mercer.{room}" for room in rooms} & loaded
-    assert not {"mercer.inference.mcmc", "mercer.solvers.vecchia", "mercer.kernels.text"} & loaded
-    assert "mercer.kernels.families.stationary" in loaded and len(loaded) <= 130
+    return set(out.split())
+
+
+# what loading or fitting a plain model does without
+ROOMS = ["app", "decide", "em", "relatives", "sampling", "series", "theory", "viz"]
+LEARNING = ["assessment", "by_draws", "comparison", "from_batches", "integration", "stochastic"]
+ELSEWHERE = {"mercer.inference.mcmc", "mercer.solvers.vecchia", "mercer.kernels.text"}
+ELSEWHERE |= {f"mercer.{room}" for room in ROOMS} | {f"mercer.learning.{name}" for name in LEARNING}
+
+
+def test_loading_imports_what_the_model_is_made_of(saved, tmp_path):
+    loaded = imported(f"mercer.load({str(written(tmp_path / 'm', saved[1]))!r})")
+    assert not ELSEWHERE & loaded
+    assert "mercer.kernels.families.stationary" in loaded and len(loaded) <= 110
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "mercer.fit(mercer.Model(mercer.GP(mercer.kernels.SE()), mercer.likelihoods.Gaussian()), X, y)",
+        "mercer.GPRegressor().fit(X, y)",
+    ],
+)
+def test_a_plain_fit_imports_what_it_uses(call):
+    data = "import numpy as np; X = np.linspace(0, 1, 12)[:, None]; y = np.sin(9 * X[:, 0]) + X[:, 0] % 0.1"
+    loaded = imported(f"{data}\n{call}")
+    assert not ELSEWHERE & loaded
+    assert "mercer.learning.by_gradient" in loaded and len(loaded) <= 110
 
 
 def nodes(tree, path=()):

@@ -21,7 +21,7 @@ from mercer.estimators import defaults, saving
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, Targets, as_inputs
 from mercer.kernels import AbstractKernel, AbstractStationary, Scale
-from mercer.learning import Fit, fit, integrate
+from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
@@ -96,6 +96,8 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
         """
         targets = Targets(y)
         if isinstance(inference, str) and inference in INTEGRATED:
+            from mercer.learning import integrate
+
             found = fit(model, inputs, targets, inference=None, **settings)
             return dataclasses.replace(
                 found, posterior=integrate(found, how=inference, solver=settings.get("solver"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from mercer.sampling.thermodynamic import Thermodynamic
+    from mercer.sampling.thermodynamics import Thermodynamic
 
 
 class Estimate(float):
@@ -39,7 +39,7 @@ class Estimate(float):
     @property
     def thermodynamic(self) -> Thermodynamic:
         """The estimate by thermodynamic integration; nan where there were no temperatures."""
-        from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
+        from mercer.sampling.thermodynamics import Thermodynamic, thermodynamic
 
         if not self.temperatures.size:
             return Thermodynamic(float("nan"))

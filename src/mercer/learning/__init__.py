@@ -1,19 +1,30 @@
-"""Learning hyperparameters: objectives, starts, optimisation."""
+"""Learning hyperparameters: `fit`, what it climbs and returns; evidences compared, hyperparameters integrated
+out, approximations assessed. Each is imported when first used.
 
-from mercer.learning.alignment import Aligned, align, alignment, alignment_weights
-from mercer.learning.assess import Verdict, assess
-from mercer.learning.compare import (
-    Comparison,
-    ModelEvidence,
-    compare,
-    model_evidence,
-    model_posterior,
-    overall_scale,
-)
-from mercer.learning.fitting import fit
-from mercer.learning.integrate import integrate
-from mercer.learning.objectives import Objective
-from mercer.learning.result import Fit, FitWarning, Status
+>>> learned = learning.fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mercer.registry import exporter
+
+if TYPE_CHECKING:
+    from mercer.learning.assessment import Verdict, assess
+    from mercer.learning.comparison import (
+        Comparison,
+        ModelEvidence,
+        compare,
+        model_evidence,
+        model_posterior,
+        overall_scale,
+    )
+    from mercer.learning.fitting import fit
+    from mercer.learning.integration import integrate
+    from mercer.learning.kernel_target import Aligned, align, alignment, alignment_weights
+    from mercer.learning.objectives import Objective
+    from mercer.learning.result import Fit, FitWarning, Status
 
 __all__ = [
     "Aligned",
@@ -35,3 +46,20 @@ __all__ = [
     "model_posterior",
     "overall_scale",
 ]
+
+__getattr__ = exporter(
+    __name__,
+    {
+        "assessment": "Verdict assess",
+        "comparison": "Comparison ModelEvidence compare model_evidence model_posterior overall_scale",
+        "fitting": "fit",
+        "integration": "integrate",
+        "kernel_target": "Aligned align alignment alignment_weights",
+        "objectives": "Objective",
+        "result": "Fit FitWarning Status",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

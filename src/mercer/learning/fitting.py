@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 from mercer.gp import Model, as_model, prepare
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, refusal
-from mercer.learning import by_draws, by_gradient, from_batches
 from mercer.learning.objectives import Objective
 from mercer.learning.result import Fit
 from mercer.learning.task import Data, Task
@@ -19,11 +19,7 @@ from mercer.prior import AbstractPrior
 from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver
 
-LEARNERS: dict[str, Callable[[Task], Fit]] = {
-    "gradient": by_gradient.learn,
-    "batches": from_batches.learn,
-    "draws": by_draws.learn,
-}
+LEARNERS = {"gradient": "by_gradient", "batches": "from_batches", "draws": "by_draws"}  # modules beside this
 
 
 def fit(
@@ -76,7 +72,13 @@ def fit(
         restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
         progress=progress, checkpoint=checkpoint,
     )  # fmt: skip
-    return LEARNERS[rule.learns](task)
+    return _learner(rule.learns)(task)
+
+
+def _learner(kind: str) -> Callable[[Task], Fit]:
+    """What learns in this way; its module is imported when it is first asked for."""
+    learn: Callable[[Task], Fit] = importlib.import_module(f"mercer.learning.{LEARNERS[kind]}").learn
+    return learn
 
 
 def _prepared(model: Model, X: Any, y: Any) -> tuple[Data, bool]:

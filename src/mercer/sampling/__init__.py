@@ -6,6 +6,7 @@ model.
 """
 
 from mercer.sampling.chains import Chains, sample
+from mercer.sampling.conditionals import gibbs, over_relaxed_bernoulli
 from mercer.sampling.diagnostics import (
     Diagnostics,
     autocorrelation,
@@ -14,12 +15,11 @@ from mercer.sampling.diagnostics import (
     r_hat,
 )
 from mercer.sampling.elliptical import EllipticalSlice
-from mercer.sampling.gibbs import gibbs, over_relaxed_bernoulli
 from mercer.sampling.hmc import HMC, NUTS, leapfrog
 from mercer.sampling.importance import Weighted, importance_sample, self_normalised
 from mercer.sampling.metropolis import RandomWalk, metropolis_hastings
-from mercer.sampling.modes import Mode, modes
-from mercer.sampling.thermodynamic import Thermodynamic, thermodynamic
+from mercer.sampling.multimodal import Mode, modes
+from mercer.sampling.thermodynamics import Thermodynamic, thermodynamic
 
 __all__ = [
     "HMC",

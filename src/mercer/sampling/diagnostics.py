@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from mercer.sampling.modes import Mode, described, modes
+from mercer.sampling.multimodal import Mode, described, modes
 from mercer.tables import text_table
 
 FEW = 4  # fewer draws than this say nothing of convergence

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from mercer import kernels as k
-from mercer.learning.alignment import align, alignment, alignment_weights
+from mercer.learning import align, alignment, alignment_weights
 
 
 @pytest.fixture

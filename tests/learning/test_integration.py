@@ -7,7 +7,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer.hyperpriors import LogNormal
 from mercer.learning import integrate
-from mercer.learning.integrate import _design, _volume
+from mercer.learning.integration import _design, _volume
 from mercer.likelihoods import Bernoulli, Gaussian
 from mercer.posteriors import AveragedPosterior
 

@@ -17,7 +17,7 @@ from mercer.gp import choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, site_rule
 from mercer.learning.climb import Recorder, maximise
-from mercer.learning.compare import model_posterior
+from mercer.learning.comparison import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.posteriors.average import AveragedPosterior

@@ -14,7 +14,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lik
 from mercer.hyperpriors import LogNormal
-from mercer.inference import SVGP
+from mercer.inference import MCMC, SVGP, Gibbs
 from mercer.learning import climb as optimise
 from mercer.learning.checkpoint import fingerprint, without_values
 
@@ -175,3 +175,12 @@ def test_a_killed_process(tmp_path):
         check=True,
     )
     assert "checkpoint" in second.stdout
+
+
+@pytest.mark.parametrize("rule, noise", [(MCMC(), lik.Gaussian(0.1)), (Gibbs(), lik.StudentT())])
+def test_draws_cannot_go_on_and_say_so(rule, noise, tmp_path):
+    path = tmp_path / "draws.npz"
+    said = f"{type(rule).__name__} cannot go on from a file: .* gradient and from batches .* Leave it out"
+    with pytest.raises(ValueError, match=said):
+        mc.fit(mc.Model(mc.GP(k.SE()), noise), X, Y, inference=rule, checkpoint=path)
+    assert not path.exists()

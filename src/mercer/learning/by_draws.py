@@ -27,6 +27,12 @@ MODE = 60  # evaluations of the quick search that chains start from
 def learn(task: Task) -> Fit:
     """Draws of the hyperparameters, from chains that start near their mode."""
     rule: AbstractSampler = task.rule
+    if task.checkpoint is not None:
+        raise ValueError(
+            f"{type(rule).__name__} cannot go on from a file: checkpoint= is for fits by gradient and from "
+            "batches (SVGP). Leave it out (Ctrl-C keeps the draws made so far), or fit by gradient with "
+            "checkpoint= and start the chains from that model: mercer.fit(found.model, X, y, inference=...)."
+        )
     inputs, y = task.one_data_set("sampling")
     guess = starts.data_driven(task.model, inputs.values, y)
     inputs, y, _, solver = settle(guess, inputs, y, rule, choose_solver(task.model, task.solver))

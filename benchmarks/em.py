@@ -88,16 +88,18 @@ def mixture(n: int, d: int, k: int, repeats: int) -> dict:
 def chain(lengths: list[int], N: int, d: int, repeats: int, least: float | None) -> dict:
     from hmmlearn.hmm import GaussianHMM
 
-    from mercer.em import HMM, Gaussian, Gaussians
+    from mercer.em import HMM, GaussianEmission, Gaussians
 
     rng = np.random.default_rng(0)
     A = 0.8 * np.eye(N) + 0.2 * rng.dirichlet(np.ones(N), N)
-    truth = HMM(np.full(N, 1 / N), A, Gaussian(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N)))
+    truth = HMM(
+        np.full(N, 1 / N), A, GaussianEmission(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N))
+    )
     data = [truth.sample(T, rng)[0] for T in lengths]
     start = HMM(
         truth.initial,
         np.full((N, N), 0.05) + 0.6 * np.eye(N),
-        Gaussian(Gaussians(truth.emission.gaussians.means + 0.2, [1.5 * np.eye(d)] * N)),
+        GaussianEmission(Gaussians(truth.emission.gaussians.means + 0.2, [1.5 * np.eye(d)] * N)),
     )
     prepared = start.prepare(data)
     rows = np.concatenate(data)

@@ -3,11 +3,19 @@
 import importlib
 import inspect
 import pkgutil
+import re
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sklearn.base import BaseEstimator
 
 import mercer
+from mercer import inference, kernels, likelihoods, means
+from mercer.params import ParameterError
+
+PAGE = (Path(__file__).parents[1] / "docs" / "vocabulary.md").read_text(encoding="utf-8")
 
 OTHER_NAMES = {
     "verbose": "progress",
@@ -95,3 +103,75 @@ def test_progress_means_the_same_everywhere():
         if "progress" in signature.parameters:
             default = signature.parameters["progress"].default
             assert default in (None, inspect.Parameter.empty), where
+
+
+# -- what the page says --------------------------------------------------------------------------------------
+
+
+def table(title: str) -> list[list[str]]:
+    """The cells of the table under a heading of the page, its own heading left out."""
+    section = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in section.splitlines()
+        if line[:1] == "|"
+    ]
+    return rows[2:]
+
+
+def codes(cell: str) -> list[str]:
+    return re.findall("`([^`]+)`", cell)
+
+
+def shared_names() -> dict[str, set[str]]:
+    """Names that several public classes have, and the rooms of these."""
+    found = defaultdict(set)
+    for room in rooms():
+        offered = [getattr(room, name) for name in room.__all__]
+        modules = [thing for thing in offered if isinstance(thing, ModuleType)]
+        inside = [value for module in modules for name, value in vars(module).items() if name[0] != "_"]
+        for thing in offered + inside:
+            if inspect.isclass(thing) and thing.__module__.startswith("mercer."):
+                found[thing.__name__].add(thing)
+    return {
+        name: {c.__module__.split(".")[1] for c in classes}
+        for name, classes in found.items()
+        if len(classes) > 1
+    }
+
+
+def test_classes_of_one_name_are_those_of_the_page():
+    said = {
+        name: set(codes(where))
+        for names, where, _ in table("Two classes of one name")
+        for name in codes(names)
+    }
+    assert shared_names() == said
+    assert all(len(where) == 2 for where in said.values())
+
+
+MIXED_UP = {
+    "kernel for a mean": lambda: mercer.GP(kernels.SE(), mean=kernels.Linear()),
+    "basis for a mean": lambda: mercer.GP(kernels.SE(), mean=means.Polynomial(1)),
+    "mean for a kernel": lambda: mercer.GP(means.Linear()),
+    "kernel for a basis": lambda: mercer.GP(kernels.SE(), basis=kernels.Polynomial(2)),
+    "mean for a basis": lambda: mercer.GP(kernels.SE(), basis=means.Linear()),
+    "noise for a rule": lambda: inference.by_name(likelihoods.Laplace()),
+    "kernel for a rule": lambda: inference.by_name(kernels.Gibbs(lambda x: x)),
+    "rule for noise": lambda: likelihoods.by_name(inference.Laplace()),
+    "rule for a model's noise": lambda: mercer.Model(mercer.GP(kernels.SE()), inference.Laplace()),
+    "rule for a kernel": lambda: mercer.GP(inference.Gibbs()),
+}
+
+
+@pytest.mark.parametrize("mixed_up", MIXED_UP)
+def test_one_class_in_the_place_of_its_namesake_is_refused(mixed_up):
+    with pytest.raises((ParameterError, TypeError, ValueError), match=r"must be|needs a|unknown"):
+        MIXED_UP[mixed_up]()
+
+
+def test_errors_name_the_room_of_a_namesake():
+    with pytest.raises(ParameterError, match=r"mean must be a mean .* got kernels\.Linear"):
+        mercer.GP(kernels.SE(), mean=kernels.Linear())
+    with pytest.raises(TypeError, match=r"basis must be a basis .* got means\.Linear"):
+        mercer.GP(kernels.SE(), basis=means.Linear())

@@ -62,7 +62,7 @@ PAGES = {
         ("rational_quadratic", "RationalQuadratic(alpha=1.0)", WIDE),
         ("gamma_exponential", "GammaExponential(gamma=1.5)", None),
         ("piecewise_polynomial", "PiecewisePolynomial(lengthscale=2.0, q=1)", np.linspace(-4, 4, 401)),
-        ("scale_mixture", "ScaleMixture(lengthscales=[0.2, 2.0], weights=[0.2, 1.0])", WIDE),
+        ("scale_mixture", "LengthscaleMixture(lengthscales=[0.2, 2.0], weights=[0.2, 1.0])", WIDE),
         (
             "spectral_mixture",
             "SpectralMixture(weights=[1.0, 1.0], means=[0.0, 1.0], scales=[0.1, 0.05])",

@@ -23,6 +23,7 @@ from mercer.params import Parametrised, fixed
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
+from mercer.registry import of_room
 from mercer.selection import Pool
 from mercer.solvers import SolverError
 from mercer.solvers import by_name as solver_by_name
@@ -127,7 +128,7 @@ class Model(Parametrised):
                     "likelihood)."
                 )
         if not isinstance(self.likelihood, AbstractLikelihood):
-            raise TypeError(f"a Model needs a likelihood, got {type(self.likelihood).__name__}.")
+            raise TypeError(f"a Model needs a likelihood, got {of_room(self.likelihood)}.")
         latents = self.likelihood.latents
         if isinstance(self.gp, tuple) and len(gps) != latents:
             raise ValueError(

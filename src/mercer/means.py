@@ -26,7 +26,7 @@ from mercer.params import (
     real,
     replace_leaves,
 )
-from mercer.registry import named
+from mercer.registry import named, of_room
 
 __all__ = [
     "AbstractBasis",
@@ -38,6 +38,7 @@ __all__ = [
     "Polynomial",
     "Sum",
     "Zero",
+    "as_basis",
     "as_mean",
 ]
 
@@ -137,6 +138,10 @@ def as_mean(mean: Any) -> AbstractMean:
         return mean
     if isinstance(mean, str):
         return named("means", mean, AbstractMean, error=ParameterError)()
+    if isinstance(mean, Parametrised):  # a kernel can be called, too
+        raise ParameterError(
+            f"mean must be a mean such as mercer.means.Linear(), a function or a number, got {of_room(mean)}."
+        )
     if callable(mean):
         return Function(mean, getattr(mean, "__name__", ""))
     return Constant(mean if isinstance(mean, Param) else fixed(mean))

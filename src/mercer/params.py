@@ -26,7 +26,7 @@ from mercer.registry import Saved
 
 __all__ = [
     "Constraint",
-    "Flat",
+    "Flattened",
     "Held",
     "Hyper",
     "Info",
@@ -389,7 +389,7 @@ def _rebuild(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Flat:
+class Flattened:
     """The free hyperparameters of `value` as one unconstrained vector.
 
     `vector` (p,), `names` (p entries, `kernel.lengthscale[2]` for elements of arrays), `unflatten(vector)`
@@ -448,7 +448,7 @@ class Flat:
         return total, gradient
 
 
-def flatten(value: Any) -> Flat:
+def flatten(value: Any) -> Flattened:
     """The free hyperparameters of `value` as one unconstrained vector, and the way back."""
     slots: list[tuple[Parameter, slice]] = []
     pieces: list[np.ndarray] = []
@@ -474,7 +474,7 @@ def flatten(value: Any) -> Flat:
         pieces.append(np.ravel(p.constraint.unconstrained(np.asarray(p.value, float))))
         names += element_names(p.name, shape)
     vector = np.concatenate(pieces) if pieces else np.zeros(0)
-    return Flat(value, tuple(slots), vector, tuple(names))
+    return Flattened(value, tuple(slots), vector, tuple(names))
 
 
 def element_names(name: str, shape: tuple[int, ...]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from mercer.kernels.base import AbstractKernel
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
 from mercer.params import Parametrised
+from mercer.registry import of_room
 
 
 class AbstractPrior(Parametrised):
@@ -25,11 +26,11 @@ class AbstractPrior(Parametrised):
     def __check_init__(self):
         if not isinstance(self.kernel, AbstractKernel):
             raise TypeError(
-                f"a GP needs a kernel, got {type(self.kernel).__name__}; for example mercer.kernels.SE()."
+                f"a GP needs a kernel, got {of_room(self.kernel)}; for example mercer.kernels.SE()."
             )
         if self.basis is not None and not isinstance(self.basis, AbstractBasis):
             raise TypeError(
-                f"basis must be a basis such as mercer.means.Polynomial(1), got {type(self.basis).__name__}."
+                f"basis must be a basis such as mercer.means.Polynomial(1), got {of_room(self.basis)}."
             )
 
     def bind(self, inputs: Inputs) -> Self:

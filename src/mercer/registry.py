@@ -35,6 +35,7 @@ __all__ = [
     "find",
     "installed",
     "named",
+    "of_room",
     "spelled",
     "unknown",
 ]
@@ -183,6 +184,11 @@ def address(cls: type) -> str | None:
         return f"{package}:{cls.__name__}"
     known = room in ROOMS and exported(room, cls.__name__, Saved) is cls
     return f"{room}.{cls.__name__}" if known else None
+
+
+def of_room(value: Any) -> str:
+    """The class of a value as errors name it: with its room ("kernels.Linear"), where it has one."""
+    return address(type(value)) or type(value).__name__
 
 
 def find(name: str, given: Mapping[str, type]) -> type | None:

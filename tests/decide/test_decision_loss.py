@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from mercer.decide import Mixture, Samples, expected_loss, gaussian, optimal_prediction
+from mercer.decide import PredictiveMixture, Samples, expected_loss, gaussian, optimal_prediction
 
 MEAN, STD = np.array([-1.0, 0.0, 3.0]), np.array([0.5, 2.0, 1.0])
 W, M, S = np.array([0.7, 0.3]), np.array([0.0, 4.0]), np.array([1.0, 0.5])
-SKEWED = Mixture(W, M, S)
+SKEWED = PredictiveMixture(W, M, S)
 LOSSES = {
     "squared": ({}, lambda y, g: (y - g) ** 2),
     "absolute": ({}, lambda y, g: np.abs(y - g)),
@@ -117,7 +117,7 @@ def test_skewed_prediction_has_three_different_answers():
 
 
 def test_median_of_a_mixture_is_not_the_average_of_medians():
-    p = Mixture(
+    p = PredictiveMixture(
         np.full((3, 1), 1 / 3), [[0.0, 0.0], [1.0, 0.0], [50.0, 9.0]], [[1.0, 1.0], [2.0, 1.0], [1.0, 1e-3]]
     )
     median = optimal_prediction(p, "absolute").guess
@@ -129,7 +129,7 @@ def test_median_of_a_mixture_is_not_the_average_of_medians():
 
 
 def test_zero_one_with_width_finds_the_fullest_interval_of_a_mixture():
-    spike = Mixture([0.3, 0.7], [0.0, 6.0], [0.01, 2.0])
+    spike = PredictiveMixture([0.3, 0.7], [0.0, 6.0], [0.01, 2.0])
     assert optimal_prediction(spike, "zero-one").guess[0] == pytest.approx(0, abs=1e-3)
     guess, risk = optimal_prediction(spike, "zero-one", width=3.0)
     brute = np.linspace(-5, 12, 20001)
@@ -176,7 +176,7 @@ def test_zero_one_on_samples():
     [
         (lambda: gaussian([0.0], [0.0]), "stds must be positive"),
         (lambda: gaussian([np.nan], [1.0]), "means has values that are NaN"),
-        (lambda: Mixture([0.5, 0.6], M, S), "sum to one"),
+        (lambda: PredictiveMixture([0.5, 0.6], M, S), "sum to one"),
         (lambda: Samples([]), "draws must be"),
         (lambda: optimal_prediction(SKEWED, "huber"), "Unknown loss 'huber'; use one of squared"),
         (lambda: optimal_prediction(SKEWED, "pinball"), "needs q="),
@@ -199,7 +199,9 @@ def test_bad_input_is_named(call, says):
 
 def test_no_guess_on_a_fine_grid_beats_the_answer_for_many_mixtures():
     rng = np.random.default_rng(2)
-    p = Mixture(rng.dirichlet(np.ones(4), 30).T, rng.normal(0, 3, (4, 30)), rng.uniform(0.02, 2, (4, 30)))
+    p = PredictiveMixture(
+        rng.dirichlet(np.ones(4), 30).T, rng.normal(0, 3, (4, 30)), rng.uniform(0.02, 2, (4, 30))
+    )
     grid = np.linspace(-12, 12, 4001)
     modes = optimal_prediction(p, "zero-one").guess
     heights = np.array([p.density(np.full(30, g)) for g in grid])

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import invwishart, multivariate_normal
 
-from mercer.em import Gaussians, InverseWishart, Normal, log_det_gradient, quadratic_gradient, trace_gradient
+from mercer.em import (
+    Gaussians,
+    InverseWishart,
+    NormalComponent,
+    log_det_gradient,
+    quadratic_gradient,
+    trace_gradient,
+)
 from mercer.em import blocks as blocks_module
 from mercer.em.blocks import Diagonal, Elliptic, QuadraticBlock, blocks
 
@@ -77,7 +84,7 @@ def test_maximum_likelihood_of_one_gaussian_is_mean_and_biased_covariance(kind):
     np.testing.assert_allclose(found.means[0], X.mean(0), rtol=1e-12)
     np.testing.assert_allclose(found.covariances, wanted, rtol=1e-12)
     if kind == "full":
-        normal = Normal.of(X)
+        normal = NormalComponent.of(X)
         np.testing.assert_allclose(normal.covariance, C, rtol=1e-12)
         step = 1e-6
         for direction in np.eye(2):

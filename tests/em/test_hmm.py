@@ -13,12 +13,12 @@ from hmmlearn.hmm import CategoricalHMM, GaussianHMM
 
 from mercer.em import (
     HMM,
-    Categorical,
+    CategoricalEmission,
     EMError,
     Filter,
-    Gaussian,
+    GaussianEmission,
     GaussianMixture,
-    GaussianMixtures,
+    GaussianMixtureEmission,
     Gaussians,
     em,
     left_right,
@@ -29,13 +29,15 @@ O = np.array([0, 1, 2])
 
 
 def golden():
-    return HMM(PI, A, Categorical(B))
+    return HMM(PI, A, CategoricalEmission(B))
 
 
 def golden_mixture():
     means, sd = np.array([[-1, 0], [1.5, 2.5]]), np.array([[0.5, 0.7], [0.6, 0.4]])
     gaussians = Gaussians(means.reshape(4, 1), (sd**2).reshape(4, 1, 1))
-    return HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], GaussianMixtures([[0.6, 0.4], [0.3, 0.7]], gaussians))
+    return HMM(
+        [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], GaussianMixtureEmission([[0.6, 0.4], [0.3, 0.7]], gaussians)
+    )
 
 
 def gaussian(N=3, d=2, seed=0):
@@ -43,7 +45,7 @@ def gaussian(N=3, d=2, seed=0):
     return HMM(
         rng.dirichlet(np.ones(N)),
         rng.dirichlet(np.ones(N), N),
-        Gaussian(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N)),
+        GaussianEmission(Gaussians(2 * rng.normal(size=(N, d)), [np.eye(d)] * N)),
     )
 
 
@@ -147,7 +149,7 @@ def test_q_is_a_certificate(make):
     rows = data[0]
     paths, joint = enumerate_paths(old, rows)
     weight = np.exp(joint - np.logaddexp.reduce(joint))
-    if not isinstance(old.emission, GaussianMixtures):
+    if not isinstance(old.emission, GaussianMixtureEmission):
         by_paths = weight @ [new.log_joint(rows, p) for p in paths]
         assert new.q(old, [rows]).total == pytest.approx(by_paths, rel=1e-10)
 
@@ -159,11 +161,11 @@ def test_one_state_is_the_mixture_and_equal_rows_are_independent():
     rng = np.random.default_rng(4)
     X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 4])
     start = GaussianMixture.around(X, 2, rng, floor=0.0)
-    single = HMM([1.0], [[1.0]], GaussianMixtures(start.weights[None], start.gaussians))
+    single = HMM([1.0], [[1.0]], GaussianMixtureEmission(start.weights[None], start.gaussians))
     a, b = em(start, [X], max_evaluations=6, tol=0), em(single, [[X]], max_evaluations=6, tol=0)
     np.testing.assert_allclose(a.path(), b.path(), rtol=1e-12)
     np.testing.assert_allclose(a.model.covariances, b.model.emission.gaussians.covariances, rtol=1e-9)
-    independent = HMM([0.3, 0.7], [[0.3, 0.7]] * 2, Gaussian(start.gaussians))
+    independent = HMM([0.3, 0.7], [[0.3, 0.7]] * 2, GaussianEmission(start.gaussians))
     iid = GaussianMixture([0.3, 0.7], start.gaussians)
     assert independent.log_likelihood([X])[0] == pytest.approx(iid.log_prob(X).sum(), rel=1e-12)
     np.testing.assert_allclose(independent.posterior(X), iid.responsibilities(X), atol=1e-12)
@@ -191,7 +193,7 @@ def test_many_sequences_add_up_and_duplicates_change_nothing():
 
 def test_observed_states_give_relative_frequencies():
     path = [0, 0, 1, 1, 0, 1, 1, 1, 0, 0]
-    model = HMM([0.5, 0.5], [[0.5, 0.5]] * 2, Categorical(np.eye(2)))
+    model = HMM([0.5, 0.5], [[0.5, 0.5]] * 2, CategoricalEmission(np.eye(2)))
     found = em(model, [[path]], max_evaluations=1, tol=0).model
     np.testing.assert_allclose(found.transition, [[2 / 4, 2 / 4], [2 / 5, 3 / 5]], rtol=1e-13)
     np.testing.assert_allclose(found.initial, [1, 0])
@@ -215,12 +217,12 @@ def test_zeros_stay_zeros_and_left_right_goes_left_to_right():
     np.testing.assert_array_equal(transition > 0, np.eye(4, dtype=bool) | np.eye(4, k=1, dtype=bool))
     rng = np.random.default_rng(6)
     truth = HMM(initial, [[0.8, 0.2, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.6, 0.4], [0, 0, 0, 1]],
-                Gaussian(Gaussians(5.0 * np.arange(4)[:, None], np.ones((4, 1, 1)))))  # fmt: skip
+                GaussianEmission(Gaussians(5.0 * np.arange(4)[:, None], np.ones((4, 1, 1)))))  # fmt: skip
     data = [truth.sample(40, rng)[0] for _ in range(20)]
     start = HMM(
         initial,
         transition,
-        Gaussian(Gaussians(4.0 * np.arange(4)[:, None], np.full((4, 1, 1), 4.0))),
+        GaussianEmission(Gaussians(4.0 * np.arange(4)[:, None], np.full((4, 1, 1), 4.0))),
         pseudo_count=0.5,
     )
     found = em(start, [data], max_evaluations=50).model
@@ -230,7 +232,7 @@ def test_zeros_stay_zeros_and_left_right_goes_left_to_right():
 
 
 def test_pseudo_counts_are_added_to_what_is_possible():
-    model = replace(golden(), pseudo_count=2.0, emission=Categorical(B, pseudo_count=1.0))
+    model = replace(golden(), pseudo_count=2.0, emission=CategoricalEmission(B, pseudo_count=1.0))
     summary = model.expect([O])
     found = model.maximise(summary)
     counts = summary.transitions + 2.0
@@ -254,7 +256,7 @@ def test_ten_iterations_with_gaussians_are_those_of_hmmlearn():
     start = HMM(
         np.full(3, 1 / 3),
         np.full((3, 3), 1 / 3),
-        Gaussian(Gaussians(model.emission.gaussians.means + 0.3, [2 * np.eye(2)] * 3)),
+        GaussianEmission(Gaussians(model.emission.gaussians.means + 0.3, [2 * np.eye(2)] * 3)),
     )
     ours = em(start, [data], max_evaluations=10, tol=0)
     peer = GaussianHMM(
@@ -299,14 +301,16 @@ def test_sequences_of_one_step_leave_the_transitions_alone():
 
 
 def test_a_state_that_is_never_visited_stays_as_it_was():
-    model = HMM([1.0, 0.0], [[1.0, 0.0], [0.5, 0.5]], Gaussian(Gaussians([[0.0], [3.0]], np.ones((2, 1, 1)))))
+    model = HMM(
+        [1.0, 0.0], [[1.0, 0.0], [0.5, 0.5]], GaussianEmission(Gaussians([[0.0], [3.0]], np.ones((2, 1, 1))))
+    )
     found = em(model, [[np.array([0.1, -0.2, 0.3])]], max_evaluations=5, tol=0).model
     np.testing.assert_array_equal(found.transition[1], [0.5, 0.5])
     assert found.emission.gaussians.means[1, 0] == 3.0
 
 
 def test_an_impossible_sequence_is_an_error_in_words():
-    model = HMM([1.0, 0.0], [[0.0, 1.0], [1.0, 0.0]], Categorical([[1.0, 0.0], [0.0, 1.0]]))
+    model = HMM([1.0, 0.0], [[0.0, 1.0], [1.0, 0.0]], CategoricalEmission([[1.0, 0.0], [0.0, 1.0]]))
     assert model.log_likelihood([[0, 1, 0], [0, 0]]).tolist() == [0.0, -np.inf]
     with pytest.raises(EMError, match="probability zero"):
         em(model, [[[0, 0]]])
@@ -333,7 +337,7 @@ def test_wrong_sequences_are_refused_by_name():
     with pytest.raises(ValueError, match="there is no sequence"):
         golden().log_likelihood([])
     with pytest.raises(ValueError, match="transition must be probabilities"):
-        HMM(PI, [[0.5, 0.4], [0.5, 0.5]], Categorical(B))
+        HMM(PI, [[0.5, 0.4], [0.5, 0.5]], CategoricalEmission(B))
 
 
 def test_missing_observations_are_steps_in_the_dark():

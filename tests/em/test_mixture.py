@@ -13,13 +13,13 @@ from sklearn.mixture import GaussianMixture as Peer
 
 from mercer.em import (
     EMError,
-    Exponential,
+    ExponentialComponent,
     GaussianMixture,
     Gaussians,
     InverseWishart,
     Mixture,
-    Normal,
-    Poisson,
+    NormalComponent,
+    PoissonComponent,
     em,
 )
 from mercer.em.starts import plus_plus, spread
@@ -207,7 +207,7 @@ def test_any_family_can_be_mixed_and_kinds_may_differ():
     rng = np.random.default_rng(9)
     counts = np.concatenate([rng.poisson(2.0, 300), rng.poisson(11.0, 200)])
     found = em(
-        Mixture([0.5, 0.5], (Poisson(1.0), Poisson(20.0))),
+        Mixture([0.5, 0.5], (PoissonComponent(1.0), PoissonComponent(20.0))),
         [counts[:100], counts[100:]],
         max_evaluations=300,
         tol=1e-12,
@@ -219,14 +219,16 @@ def test_any_family_can_be_mixed_and_kinds_may_differ():
     )
     waits = np.concatenate([rng.exponential(1.0, 200), rng.normal(20, 1, 100)])[:, None]
 
-    class Column(Exponential):
+    class Column(ExponentialComponent):
         def log_prob(self, X):
             return super().log_prob(X[:, 0])
 
         def fit(self, X, weights):
             return Column(super().fit(X[:, 0], weights).mean)
 
-    found = em(Mixture([0.5, 0.5], (Column(3.0), Normal([15.0], [[9.0]]))), [waits], max_evaluations=100)
+    found = em(
+        Mixture([0.5, 0.5], (Column(3.0), NormalComponent([15.0], [[9.0]]))), [waits], max_evaluations=100
+    )
     assert found.model.weights[0] == pytest.approx(2 / 3, abs=0.02)
     assert found.model.components[1].mean[0] == pytest.approx(20, abs=0.3)
 
@@ -235,7 +237,7 @@ def test_a_mixture_of_normals_is_the_gaussian_mixture():
     X = toy()
     start = GaussianMixture.around(X, 2, np.random.default_rng(10), floor=0.0)
     general = Mixture(
-        start.weights, [Normal(m, C) for m, C in zip(start.means, start.covariances, strict=True)]
+        start.weights, [NormalComponent(m, C) for m, C in zip(start.means, start.covariances, strict=True)]
     )
     a, b = em(start, [X], max_evaluations=8, tol=0), em(general, [X], max_evaluations=8, tol=0)
     np.testing.assert_allclose(a.path(), b.path(), rtol=1e-12)
@@ -245,13 +247,15 @@ def test_a_mixture_of_normals_is_the_gaussian_mixture():
 
 def test_one_component_is_ordinary_maximum_likelihood():
     counts = np.array([1, 4, 2, 7.0])
-    assert em(Mixture([1.0], [Poisson(1.0)]), [counts], max_evaluations=1, tol=0).model.components[
+    assert em(Mixture([1.0], [PoissonComponent(1.0)]), [counts], max_evaluations=1, tol=0).model.components[
         0
     ].mean == pytest.approx(3.5)
 
 
 def test_draws_of_a_mixture_come_with_their_components():
-    values, which = Mixture([0.2, 0.8], [Poisson(1.0), Poisson(50.0)]).sample(2000, np.random.default_rng(0))
+    values, which = Mixture([0.2, 0.8], [PoissonComponent(1.0), PoissonComponent(50.0)]).sample(
+        2000, np.random.default_rng(0)
+    )
     assert values[which == 1].mean() == pytest.approx(50, abs=0.6) and which.mean() == pytest.approx(
         0.8, abs=0.03
     )
@@ -259,9 +263,9 @@ def test_draws_of_a_mixture_come_with_their_components():
 
 def test_wrong_weights_are_refused():
     with pytest.raises(ValueError, match="weights must be probabilities"):
-        Mixture([0.5, 0.7], [Poisson(1.0), Poisson(2.0)])
+        Mixture([0.5, 0.7], [PoissonComponent(1.0), PoissonComponent(2.0)])
     with pytest.raises(ValueError, match="weights must have the shape"):
-        Mixture([1.0], [Poisson(1.0), Poisson(2.0)])
+        Mixture([1.0], [PoissonComponent(1.0), PoissonComponent(2.0)])
 
 
 # -- starts

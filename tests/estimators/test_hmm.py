@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from typer.testing import CliRunner
 
 import mercer as mc
-from mercer.em import HMM, Categorical, EMError, Gaussian, Gaussians
+from mercer.em import HMM, CategoricalEmission, EMError, GaussianEmission, Gaussians
 
 TRUTH = HMM(
     [0.5, 0.5],
     [[0.9, 0.1], [0.2, 0.8]],
-    Gaussian(Gaussians([[0.0, 0.0], [4.0, 1.0]], [np.eye(2), 0.5 * np.eye(2)])),
+    GaussianEmission(Gaussians([[0.0, 0.0], [4.0, 1.0]], [np.eye(2), 0.5 * np.eye(2)])),
 )
 
 
@@ -75,7 +75,9 @@ def test_the_number_of_states_is_chosen(criterion):
 
 
 def test_symbols():
-    truth = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], Categorical([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]))
+    truth = HMM(
+        [0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], CategoricalEmission([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    )
     rng = np.random.default_rng(1)
     data = [truth.sample(n, rng)[0].tolist() for n in (400, 300)]
     hmm = mc.HMM(2, "categorical", random_state=0, restarts=4, n_symbols=4, pseudo_count=0.5).fit(data)

@@ -106,7 +106,7 @@ CASES = [
         k.SpectralMixture([0.7, 1.3], [[0.0, 0.3], [0.6, -0.2]], [[0.2, 0.1], [0.1, 0.4]]),
         2,
     ),
-    ("scale-mixture", k.ScaleMixture([0.3, 1.0, 4.0], [0.2, 1.0, 0.5]), 2),
+    ("scale-mixture", k.LengthscaleMixture([0.3, 1.0, 4.0], [0.2, 1.0, 0.5]), 2),
     ("periodic-of-matern", k.PeriodicOf(k.Matern(0.8, 1.3, nu=1.5), 1.7), 2),
     ("periodic-of-linear", k.PeriodicOf(k.Linear(0.8), 1.7), 1),
     ("periodised-se", k.Periodised(k.SE(0.3, 1.3), 1.4), 1),

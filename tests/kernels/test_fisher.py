@@ -13,22 +13,22 @@ import mercer as mc
 from mercer import kernels as k
 from mercer.em import (
     HMM,
-    Categorical,
-    Exponential,
-    Gaussian,
+    CategoricalEmission,
+    ExponentialComponent,
+    GaussianEmission,
     GaussianMixture,
-    GaussianMixtures,
+    GaussianMixtureEmission,
     Gaussians,
     MarkovChain,
     Mixture,
-    Normal,
-    Poisson,
+    NormalComponent,
+    PoissonComponent,
 )
 from mercer.inputs import InputError
 from mercer.params import ParameterError
 
 INITIAL, TRANSITION = [0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]]
-SYMBOLS = HMM(INITIAL, TRANSITION, Categorical([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
+SYMBOLS = HMM(INITIAL, TRANSITION, CategoricalEmission([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
 COVARIANCES = {
     "full": [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.1], [-0.1, 0.8]]],
     "diagonal": [[1.0, 0.5], [0.4, 0.8]],
@@ -43,12 +43,12 @@ def gaussians(kind="full"):
 
 
 def vectors(kind="full"):
-    return HMM(INITIAL, TRANSITION, Gaussian(gaussians(kind)))
+    return HMM(INITIAL, TRANSITION, GaussianEmission(gaussians(kind)))
 
 
 def in_mixtures():
     four = Gaussians(np.vstack([MEANS, np.add(MEANS, 1.5)]), COVARIANCES["full"] * 2)
-    return HMM(INITIAL, TRANSITION, GaussianMixtures([[0.3, 0.7], [0.6, 0.4]], four))
+    return HMM(INITIAL, TRANSITION, GaussianMixtureEmission([[0.3, 0.7], [0.6, 0.4]], four))
 
 
 def sequences(rng, lengths=(1, 4, 9), missing=False):
@@ -102,7 +102,9 @@ def moved(model, group, index, h):
         return dataclasses.replace(model, **{group: moved_table(getattr(model, group), index, h)})
     emission = model.emission
     if group == "emission":
-        return dataclasses.replace(model, emission=Categorical(moved_table(emission.probabilities, index, h)))
+        return dataclasses.replace(
+            model, emission=CategoricalEmission(moved_table(emission.probabilities, index, h))
+        )
     if group == "weights":
         return dataclasses.replace(
             model, emission=dataclasses.replace(emission, weights=moved_table(emission.weights, index, h))
@@ -118,9 +120,9 @@ def moved(model, group, index, h):
 def shapes(model):
     e = model.emission
     out = {"initial": (2,), "transition": (2, 2)}
-    if isinstance(e, Categorical):
+    if isinstance(e, CategoricalEmission):
         return out | {"emission": e.probabilities.shape}
-    if isinstance(e, GaussianMixtures):
+    if isinstance(e, GaussianMixtureEmission):
         out["weights"] = e.weights.shape
     n, d = e.gaussians.means.shape
     size = {"full": (n, 3), "tied": (3,), "diagonal": (n, d), "spherical": (n,)}[e.gaussians.covariance_type]
@@ -185,7 +187,7 @@ def test_expected_counts_give_the_scores_of_a_chain():
 
 def test_structure_has_no_score():
     """Probabilities of zero and one stay, and are not coordinates."""
-    model = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], Categorical([[0.5, 0.5, 0.0], [0.1, 0.3, 0.6]]))
+    model = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], CategoricalEmission([[0.5, 0.5, 0.0], [0.1, 0.3, 0.6]]))
     assert model.scores([[0, 1, 1]]).shape == (1, 2 + 5)
     with pytest.raises(ValueError, match=r"sequence 1 has probability zero under the model"):
         model.scores([[0, 1], [2, 1]])
@@ -214,7 +216,7 @@ def test_markov_chain_scores_are_those_of_the_text(order):
 
 def test_a_chain_is_a_hidden_markov_model_that_hides_nothing():
     chain = MarkovChain([0.2, 0.5, 0.3], [[0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.3, 0.3, 0.4]])
-    hmm = HMM(chain.initial, chain.transition, Categorical(np.eye(3)))
+    hmm = HMM(chain.initial, chain.transition, CategoricalEmission(np.eye(3)))
     data = [[0, 1, 2, 2, 1], [2]]
     np.testing.assert_allclose(hmm.scores(data), chain.scores(data), rtol=0, atol=1e-13)
     np.testing.assert_allclose(hmm.log_likelihood(data), chain.log_likelihood(data), rtol=1e-13)
@@ -228,7 +230,7 @@ def test_a_mixture_is_a_hidden_markov_model_of_one_step():
     one = vectors().scores(rows[:, None], ("initial", "means", "covariances"))
     np.testing.assert_allclose(mixture.scores(rows), one, rtol=0, atol=1e-13)
     general = Mixture(
-        INITIAL, [Normal(m, c) for m, c in zip(MEANS, COVARIANCES["full"], strict=True)]
+        INITIAL, [NormalComponent(m, c) for m, c in zip(MEANS, COVARIANCES["full"], strict=True)]
     ).scores(rows)
     order = [0, 1, 2, 3, 6, 7, 8, 4, 5, 9, 10, 11]  # weights; mean and covariance of each component in turn
     np.testing.assert_allclose(general, mixture.scores(rows)[:, order], rtol=0, atol=1e-13)
@@ -236,14 +238,14 @@ def test_a_mixture_is_a_hidden_markov_model_of_one_step():
 
 def test_scores_of_other_families():
     x, h = np.array([0.0, 1.0, 4.0]), 1e-6
-    for family in (Poisson, Exponential):
+    for family in (PoissonComponent, ExponentialComponent):
         model = Mixture([0.3, 0.7], [family(1.5), family(4.0)])
         up, down = (
             Mixture([0.3, 0.7], [family(1.5 * np.exp(s * h)), family(4.0)]).log_prob(x) for s in (1, -1)
         )
         np.testing.assert_allclose(model.scores(x)[:, 2], (up - down) / (2 * h), rtol=0, atol=1e-8)
 
-    class Plain(Poisson):
+    class Plain(PoissonComponent):
         scores = property()
 
     with pytest.raises(TypeError, match=r"Plain has no scores: give it a method scores"):

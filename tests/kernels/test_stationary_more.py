@@ -189,20 +189,20 @@ def test_spectral_mixture():
     np.testing.assert_allclose(one, same(X1[:, :1], X2[:, :1]), rtol=1e-12, atol=1e-14)
 
 
-def test_scale_mixture():
+def test_lengthscale_mixture():
     """A.K12, D.KC11: a discrete mixture; and a density of length-scales,
     here the one whose mixture is the rational quadratic.
     """
     r2 = distance(X1, X2) ** 2
     expected = 0.2 * np.exp(-r2 / 0.18) + 1.5 * np.exp(-r2 / 8.0)
-    np.testing.assert_allclose(k.ScaleMixture([0.3, 2.0], [0.2, 1.5])(X1, X2), expected, rtol=1e-12)
+    np.testing.assert_allclose(k.LengthscaleMixture([0.3, 2.0], [0.2, 1.5])(X1, X2), expected, rtol=1e-12)
     alpha = 1.7
 
     def density(l):  # of l where l^-2 has the gamma density of (4.20)
         tau = l**-2.0
         return alpha**alpha / special.gamma(alpha) * tau ** (alpha - 1) * np.exp(-alpha * tau) * 2 * l**-3.0
 
-    mixture = k.scale_mixture(density, 0.1, 1e4, nodes=110)
+    mixture = k.lengthscale_mixture(density, 0.1, 1e4, nodes=110)
     np.testing.assert_allclose(mixture(X1, X2), k.RationalQuadratic(alpha=alpha)(X1, X2), rtol=1e-9)
     assert {p.status for p in parameters(mixture)} == {"fixed"}
 
@@ -361,7 +361,7 @@ NEW = [
     k.PiecewisePolynomial(1.9, 1.2, q=2),
     k.BesselJ(0.4, 1.2, nu=1.3),
     k.SpectralMixture([0.7, 1.3], [0.0, 0.6], [0.2, 0.1]),
-    k.ScaleMixture([0.3, 4.0], [0.2, 0.5]),
+    k.LengthscaleMixture([0.3, 4.0], [0.2, 0.5]),
     k.PeriodicOf(k.Matern(0.8, 1.3, nu=1.5), param(1.7, bounds=(1.0, 2.0))),
     k.Periodised(k.SE(0.3, 1.3), 1.4),
     k.FourierFeatures([[0.1], [0.3]], 1.2, 0.8),
@@ -413,9 +413,9 @@ def test_learning_a_period_from_a_mixture():
             lambda: k.SpectralMixture([1.0], [0.5], [1.0])(X1),
             r"SpectralMixture\.means has shape \(1,\) but the kernel sees 3",
         ),
-        (lambda: k.ScaleMixture([1.0, 2.0], [1.0]), r"ScaleMixture\.weights and ScaleMixture\.lengthscales"),
-        (lambda: k.scale_mixture(lambda l: -l, 0.1, 1.0), r"density of a scale mixture"),
-        (lambda: k.scale_mixture(lambda l: l, 1.0, 0.1), r"0 < low < high"),
+        (lambda: k.LengthscaleMixture([1.0, 2.0], [1.0]), "LengthscaleMixture: weights and lengthscales"),
+        (lambda: k.lengthscale_mixture(lambda l: -l, 0.1, 1.0), r"density of a mixture of length-scales"),
+        (lambda: k.lengthscale_mixture(lambda l: l, 1.0, 0.1), r"0 < low < high"),
         (lambda: k.PeriodicOf(k.SE(), 0.0), r"PeriodicOf\.period must be positive"),
         (lambda: k.Periodised(k.Linear(), 1.0)(X1[:, :1]), r"Periodised\.kernel must be stationary"),
         (lambda: k.Periodised(k.Periodic(0.7), 1.0)(X1[:, :1]), r"Periodised\.kernel falls too slowly"),

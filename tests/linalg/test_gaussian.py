@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
-from mercer.linalg.gaussian import Gaussian, condition_by_precision
+from mercer.linalg.gaussian import GaussianVector, condition_by_precision
 from mercer.linalg.identities import partitioned_inverse, pseudo_inverse, schur_complement
 from mercer.linalg.semidefinite import semidefinite_factor
 
@@ -28,7 +28,7 @@ def covariance(rng, n, rank=None):
 
 
 def gaussian(rng, n, rank=None):
-    return Gaussian(rng.normal(size=n), covariance(rng, n, rank))
+    return GaussianVector(rng.normal(size=n), covariance(rng, n, rank))
 
 
 def assert_same(p, q, tol=1e-9):
@@ -49,7 +49,7 @@ def test_condition_two_forms(seed, n):
     value = rng.normal(size=len(index))
     keep = np.setdiff1d(np.arange(n), index)
     A, B, C = (p.covariance[np.ix_(i, j)] for i, j in ((keep, keep), (index, index), (keep, index)))
-    book = Gaussian(p.mean[keep] + C @ inv(B) @ (value - p.mean[index]), A - C @ inv(B) @ C.T)
+    book = GaussianVector(p.mean[keep] + C @ inv(B) @ (value - p.mean[index]), A - C @ inv(B) @ C.T)
     assert_same(p.condition(index, value), book)
     assert_same(condition_by_precision(p.mean, inv(p.covariance), index, value), book, tol=1e-7)
 
@@ -67,7 +67,7 @@ def test_joint_is_marginal_times_conditional(seed, n):
 
 def test_marginal_integrates_the_others_out():
     """B.MB1: the marginal density is the integral of the joint."""
-    p = Gaussian([0.3, -1.0], [[1.0, 0.7], [0.7, 2.0]])
+    p = GaussianVector([0.3, -1.0], [[1.0, 0.7], [0.7, 2.0]])
     integral, _ = quad(lambda y: np.exp(p.log_prob([0.9, y])), -np.inf, np.inf, epsabs=1e-12)
     np.testing.assert_allclose(np.exp(p.marginal(0).log_prob([0.9])), integral, rtol=1e-10)
     np.testing.assert_array_equal(p.marginal([1, 0]).mean, [-1.0, 0.3])
@@ -84,7 +84,7 @@ def test_conditional_is_the_schur_complement():
     schur = schur_complement(S[a, a], S[a, b], S[b, b])
     np.testing.assert_allclose(p.condition(b, 0.0).covariance, schur, rtol=1e-12)
     np.testing.assert_allclose(inv(p.precision[a, a]), schur, rtol=1e-10)
-    assert_same(p.marginal(a), Gaussian(p.mean[:2], S[a, a]))
+    assert_same(p.marginal(a), GaussianVector(p.mean[:2], S[a, a]))
     weights = inv(S[b, b]) @ S[b, a]
     left = np.block([[np.eye(2), np.zeros((2, 3))], [-weights, np.eye(3)]])
     middle = np.block([[inv(schur), np.zeros((2, 3))], [np.zeros((3, 2)), inv(S[b, b])]])
@@ -105,7 +105,7 @@ def test_linear_gaussian_update(seed, n):
     A, b, noise, y = rng.normal(size=(m, n)), rng.normal(size=m), covariance(rng, m), rng.normal(size=m)
     posterior, log_evidence = p.update(y, A, b, noise)
     C = inv(inv(p.covariance) + A.T @ inv(noise) @ A)
-    book = Gaussian(C @ (A.T @ inv(noise) @ (y - b) + inv(p.covariance) @ p.mean), (C + C.T) / 2)
+    book = GaussianVector(C @ (A.T @ inv(noise) @ (y - b) + inv(p.covariance) @ p.mean), (C + C.T) / 2)
     assert_same(posterior, book, tol=1e-8)
     evidence = multivariate_normal(A @ p.mean + b, A @ p.covariance @ A.T + noise)
     np.testing.assert_allclose(log_evidence, evidence.logpdf(y), rtol=1e-9)
@@ -141,7 +141,7 @@ def test_product_pointwise(seed, n):
     np.testing.assert_allclose(p.log_prob(x) + q.log_prob(x), log_z + r.log_prob(x), rtol=1e-8)
     A, B, a, b = p.covariance, q.covariance, p.mean, q.mean
     C = inv(inv(A) + inv(B))
-    assert_same(r, Gaussian(C @ (inv(A) @ a + inv(B) @ b), (C + C.T) / 2), tol=1e-8)
+    assert_same(r, GaussianVector(C @ (inv(A) @ a + inv(B) @ b), (C + C.T) / 2), tol=1e-8)
     np.testing.assert_allclose(r.covariance, A - A @ inv(A + B) @ A, rtol=1e-7, atol=1e-9)
     c = r.mean
     forms = a @ inv(A) @ a + b @ inv(B) @ b - c @ inv(C) @ c
@@ -151,7 +151,10 @@ def test_product_pointwise(seed, n):
 
 def test_product_integrates_to_its_constant():
     """A.N2, B.MB1, D.GI2: Z is the integral of the product."""
-    p, q = Gaussian([0.2, 0.1], [[1.0, 0.4], [0.4, 0.6]]), Gaussian([-0.5, 1.0], [[0.8, -0.2], [-0.2, 1.5]])
+    p, q = (
+        GaussianVector([0.2, 0.1], [[1.0, 0.4], [0.4, 0.6]]),
+        GaussianVector([-0.5, 1.0], [[0.8, -0.2], [-0.2, 1.5]]),
+    )
     axis = np.linspace(-8, 8, 161)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
     integral = np.exp(p.log_prob(grid) + q.log_prob(grid)).sum() * 0.1**2
@@ -162,29 +165,32 @@ def test_product_with_singular_factors():
     """D.GI2: A (A+B)⁻¹ B needs no inverse of a factor:
     two degenerate normals meet where their supports do.
     """
-    plane = Gaussian([0.0, 0.0, 1.0], np.diag([2.0, 3.0, 0.0]))
-    line = Gaussian([1.0, 5.0, 0.0], np.diag([2.0, 0.0, 4.0]))
+    plane = GaussianVector([0.0, 0.0, 1.0], np.diag([2.0, 3.0, 0.0]))
+    line = GaussianVector([1.0, 5.0, 0.0], np.diag([2.0, 0.0, 4.0]))
     r, _ = plane.product(line)
     np.testing.assert_allclose(r.mean, [0.5, 5.0, 1.0], atol=1e-12)
     np.testing.assert_allclose(r.covariance, np.diag([1.0, 0.0, 0.0]), atol=1e-12)
     assert r.rank == 1
-    same_plane, log_z = plane.product(Gaussian([1.0, 1.0, 1.0], np.diag([1.0, 1.0, 0.0])))
-    expected, expected_log_z = plane.marginal([0, 1]).product(Gaussian([1.0, 1.0], np.eye(2)))
+    same_plane, log_z = plane.product(GaussianVector([1.0, 1.0, 1.0], np.diag([1.0, 1.0, 0.0])))
+    expected, expected_log_z = plane.marginal([0, 1]).product(GaussianVector([1.0, 1.0], np.eye(2)))
     np.testing.assert_allclose(same_plane.mean[:2], expected.mean, rtol=1e-12)
     np.testing.assert_allclose(log_z, expected_log_z, rtol=1e-12)
     with pytest.raises(ValueError, match="away from the support"):
-        plane.product(Gaussian([0.0, 0.0, 2.0], np.diag([1.0, 1.0, 0.0])))
+        plane.product(GaussianVector([0.0, 0.0, 2.0], np.diag([1.0, 1.0, 0.0])))
 
 
 def test_averaging_a_gaussian_over_its_mean():
     """C.GAU3 (B.24): ∫ N(x|a,A) N(a|b,B) da = N(x|b,A+B)."""
     A, b, B, x = 0.7, -0.4, 1.9, 0.8
-    inner = Gaussian(b, B)
+    inner = GaussianVector(b, B)
     integral, _ = quad(
-        lambda a: np.exp(Gaussian(a, A).log_prob([x]) + inner.log_prob([a])), -np.inf, np.inf, epsabs=1e-12
+        lambda a: np.exp(GaussianVector(a, A).log_prob([x]) + inner.log_prob([a])),
+        -np.inf,
+        np.inf,
+        epsabs=1e-12,
     )
     np.testing.assert_allclose(np.exp(inner.affine(1.0, noise=A).log_prob([x])), integral, rtol=1e-9)
-    assert_same(inner.affine(1.0, noise=A), Gaussian(b, A + B))
+    assert_same(inner.affine(1.0, noise=A), GaussianVector(b, A + B))
 
 
 # Densities, entropies, divergences
@@ -225,8 +231,8 @@ def test_kl_formula_and_sign(seed, n):
 
 def test_kl_by_monte_carlo_has_the_half():
     """C.GAU4, D.GI2 with ER8: a million draws agree with the corrected (B.31) and exclude the printed one."""
-    p = Gaussian([1.0, -0.5], [[0.5, 0.2], [0.2, 0.4]])
-    q = Gaussian([0.0, 0.4], [[1.2, -0.5], [-0.5, 0.9]])
+    p = GaussianVector([1.0, -0.5], [[0.5, 0.2], [0.2, 0.4]])
+    q = GaussianVector([0.0, 0.4], [[1.2, -0.5], [-0.5, 0.9]])
     x = p.sample(1_000_000, seed=4)
     ratio = p.log_prob(x) - q.log_prob(x)
     error = ratio.std() / 1000
@@ -239,7 +245,7 @@ def test_entropy():
     """A.N8, B.MB7, C.GAU4: ½ log |2πeΣ| is −E[log p],
     by quadrature in one dimension and in n by its formula.
     """
-    p = Gaussian(0.7, 0.3)
+    p = GaussianVector(0.7, 0.3)
     integral, _ = quad(
         lambda x: -np.exp(p.log_prob([x])) * p.log_prob([x]), -10, 10, epsabs=1e-12, points=[0.7]
     )
@@ -248,7 +254,7 @@ def test_entropy():
     np.testing.assert_allclose(
         q.entropy(), 0.5 * np.linalg.slogdet(2 * np.pi * np.e * q.covariance)[1], rtol=1e-12
     )
-    assert Gaussian(0.0, 1e-4).entropy() < 0
+    assert GaussianVector(0.0, 1e-4).entropy() < 0
 
 
 # Expectations and projections
@@ -279,22 +285,22 @@ def test_moment_matching_minimises_kl():
     """A.N8, B.MB8: the projection of a mixture matches its moments,
     and any perturbation raises KL(p ‖ q) (A.24).
     """
-    parts, weights = [Gaussian(-2.0, 0.25), Gaussian(2.0, 0.49)], np.array([0.4, 0.6])
+    parts, weights = [GaussianVector(-2.0, 0.25), GaussianVector(2.0, 0.49)], np.array([0.4, 0.6])
     x = np.linspace(-8, 8, 4001)
     density = sum(w * np.exp(part.log_prob(x[:, None])) for w, part in zip(weights, parts, strict=True))
 
     def kl_from_mixture(q):
         return np.sum(density * (np.log(density) - q.log_prob(x[:, None]))) * (x[1] - x[0])
 
-    best = Gaussian.from_mixture(weights, parts)
+    best = GaussianVector.from_mixture(weights, parts)
     np.testing.assert_allclose(best.mean, [0.4], rtol=1e-12)
     np.testing.assert_allclose(best.covariance, [[0.4 * 0.25 + 0.6 * 0.49 + 0.24 * 16]], rtol=1e-12)
     for shift, scale in ((0.05, 1.0), (-0.05, 1.0), (0.0, 1.05), (0.0, 0.95)):
         assert (
-            kl_from_mixture(Gaussian(best.mean + shift, best.covariance * scale))
+            kl_from_mixture(GaussianVector(best.mean + shift, best.covariance * scale))
             > kl_from_mixture(best) + 1e-5
         )
-    assert_same(Gaussian.from_samples(x, density), best, tol=1e-9)
+    assert_same(GaussianVector.from_samples(x, density), best, tol=1e-9)
 
 
 def test_moment_matching_from_weighted_samples():
@@ -303,11 +309,11 @@ def test_moment_matching_from_weighted_samples():
     """
     rng = np.random.default_rng(7)
     X, counts = rng.normal(size=(20, 2)), rng.integers(1, 4, size=20)
-    fitted = Gaussian.from_samples(X, counts)
+    fitted = GaussianVector.from_samples(X, counts)
     repeated = np.repeat(X, counts, axis=0)
-    assert_same(fitted, Gaussian(repeated.mean(axis=0), np.cov(repeated.T, bias=True)), tol=1e-12)
+    assert_same(fitted, GaussianVector(repeated.mean(axis=0), np.cov(repeated.T, bias=True)), tol=1e-12)
     for _ in range(10):
-        other = Gaussian(
+        other = GaussianVector(
             fitted.mean + 0.05 * rng.normal(size=2), fitted.covariance + 0.02 * covariance(rng, 2)
         )
         assert other.log_prob(repeated).sum() < fitted.log_prob(repeated).sum()
@@ -321,7 +327,7 @@ def test_sampling_moments():
     p = gaussian(np.random.default_rng(8), 3)
     draws = p.sample(200_000, seed=9)
     assert np.all(np.abs(draws.mean(axis=0) - p.mean) < 4 * np.sqrt(np.diagonal(p.covariance) / 200_000))
-    assert Gaussian.from_samples(draws).kl(p) < 1e-4
+    assert GaussianVector.from_samples(draws).kl(p) < 1e-4
     np.testing.assert_array_equal(p.sample(5, seed=1), p.sample(5, seed=1))
     np.testing.assert_array_equal(
         p.sample((2, 5), np.random.default_rng(1)).reshape(10, 3), p.sample(10, seed=1)
@@ -332,7 +338,7 @@ def test_sampling_moments():
 def test_jitter_adds_its_variance_and_no_more():
     """A.N7, B.MB2: K + εI samples have covariance K + εI; a small ε moves the draws by about √ε."""
     x = np.linspace(0, 1, 40)
-    smooth = Gaussian(np.zeros(40), np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.3**2))
+    smooth = GaussianVector(np.zeros(40), np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.3**2))
     assert smooth.rank < 40
     noisy = smooth.sample(4000, seed=10, jitter=0.25)
     np.testing.assert_allclose(noisy.var(axis=0), 1.25, rtol=0.1)
@@ -374,12 +380,15 @@ def test_singular_normal(seed, n):
 def test_singular_kl_equals_that_on_the_support():
     """A.N8: normals on one line compare as normals on that line."""
     direction = np.array([3.0, 4.0, 0.0]) / 5
-    p, q = Gaussian(0.3, 0.5), Gaussian(-0.2, 1.5)
+    p, q = GaussianVector(0.3, 0.5), GaussianVector(-0.2, 1.5)
     np.testing.assert_allclose(
         p.affine(direction[:, None]).kl(q.affine(direction[:, None])), p.kl(q), rtol=1e-10
     )
     assert p.affine(direction[:, None]).kl(q.affine(direction[:, None], [0.0, 0.0, 1.0])) == np.inf
-    assert Gaussian([0.0, 0.0], np.diag([1.0, 0.0])).kl(Gaussian([0.0, 0.0], np.diag([0.0, 1.0]))) == np.inf
+    assert (
+        GaussianVector([0.0, 0.0], np.diag([1.0, 0.0])).kl(GaussianVector([0.0, 0.0], np.diag([0.0, 1.0])))
+        == np.inf
+    )
 
 
 @steady
@@ -397,7 +406,7 @@ def test_exact_knowledge_leaves_a_point(seed, n):
     assert rest.log_prob(rest.mean) == 0.0
     assert rest.affine(rng.normal(size=(2, n - 1))).rank == 0
     assert rest.update(0.0, np.ones(n - 1), noise=1.0)[0].rank == 0
-    assert rest.product(Gaussian(np.zeros(n - 1), np.eye(n - 1)))[0].rank == 0
+    assert rest.product(GaussianVector(np.zeros(n - 1), np.eye(n - 1)))[0].rank == 0
     assert rest.product(rest)[1] == 0.0
     assert rest.marginal(0).rank == 0
     pair = p.marginal([0, 1])
@@ -418,7 +427,7 @@ def test_ill_conditioned_noise_free_update():
     right posterior.
     """
     x = np.linspace(0, 10, 500)
-    prior = Gaussian(np.zeros(500), np.exp(-0.5 * (x[:, None] - x) ** 2))
+    prior = GaussianVector(np.zeros(500), np.exp(-0.5 * (x[:, None] - x) ** 2))
     path = prior.sample((), seed=12)
     posterior, _ = prior.update(path[::10], np.eye(500)[::10])
     assert posterior.rank < 20
@@ -430,10 +439,10 @@ def test_vague_priors_and_mixed_units_keep_their_rank():
     """D.GI2: 1e20 prior variance leaves the posterior the noise;
     variances 1e-16 beside 1e8 are not taken for zero.
     """
-    vague, _ = Gaussian([0.0, 0.0], 1e20 * np.eye(2)).update([1.0, 2.0], np.eye(2), noise=0.5)
+    vague, _ = GaussianVector([0.0, 0.0], 1e20 * np.eye(2)).update([1.0, 2.0], np.eye(2), noise=0.5)
     assert vague.rank == 2
     np.testing.assert_allclose(vague.covariance, 0.5 * np.eye(2), atol=1e-9)
-    units = Gaussian([0.0, 0.0], [[1e8, 0.5e-4], [0.5e-4, 1e-16]])
+    units = GaussianVector([0.0, 0.0], [[1e8, 0.5e-4], [0.5e-4, 1e-16]])
     assert units.rank == 2
     np.testing.assert_allclose(units.log_determinant, np.log(0.75e-8), rtol=1e-12)
     assert semidefinite_factor(np.zeros((2, 2))).rank == 0
@@ -445,12 +454,12 @@ def test_vague_priors_and_mixed_units_keep_their_rank():
 def test_natural_parameters_round_trip():
     """C.GAU2: exp(hᵀx − ½ xᵀPx) back to mean and covariance."""
     p = gaussian(np.random.default_rng(11), 4)
-    assert_same(Gaussian.from_natural(p.precision @ p.mean, p.precision), p)
+    assert_same(GaussianVector.from_natural(p.precision @ p.mean, p.precision), p)
 
 
 def test_a_gaussian_is_immutable_and_keeps_its_own_copy():
     mean = np.zeros(2)
-    p = Gaussian(mean, np.eye(2))
+    p = GaussianVector(mean, np.eye(2))
     mean[0] = 1.0
     assert p.mean[0] == 0.0
     with pytest.raises(ValueError, match="read-only"):
@@ -462,24 +471,24 @@ def test_a_gaussian_is_immutable_and_keeps_its_own_copy():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Gaussian([0.0, 0.0], np.eye(3)), "shape"),
-        (lambda: Gaussian([0.0, np.nan], np.eye(2)), "not finite"),
-        (lambda: Gaussian([0.0, 0.0], [[1.0, 0.5], [0.4, 1.0]]), "symmetric"),
-        (lambda: Gaussian([0.0, 0.0], np.diag([1.0, -1.0])), "coordinate 1 is negative"),
-        (lambda: Gaussian([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]).rank, "not positive semi-definite"),
-        (lambda: Gaussian([0.0, 0.0], np.eye(2)).condition([0, 1], 0.0), "leaves none"),
-        (lambda: Gaussian([0.0, 0.0], np.eye(2)).marginal([0, 0]), "none twice"),
+        (lambda: GaussianVector([0.0, 0.0], np.eye(3)), "shape"),
+        (lambda: GaussianVector([0.0, np.nan], np.eye(2)), "not finite"),
+        (lambda: GaussianVector([0.0, 0.0], [[1.0, 0.5], [0.4, 1.0]]), "symmetric"),
+        (lambda: GaussianVector([0.0, 0.0], np.diag([1.0, -1.0])), "coordinate 1 is negative"),
+        (lambda: GaussianVector([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]).rank, "not positive semi-definite"),
+        (lambda: GaussianVector([0.0, 0.0], np.eye(2)).condition([0, 1], 0.0), "leaves none"),
+        (lambda: GaussianVector([0.0, 0.0], np.eye(2)).marginal([0, 0]), "none twice"),
         (
-            lambda: Gaussian([0.0, 0.0, 0.0], np.ones((3, 3))).condition([0, 1], [0.0, 1.0]),
+            lambda: GaussianVector([0.0, 0.0, 0.0], np.ones((3, 3))).condition([0, 1], [0.0, 1.0]),
             "away from the support",
         ),
-        (lambda: Gaussian(0.0, 0.0).update(1.0, 1.0), "away from the support"),
-        (lambda: Gaussian(0.0, 1.0).affine(1.0, noise=-0.5), "cannot be negative"),
-        (lambda: Gaussian([0.0, 0.0], np.eye(2)).affine(np.ones((2, 3))), r"\(m, 2\), not \(2, 3\)"),
-        (lambda: Gaussian([0.0, 0.0], np.eye(2)).log_prob([1.0, 2.0, 3.0]), "must have 2 coordinates"),
-        (lambda: Gaussian.from_natural([0.0, 0.0], np.ones((2, 2))), "no inverse"),
-        (lambda: Gaussian(0.0, 1.0).kl(Gaussian([0.0, 0.0], np.eye(2))), "dimensions"),
-        (lambda: Gaussian.from_samples(np.zeros((3, 2)), [1.0, -1.0, 1.0]), "non-negative"),
+        (lambda: GaussianVector(0.0, 0.0).update(1.0, 1.0), "away from the support"),
+        (lambda: GaussianVector(0.0, 1.0).affine(1.0, noise=-0.5), "cannot be negative"),
+        (lambda: GaussianVector([0.0, 0.0], np.eye(2)).affine(np.ones((2, 3))), r"\(m, 2\), not \(2, 3\)"),
+        (lambda: GaussianVector([0.0, 0.0], np.eye(2)).log_prob([1.0, 2.0, 3.0]), "must have 2 coordinates"),
+        (lambda: GaussianVector.from_natural([0.0, 0.0], np.ones((2, 2))), "no inverse"),
+        (lambda: GaussianVector(0.0, 1.0).kl(GaussianVector([0.0, 0.0], np.eye(2))), "dimensions"),
+        (lambda: GaussianVector.from_samples(np.zeros((3, 2)), [1.0, -1.0, 1.0]), "non-negative"),
         (lambda: semidefinite_factor(np.zeros((2, 3))), "square"),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import mercer as mc
 from mercer import hyperpriors, inference, likelihoods, means, relatives, series, solvers
 from mercer import kernels as k
-from mercer.em import HMM, Categorical, MarkovChain
+from mercer.em import HMM, CategoricalEmission, MarkovChain
 from mercer.params import Info, Param, Static, parameters
 from mercer.persist import SerialiseError, from_json, to_json
 from mercer.registry import ROOMS, Saved, address, classes
@@ -57,7 +57,9 @@ EXAMPLES = {
         MarkovChain([0.3, 0.7], [[0.5, 0.5], [0.2, 0.8]]), information="exact", length=4, of=k.SE(2.0)
     ),
     "kernels.TOP": lambda: k.TOP(
-        HMM([1.0], [[1.0]], Categorical([[0.4, 0.6]])), MarkovChain([1.0], [[0.5, 0.5]]), log_odds=True
+        HMM([1.0], [[1.0]], CategoricalEmission([[0.4, 0.6]])),
+        MarkovChain([1.0], [[0.5, 0.5]]),
+        log_odds=True,
     ),
     "means.Function": lambda: means.Function(trend, "trend"),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),

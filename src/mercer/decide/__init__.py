@@ -4,7 +4,7 @@ from mercer.decide.classes import ClassDecision, decide, empirical_risk, expecte
 from mercer.decide.loss import (
     AbstractPredictive,
     Decision,
-    Mixture,
+    PredictiveMixture,
     Samples,
     expected_loss,
     gaussian,
@@ -15,7 +15,7 @@ __all__ = [
     "AbstractPredictive",
     "ClassDecision",
     "Decision",
-    "Mixture",
+    "PredictiveMixture",
     "Samples",
     "decide",
     "empirical_risk",

@@ -36,8 +36,8 @@ def optimal_prediction(
 ) -> Decision:
     """The guess g that minimises the expected loss E[L(y, g)], and that risk, for each test case.
 
-    `predictive` is `gaussian(mean, std)`, a `Mixture` of Gaussians, `Samples`, or any `AbstractPredictive`.
-    `loss` is
+    `predictive` is `gaussian(mean, std)`, a `PredictiveMixture` of Gaussians, `Samples`, or any
+    `AbstractPredictive`. `loss` is
 
     - "squared": (y - g)². The mean; its risk is the variance.
     - "absolute": |y - g|. The median.
@@ -140,7 +140,7 @@ class AbstractPredictive(ABC):
         """Values (m, n) among which a minimiser is bracketed."""
 
 
-class Mixture(AbstractPredictive):
+class PredictiveMixture(AbstractPredictive):
     """Mixtures of K Gaussians, one for each of n cases; for instance the predictions of K draws of
     hyperparameters.
 
@@ -228,10 +228,10 @@ class Mixture(AbstractPredictive):
         return np.concatenate([np.linspace(low, high, 65), self.means])
 
 
-def gaussian(mean: ArrayLike, std: ArrayLike) -> Mixture:
+def gaussian(mean: ArrayLike, std: ArrayLike) -> PredictiveMixture:
     """Gaussian predictions with the given means and standard deviations, (n,) or single numbers."""
     mean, std = np.broadcast_arrays(np.atleast_1d(mean), np.atleast_1d(std))
-    return Mixture([1.0], mean[None], std[None])
+    return PredictiveMixture([1.0], mean[None], std[None])
 
 
 class Samples(AbstractPredictive):
@@ -271,7 +271,7 @@ class Samples(AbstractPredictive):
         if width == 0 and np.any(count[first, case] == 0):
             raise ValueError(
                 "The commonest draw is undefined: no value occurs twice. Draws of a continuous quantity need "
-                "width > 0, or a `Mixture` in place of `Samples`."
+                "width > 0, or a `PredictiveMixture` in place of `Samples`."
             )
         return (y[first, case] + y[last[first, case], case]) / 2
 

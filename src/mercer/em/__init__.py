@@ -4,9 +4,9 @@ chains, hidden Markov models, mixtures of Gaussian-process experts.
 
 from mercer.em.chain import MarkovChain
 from mercer.em.driver import EMError, Iteration, Outcome, em
-from mercer.em.emission import Categorical, Gaussian, GaussianMixtures
+from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
 from mercer.em.experts import GPExperts, GPExpertsPosterior
-from mercer.em.families import Exponential, Normal, Poisson
+from mercer.em.families import ExponentialComponent, NormalComponent, PoissonComponent
 from mercer.em.gates import ConstantGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.hmm import HMM, Filter, Q, left_right
@@ -15,24 +15,24 @@ from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_grad
 
 __all__ = [
     "HMM",
-    "Categorical",
+    "CategoricalEmission",
     "ConstantGate",
     "EMError",
-    "Exponential",
+    "ExponentialComponent",
     "Filter",
     "GPExperts",
     "GPExpertsPosterior",
-    "Gaussian",
+    "GaussianEmission",
     "GaussianMixture",
-    "GaussianMixtures",
+    "GaussianMixtureEmission",
     "Gaussians",
     "InverseWishart",
     "Iteration",
     "MarkovChain",
     "Mixture",
-    "Normal",
+    "NormalComponent",
     "Outcome",
-    "Poisson",
+    "PoissonComponent",
     "Q",
     "SoftmaxGate",
     "em",

@@ -17,7 +17,7 @@ from mercer.registry import Saved
 
 @Saved.register
 @dataclass(frozen=True)
-class Categorical:
+class CategoricalEmission:
     """Symbols 0 … L − 1 with probabilities (N, L). A symbol −1 is a missing observation.
 
     pseudo_count: added to the expected count of every symbol that is not impossible, a Dirichlet prior
@@ -66,7 +66,7 @@ class Categorical:
         place = np.where(rows < 0, L, rows)
         return np.stack([np.bincount(place, g, L + 1)[:L] for g in gamma])
 
-    def maximise(self, counts: np.ndarray) -> Categorical:
+    def maximise(self, counts: np.ndarray) -> CategoricalEmission:
         """The emission that explains the expected counts (N, L) best."""
         return replace(self, probabilities=updated(self.probabilities, counts, self.pseudo_count))
 
@@ -74,7 +74,7 @@ class Categorical:
         """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.probabilities, self.pseudo_count)
 
-    def q(self, before: Categorical, rows: np.ndarray, gamma: np.ndarray) -> float:
+    def q(self, before: CategoricalEmission, rows: np.ndarray, gamma: np.ndarray) -> float:
         """Σ_t Σ_i γ_i(t) log b_i(o_t)."""
         return expected(gamma, self.log_prob(rows))
 
@@ -89,7 +89,7 @@ class Categorical:
 
 @Saved.register
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianEmission:
     """A Gaussian vector for each state. NaN is a missing value, a row of NaN a missing observation."""
 
     gaussians: Gaussians
@@ -118,15 +118,15 @@ class Gaussian:
         """What the M-step needs of rows with posterior probabilities gamma (N, rows) of the states."""
         return self.gaussians.moments(rows, lambda block: gamma[:, block.rows])
 
-    def maximise(self, moments: Moments) -> Gaussian:
+    def maximise(self, moments: Moments) -> GaussianEmission:
         """The emission that explains these moments best."""
-        return Gaussian(self.gaussians.maximise(moments))
+        return GaussianEmission(self.gaussians.maximise(moments))
 
     def log_prior(self) -> float:
         """Log density of the parameters under their prior, up to a constant; zero without one."""
         return self.gaussians.log_prior()
 
-    def q(self, before: Gaussian, rows: np.ndarray, gamma: np.ndarray) -> float:
+    def q(self, before: GaussianEmission, rows: np.ndarray, gamma: np.ndarray) -> float:
         """Expected log density of the rows under gamma (N, rows), which EM climbs."""
         return expected(gamma, self.log_prob(rows))
 
@@ -141,7 +141,7 @@ class Gaussian:
 
 @Saved.register
 @dataclass(frozen=True)
-class GaussianMixtures:
+class GaussianMixtureEmission:
     """A mixture of M Gaussians for each state: weights (N, M), and the Gaussians of all states,
     M of each state in turn.
     """
@@ -189,7 +189,7 @@ class GaussianMixtures:
         )
         return _Counts(moments, moments.weight.reshape(self.weights.shape))
 
-    def maximise(self, summary: _Counts) -> GaussianMixtures:
+    def maximise(self, summary: _Counts) -> GaussianMixtureEmission:
         """The emission that explains these moments and counts best."""
         weights = updated(self.weights, summary.counts, self.pseudo_count)
         return replace(self, weights=weights, gaussians=self.gaussians.maximise(summary.moments))
@@ -198,7 +198,7 @@ class GaussianMixtures:
         """Log density of the parameters under their prior, up to a constant; zero without one."""
         return dirichlet(self.weights, self.pseudo_count) + self.gaussians.log_prior()
 
-    def q(self, before: GaussianMixtures, rows: np.ndarray, gamma: np.ndarray) -> float:
+    def q(self, before: GaussianMixtureEmission, rows: np.ndarray, gamma: np.ndarray) -> float:
         """Σ_t Σ_i Σ_l γ_il(t) log c_il b_il(o_t)."""
         split = before._split(before.gaussians.log_prob(rows), gamma)
         return expected(split, self._joint(self.gaussians.log_prob(rows)).reshape(split.shape))

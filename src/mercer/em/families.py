@@ -16,18 +16,18 @@ from mercer.registry import Saved
 
 @Saved.register
 @dataclass(frozen=True)
-class Normal:
+class NormalComponent:
     """One Gaussian vector: mean (d,), covariance (d, d). Its fit is the weighted mean and the biased weighted
     covariance.
 
-    >>> Normal.of(X).covariance
+    >>> NormalComponent.of(X).covariance
     """
 
     mean: np.ndarray
     covariance: np.ndarray
 
     @classmethod
-    def of(cls, X: Any, weights: Any = None) -> Normal:
+    def of(cls, X: Any, weights: Any = None) -> NormalComponent:
         """The maximum-likelihood Gaussian of rows X (n, d)."""
         X = np.asarray(X, np.float64)
         weights = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
@@ -49,7 +49,7 @@ class Normal:
         i, j = np.tril_indices(len(root))
         return np.hstack([z, z[:, i] * z[:, j] - (i == j)])
 
-    def fit(self, X: Any, weights: np.ndarray) -> Normal:
+    def fit(self, X: Any, weights: np.ndarray) -> NormalComponent:
         """The most likely member of the family for X (n, ...) with weights (n,)."""
         return self.of(X, weights)
 
@@ -60,7 +60,7 @@ class Normal:
 
 @Saved.register
 @dataclass(frozen=True)
-class Poisson:
+class PoissonComponent:
     """Counts (n,) with the given mean."""
 
     mean: float
@@ -74,9 +74,9 @@ class Poisson:
         """The derivative (n, 1) by the log of the mean."""
         return (np.asarray(X, np.float64) - self.mean).reshape(-1, 1)
 
-    def fit(self, X: Any, weights: np.ndarray) -> Poisson:
+    def fit(self, X: Any, weights: np.ndarray) -> PoissonComponent:
         """The most likely member of the family for X (n, ...) with weights (n,)."""
-        return Poisson(max(_mean(X, weights), np.finfo(float).tiny))
+        return PoissonComponent(max(_mean(X, weights), np.finfo(float).tiny))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """n draws."""
@@ -85,7 +85,7 @@ class Poisson:
 
 @Saved.register
 @dataclass(frozen=True)
-class Exponential:
+class ExponentialComponent:
     """Waiting times (n,) with the given mean."""
 
     mean: float
@@ -99,9 +99,9 @@ class Exponential:
         """The derivative (n, 1) by the log of the mean."""
         return (np.asarray(X, np.float64) / self.mean - 1.0).reshape(-1, 1)
 
-    def fit(self, X: Any, weights: np.ndarray) -> Exponential:
+    def fit(self, X: Any, weights: np.ndarray) -> ExponentialComponent:
         """The most likely member of the family for X (n, ...) with weights (n,)."""
-        return Exponential(max(_mean(X, weights), np.finfo(float).tiny))
+        return ExponentialComponent(max(_mean(X, weights), np.finfo(float).tiny))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """n draws."""

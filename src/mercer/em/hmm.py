@@ -26,11 +26,12 @@ class HMM:
     initial: (N,) π_i, probability of the first state
     transition: (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under
         EM
-    emission: Categorical, Gaussian or GaussianMixtures
+    emission: CategoricalEmission, GaussianEmission or GaussianMixtureEmission
     pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a
         Dirichlet prior
 
-    >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
+    >>> symbols = CategoricalEmission([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
+    >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], symbols)
     >>> model.log_likelihood([[0, 1, 2]])
     array([-3.31648865])
     """

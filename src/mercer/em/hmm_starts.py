@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.em.emission import Categorical, Gaussian, GaussianMixtures
+from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.hmm import HMM, left_right
 from mercer.em.mixture import shares
@@ -76,7 +76,9 @@ def _labels(settings: Settings, sequences: list[np.ndarray], rows: np.ndarray, r
     return plus_plus(rows, N, rng)
 
 
-def _gaussians(settings: Settings, sequences: list[np.ndarray], rng) -> Gaussian | GaussianMixtures:
+def _gaussians(
+    settings: Settings, sequences: list[np.ndarray], rng
+) -> GaussianEmission | GaussianMixtureEmission:
     rows, given = np.concatenate(sequences), settings.given
     empty = np.isnan(rows).all(axis=0)
     if empty.any():
@@ -108,16 +110,18 @@ def _gaussians(settings: Settings, sequences: list[np.ndarray], rng) -> Gaussian
         **parts, covariance_type=settings.covariance_type, floor=settings.floor, prior=settings.prior
     ).lifted()
     if settings.emission == "gaussian":
-        return Gaussian(gaussians)
-    return GaussianMixtures(given.get("weights", weights), gaussians, settings.pseudo_count)
+        return GaussianEmission(gaussians)
+    return GaussianMixtureEmission(given.get("weights", weights), gaussians, settings.pseudo_count)
 
 
-def _symbols(settings: Settings, sequences: list[np.ndarray], rng) -> Categorical:
+def _symbols(settings: Settings, sequences: list[np.ndarray], rng) -> CategoricalEmission:
     if "emission" in settings.given:
-        return Categorical(settings.given["emission"], settings.pseudo_count)
+        return CategoricalEmission(settings.given["emission"], settings.pseudo_count)
     rows = np.concatenate(sequences)
     L = settings.symbols or int(rows.max()) + 1
     if L < 1:
         raise ValueError("the sequences have no symbols; n_symbols says how many there are.")
     frequent = shares(np.bincount(rows[rows >= 0], minlength=L), 1.0)
-    return Categorical(shares(frequent * rng.gamma(2.0, size=(settings.states, L))), settings.pseudo_count)
+    return CategoricalEmission(
+        shares(frequent * rng.gamma(2.0, size=(settings.states, L))), settings.pseudo_count
+    )

@@ -55,7 +55,7 @@ class Mixture:
     components: k objects with `log_prob(X)` and `fit(X, weights)`, for example those of `mercer.em.families`
     pseudo_count: added to each component's expected count, a Dirichlet prior of the weights
 
-    >>> start = Mixture([0.5, 0.5], (Poisson(1.0), Poisson(9.0)))
+    >>> start = Mixture([0.5, 0.5], (PoissonComponent(1.0), PoissonComponent(9.0)))
     >>> em(start, [counts]).model.weights
     """
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mercer.kernels.families.structural import LocalLinear, Seasonal
     from mercer.kernels.spectral.band_limited import BesselJ, Cosine, Sinc
     from mercer.kernels.spectral.density import SpectralError, integrable, line_spectrum, spectral_density
-    from mercer.kernels.spectral.mixture import ScaleMixture, SpectralMixture, scale_mixture
+    from mercer.kernels.spectral.mixture import LengthscaleMixture, SpectralMixture, lengthscale_mixture
     from mercer.kernels.spectral.sampled import FourierFeatures, random_fourier_features
     from mercer.kernels.spectral.smoothness import (
         Regularity,
@@ -96,7 +96,7 @@ _MODULES = {
     "families.structural": "LocalLinear Seasonal",
     "spectral.band_limited": "BesselJ Cosine Sinc",
     "spectral.density": "SpectralError integrable line_spectrum spectral_density",
-    "spectral.mixture": "ScaleMixture SpectralMixture scale_mixture",
+    "spectral.mixture": "LengthscaleMixture SpectralMixture lengthscale_mixture",
     "spectral.sampled": "FourierFeatures random_fourier_features",
     "spectral.smoothness": "Regularity derivative_covariance regularity smoothness upcrossings",
     "text.counts": "BagOfCharacters BagOfWords Spectrum",
@@ -137,6 +137,7 @@ __all__ = [
     "IntegratedWiener",
     "Invariant",
     "KernelSyntaxError",
+    "LengthscaleMixture",
     "Linear",
     "LinearCovariance",
     "LinearMap",
@@ -167,7 +168,6 @@ __all__ = [
     "Regularity",
     "Rescale",
     "Scale",
-    "ScaleMixture",
     "Seasonal",
     "Sigmoid",
     "Sinc",
@@ -184,13 +184,13 @@ __all__ = [
     "derivative_covariance",
     "direct_sum",
     "integrable",
+    "lengthscale_mixture",
     "line_spectrum",
     "locally_periodic",
     "lower_factor",
     "parse",
     "random_fourier_features",
     "regularity",
-    "scale_mixture",
     "smoothness",
     "spectral_density",
     "tensor_product",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.params import Flat, element_names
+from mercer.params import Flattened, element_names
 
 Bound = tuple[float | None, float | None]  # lower and upper of an unconstrained parameter; None: open
 AT = 1e-6  # of an unconstrained parameter: this close to a bound is on it
@@ -14,7 +14,7 @@ STEEP = 0.05  # nats per unit of an unconstrained parameter: a slope that matter
 NARROW = 0.1  # of an unconstrained parameter: bounds this close hold a value on purpose
 
 
-def clip(flat: Flat, vector: np.ndarray) -> np.ndarray:
+def clip(flat: Flattened, vector: np.ndarray) -> np.ndarray:
     """The nearest vector (p,) within the bounds."""
     lower, upper = _sides(flat.bounds())
     return np.clip(vector, lower, upper)
@@ -29,7 +29,7 @@ def pressed(bounds: list[Bound], vector: np.ndarray, gradient: np.ndarray) -> np
     return np.where(at_upper & (gradient > 0), 1, np.where(at_lower & (gradient < 0), -1, 0))
 
 
-def moved_starts(flat: Flat) -> str:
+def moved_starts(flat: Flattened) -> str:
     """What to say of given values outside their bounds; nothing where there are none."""
     inside = clip(flat, flat.vector)
     moved = np.abs(inside - flat.vector) > AT
@@ -43,7 +43,7 @@ def moved_starts(flat: Flat) -> str:
     return _listed(said)
 
 
-def ends(flat: Flat, vector: np.ndarray, gradient: np.ndarray) -> str:
+def ends(flat: Flattened, vector: np.ndarray, gradient: np.ndarray) -> str:
     """What to say of hyperparameters that were stopped by a bound; nothing where there are none.
 
     A bound of a hyperparameter with a prior is where that prior ends: its most probable value may be there.

@@ -12,7 +12,7 @@ from mercer.inference.protocol import AbstractSiteRule
 from mercer.inputs import Inputs
 from mercer.learning.objectives import Objective
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.params import Flat, flatten
+from mercer.params import Flattened, flatten
 
 
 @dataclasses.dataclass(eq=False)
@@ -27,7 +27,7 @@ class LearningProblem:
     jacobian: bool = False
 
     def __post_init__(self) -> None:
-        self.flat: Flat = flatten(self.model)
+        self.flat: Flattened = flatten(self.model)
         self.workspaces: list[Any] = [None] * len(self.data)
         self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation, on the last data set
 

@@ -26,7 +26,7 @@ from jax.scipy.linalg import solve_triangular
 from mercer.gp import Model
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Recorder
-from mercer.params import Flat, flatten, named_leaves, strip
+from mercer.params import Flattened, flatten, named_leaves, strip
 from mercer.progress import STOPPED
 from mercer.solvers.inducing import JITTER
 
@@ -129,7 +129,7 @@ class _Batches:
 
     def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, rule: SVGP):
         self.X, self.y, self.rule = X, y, rule
-        self.flat: Flat = flatten(model)
+        self.flat: Flattened = flatten(model)
         self.encoded = jax.tree.map(np.asarray, model.gp.kernel.encode(X))
         spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
         self.unit = np.where(spread > 0, spread, 1.0)

@@ -16,7 +16,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Gaussian:
+class GaussianVector:
     """N(mean, covariance) in n dimensions; the covariance may be singular, down to a point mass.
 
     ``mean`` is (n,), ``covariance`` (n, n); two numbers make a one-dimensional normal. Methods return new
@@ -25,9 +25,9 @@ class Gaussian:
     ``floor`` is the variance, per coordinate, that is only rounding left over from earlier steps; the methods
     set it, users rarely do.
 
-    >>> prior = Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+    >>> prior = GaussianVector([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
     >>> prior.condition(1, 2.0)                 # x0 given x1 = 2
-    Gaussian(mean=array([1.6]), covariance=array([[0.36]]))
+    GaussianVector(mean=array([1.6]), covariance=array([[0.36]]))
     """
 
     mean: np.ndarray
@@ -59,13 +59,13 @@ class Gaussian:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_natural(cls, shift: ArrayLike, precision: ArrayLike) -> Gaussian:
+    def from_natural(cls, shift: ArrayLike, precision: ArrayLike) -> GaussianVector:
         """The normal proportional to exp(shiftᵀx − ½ xᵀ precision x): mean P⁻¹ shift, covariance P⁻¹."""
         covariance = cls(shift, precision).precision
         return cls(covariance @ np.atleast_1d(np.asarray(shift, dtype=float)), covariance)
 
     @classmethod
-    def from_samples(cls, samples: ArrayLike, weights: ArrayLike | None = None) -> Gaussian:
+    def from_samples(cls, samples: ArrayLike, weights: ArrayLike | None = None) -> GaussianVector:
         """The normal with the mean and covariance of ``samples`` (N, n), each counted ``weights`` (N,) times.
 
         Of all normals q it minimises KL(p ‖ q) from the empirical distribution p (A.24): the weights are
@@ -79,7 +79,7 @@ class Gaussian:
         return cls(mean, (w[:, None] * centred).T @ centred)
 
     @classmethod
-    def from_mixture(cls, weights: ArrayLike, components: Sequence[Gaussian]) -> Gaussian:
+    def from_mixture(cls, weights: ArrayLike, components: Sequence[GaussianVector]) -> GaussianVector:
         """The normal with the mean and covariance of the mixture Σ weights[k] components[k]:
         the best in KL(p ‖ q).
         """
@@ -118,14 +118,14 @@ class Gaussian:
             raise ValueError(f"a covariance of rank {self.rank} in {self.dim} dimensions has no inverse")
         return _symmetric(self.factor.solve(np.eye(self.dim)))
 
-    def marginal(self, index: Any) -> Gaussian:
+    def marginal(self, index: Any) -> GaussianVector:
         """The distribution of the coordinates in ``index`` (a number, list, slice or mask),
         in that order (A.6).
         """
         keep = _positions(self.dim, index)
-        return Gaussian(self.mean[keep], self.covariance[np.ix_(keep, keep)], self.floor[keep])
+        return GaussianVector(self.mean[keep], self.covariance[np.ix_(keep, keep)], self.floor[keep])
 
-    def condition(self, index: Any, value: ArrayLike) -> Gaussian:
+    def condition(self, index: Any, value: ArrayLike) -> GaussianVector:
         """The other coordinates, in their order, given that those in ``index`` equal ``value`` (A.6, B.22).
 
         Mean μ_x + C B⁻¹ (y − μ_y), covariance the Schur complement A − C B⁻¹ Cᵀ. Raises ValueError if the
@@ -140,14 +140,14 @@ class Gaussian:
         size = sizes[keep] + np.abs(gain) @ sizes[given]
         return _from_root(self.mean[keep] + gain @ residual, F[keep] - gain @ F[given], size)
 
-    def product(self, other: Gaussian) -> tuple[Gaussian, float]:
+    def product(self, other: GaussianVector) -> tuple[GaussianVector, float]:
         """N(x|a, A) N(x|b, B) = Z N(x|c, C): the normalised product and log Z = log N(a|b, A + B) (A.7,
         B.16).
 
         C = A (A + B)⁻¹ B, so either covariance may be singular. Raises ValueError if the supports do not
         meet.
         """
-        evidence = Gaussian(other.mean, self.covariance + other.covariance, self.floor + other.floor)
+        evidence = GaussianVector(other.mean, self.covariance + other.covariance, self.floor + other.floor)
         residual = self.mean - other.mean
         evidence._require(residual, "the other mean")
         F, G = self.factor.root, other.factor.root
@@ -156,18 +156,18 @@ class Gaussian:
         size = np.abs(rest) @ self.factor.row_sizes + np.abs(gain) @ other.factor.row_sizes
         return _from_root(self.mean - gain @ residual, root, size), float(evidence.log_prob(self.mean))
 
-    def affine(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
+    def affine(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> GaussianVector:
         """The distribution of y = A x + b + ε, ε ~ N(0, noise): N(Aμ + b, A Σ Aᵀ + noise).
 
         A is (m, n), or (n,) for one number; b is (m,) or a number; noise is a covariance (m, m), variances
-        (m,), or one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``Gaussian(b,
+        (m,), or one variance for all. Averaging N(x|a, A) over a ~ N(b, B) (B.24) is ``GaussianVector(b,
         B).affine(I, noise=A)``.
         """
         A = self._map(A)
         moved = _from_root(A @ self.mean + b, A @ self.factor.root, np.abs(A) @ self.factor.row_sizes)
-        return Gaussian(moved.mean, moved.covariance + _covariance(noise, len(A)), moved.floor)
+        return GaussianVector(moved.mean, moved.covariance + _covariance(noise, len(A)), moved.floor)
 
-    def joint(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> Gaussian:
+    def joint(self, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0) -> GaussianVector:
         """The distribution of x and y = A x + b + ε stacked, x first; arguments as for `affine`."""
         A = self._map(A)
         m, n = A.shape
@@ -178,7 +178,7 @@ class Gaussian:
 
     def update(
         self, y: ArrayLike, A: ArrayLike, b: ArrayLike = 0.0, noise: ArrayLike = 0.0
-    ) -> tuple[Gaussian, float]:
+    ) -> tuple[GaussianVector, float]:
         """Bayes' rule for a linear observation: x given y = A x + b + ε, and the log evidence log p(y).
 
         Covariance (Σ⁻¹ + Aᵀ N⁻¹ A)⁻¹ and mean C (Aᵀ N⁻¹ (y − b) + Σ⁻¹ μ) with N = noise (B.20), computed from
@@ -228,7 +228,7 @@ class Gaussian:
         """
         return 0.5 * (self.rank * (LOG_2PI + 1) + self.log_determinant)
 
-    def kl(self, other: Gaussian) -> float:
+    def kl(self, other: GaussianVector) -> float:
         """KL(self ‖ other) in nats: ½ Δᵀ Σ₂⁻¹ Δ − ½ log |Σ₁ Σ₂⁻¹| + ½ tr(Σ₁ Σ₂⁻¹ − I) (A.23).
 
         Infinite when the two do not live on the same subspace. (Kuss's B.31 prints the first term without its
@@ -282,7 +282,9 @@ class Gaussian:
             )
 
 
-def condition_by_precision(mean: ArrayLike, precision: ArrayLike, index: Any, value: ArrayLike) -> Gaussian:
+def condition_by_precision(
+    mean: ArrayLike, precision: ArrayLike, index: Any, value: ArrayLike
+) -> GaussianVector:
     """The other coordinates given those in ``index``, from the joint's precision matrix (A.6, second form).
 
     N(μ_x − P_xx⁻¹ P_xy (y − μ_y), P_xx⁻¹): only the block of the coordinates that stay is factored, which is
@@ -291,8 +293,8 @@ def condition_by_precision(mean: ArrayLike, precision: ArrayLike, index: Any, va
     mean, precision = np.asarray(mean, dtype=float), np.asarray(precision, dtype=float)
     given, keep = _split(len(mean), index)
     shift = -precision[np.ix_(keep, given)] @ (np.broadcast_to(value, given.shape) - mean[given])
-    centred = Gaussian.from_natural(shift, precision[np.ix_(keep, keep)])
-    return Gaussian(mean[keep] + centred.mean, centred.covariance)
+    centred = GaussianVector.from_natural(shift, precision[np.ix_(keep, keep)])
+    return GaussianVector(mean[keep] + centred.mean, centred.covariance)
 
 
 def _positions(n: int, index: Any) -> np.ndarray:
@@ -310,11 +312,11 @@ def _split(n: int, index: Any) -> tuple[np.ndarray, np.ndarray]:
     return given, keep
 
 
-def _from_root(mean: np.ndarray, root: np.ndarray, size: np.ndarray) -> Gaussian:
+def _from_root(mean: np.ndarray, root: np.ndarray, size: np.ndarray) -> GaussianVector:
     """N(mean, root rootᵀ), semi-definite whatever the rounding;
     ``size`` (n,) bounds the terms summed in each row.
     """
-    return Gaussian(mean, root @ root.T, (10 * len(mean) * EPS * size) ** 2)
+    return GaussianVector(mean, root @ root.T, (10 * len(mean) * EPS * size) ** 2)
 
 
 def _covariance(noise: ArrayLike, m: int) -> np.ndarray:

@@ -5,7 +5,7 @@ eigenfunctions of kernels.
 from mercer.theory.divergence import GaussianFits, gaussian_fits
 from mercer.theory.eigen import (
     AbstractExpansion,
-    Nystrom,
+    NystromExpansion,
     eigenfunctions,
     normal_nodes,
     product_nodes,
@@ -32,7 +32,7 @@ __all__ = [
     "GaussianFits",
     "GaussianSE",
     "GridPosterior",
-    "Nystrom",
+    "NystromExpansion",
     "Shrinkage",
     "UniformOU",
     "degeneracy",

@@ -45,7 +45,7 @@ class AbstractExpansion(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Nystrom(AbstractExpansion):
+class NystromExpansion(AbstractExpansion):
     """Numerical eigenfunctions from nodes and weights: exact at the nodes, and extended elsewhere by the
     kernel (4.44).
 
@@ -69,7 +69,7 @@ class Nystrom(AbstractExpansion):
         return np.cumsum(self.eigenvalues) / self.total
 
 
-def eigenfunctions(kernel: AbstractKernel, X: Any, m: int = 10) -> Nystrom:
+def eigenfunctions(kernel: AbstractKernel, X: Any, m: int = 10) -> NystromExpansion:
     """The m largest eigenvalues of a kernel and their eigenfunctions, by Nystrom's method (4.42-4.44).
 
     X: samples of the input density, (n, d) or whatever the kernel reads; or a pair (nodes, weights), a
@@ -98,7 +98,7 @@ def eigenfunctions(kernel: AbstractKernel, X: Any, m: int = 10) -> Nystrom:
     at_nodes *= np.where(
         at_nodes[np.argmax(np.abs(at_nodes), 0), np.arange(at_nodes.shape[1])] < 0, -1.0, 1.0
     )
-    return Nystrom(found[kept], kernel, nodes, p, at_nodes, float(p @ np.diag(K)))
+    return NystromExpansion(found[kept], kernel, nodes, p, at_nodes, float(p @ np.diag(K)))
 
 
 def sampled_eigenvalues(

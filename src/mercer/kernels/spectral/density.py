@@ -28,7 +28,7 @@ from mercer.kernels.families.stationary import (
 )
 from mercer.kernels.spectral.band_limited import BesselJ
 from mercer.kernels.spectral.hankel import hankel
-from mercer.kernels.spectral.mixture import ScaleMixture, SpectralMixture
+from mercer.kernels.spectral.mixture import LengthscaleMixture, SpectralMixture
 from mercer.linalg import tiles
 from mercer.params import strip
 
@@ -170,7 +170,7 @@ def _(kernel: SpectralMixture, s):
 
 
 @density.register
-def _(kernel: ScaleMixture, s):
+def _(kernel: LengthscaleMixture, s):
     parts = zip(np.atleast_1d(kernel.lengthscales), np.atleast_1d(kernel.weights), strict=True)
     return np.sum([density(SE(length, weight), s) for length, weight in parts], axis=0)
 

@@ -95,13 +95,13 @@ class SpectralMixture(AbstractKernel):
         )
 
 
-class ScaleMixture(AbstractKernel):
+class LengthscaleMixture(AbstractKernel):
     """sum_q weights_q exp(-r^2 / (2 lengthscales_q^2)): every isotropic kernel that is valid in all
     dimensions is such a mixture.
 
-    lengthscales, weights: (Q,). `scale_mixture` makes one from a density of length-scales.
+    lengthscales, weights: (Q,). `lengthscale_mixture` makes one from a density of length-scales.
 
-    >>> ScaleMixture(lengthscales=[0.1, 1.0, 10.0], weights=[0.2, 1.0, 5.0])
+    >>> LengthscaleMixture(lengthscales=[0.1, 1.0, 10.0], weights=[0.2, 1.0, 5.0])
     """
 
     lengthscales: Hyper = hyper(1.0, positive)
@@ -110,10 +110,10 @@ class ScaleMixture(AbstractKernel):
     def __check_init__(self):
         if np.shape(self.lengthscales) != np.shape(self.weights) or np.ndim(self.weights) > 1:
             raise ParameterError(
-                "ScaleMixture.weights and ScaleMixture.lengthscales must be vectors of the same length."
+                "LengthscaleMixture: weights and lengthscales must be vectors of the same length."
             )
 
-    def bind(self, d: int, names: tuple[str, ...] | None = None) -> ScaleMixture:
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> LengthscaleMixture:
         return self
 
     def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
@@ -127,7 +127,7 @@ class ScaleMixture(AbstractKernel):
     def amplitude(self) -> tuple[str, ...]:
         return ()
 
-    def suggest(self, X: np.ndarray, variance: float) -> ScaleMixture:
+    def suggest(self, X: np.ndarray, variance: float) -> LengthscaleMixture:
         spread = np.mean(np.std(X, 0)) * np.sqrt(np.sqrt(X.shape[1])) or 1.0
         centre = np.exp(np.mean(np.log(self.lengthscales)))
         weights = np.asarray(self.weights)
@@ -148,24 +148,24 @@ class ScaleMixture(AbstractKernel):
         )
 
 
-def scale_mixture(density: Callable, low: float, high: float, nodes: int = 24) -> ScaleMixture:
+def lengthscale_mixture(density: Callable, low: float, high: float, nodes: int = 24) -> LengthscaleMixture:
     """The mixture of squared exponentials whose length-scales have this density on (low, high), by quadrature
     in log length-scale.
 
     density: length-scales (n,) -> (n,); it need not be normalised: its integral is the variance. The result
     is held fixed; its formula and its saved form are the nodes and weights.
 
-    >>> scale_mixture(lambda l: np.exp(-l), 0.05, 20.0)
+    >>> lengthscale_mixture(lambda l: np.exp(-l), 0.05, 20.0)
     """
     if not 0 < low < high:
-        raise ParameterError(f"scale_mixture needs 0 < low < high, got {low} and {high}.")
+        raise ParameterError(f"lengthscale_mixture needs 0 < low < high, got {low} and {high}.")
     x, w = np.polynomial.legendre.leggauss(nodes)
     half = 0.5 * math.log(high / low)
     lengths = math.sqrt(low * high) * np.exp(half * x)
     weights = half * w * lengths * np.asarray(density(lengths), float)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ParameterError(
-            "the density of a scale mixture must be finite, not negative, and not zero everywhere."
+            "the density of a mixture of length-scales must be finite, not negative, and not zero everywhere."
         )
     keep = weights > 0
-    return ScaleMixture(fixed(lengths[keep]), fixed(weights[keep]))
+    return LengthscaleMixture(fixed(lengths[keep]), fixed(weights[keep]))

@@ -28,7 +28,7 @@ from mercer.kernels.families.stationary import (
 )
 from mercer.kernels.spectral.band_limited import BesselJ
 from mercer.kernels.spectral.density import SpectralError, _bound, line_spectrum, unit_density
-from mercer.kernels.spectral.mixture import ScaleMixture, SpectralMixture
+from mercer.kernels.spectral.mixture import LengthscaleMixture, SpectralMixture
 from mercer.kernels.traits import Traits
 from mercer.params import Hyper, ParameterError, fixed, hyper, positive, real
 
@@ -168,7 +168,7 @@ def _(kernel: SpectralMixture, m, d, rng):
 
 
 @draw.register
-def _(kernel: ScaleMixture, m, d, rng):
+def _(kernel: LengthscaleMixture, m, d, rng):
     weights = np.atleast_1d(kernel.weights)
     which = rng.choice(len(weights), m, p=weights / weights.sum())
     return rng.standard_normal((m, d)) / (2 * np.pi * np.atleast_1d(kernel.lengthscales)[which, None])

@@ -1,5 +1,6 @@
 """One vocabulary: every public signature is walked, and the same thing has the same name everywhere."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -121,6 +122,23 @@ def table(title: str) -> list[list[str]]:
 
 def codes(cell: str) -> list[str]:
     return re.findall("`([^`]+)`", cell)
+
+
+def test_defaults_are_those_of_the_page():
+    """The page names every default of public signatures; it may be silent where an argument is required
+    somewhere, and where every rule has its own.
+    """
+    defaults = defaultdict(set)
+    for _, _, signature in SIGNATURES:
+        for parameter in signature.parameters.values():
+            defaults[parameter.name].add(repr(parameter.default))
+    for names, _, said in table("Arguments"):
+        for name in codes(names):
+            found = defaults[name] - {repr(inspect.Parameter.empty)}
+            if codes(said):
+                assert {repr(ast.literal_eval(value)) for value in codes(said)} == found, name
+            else:
+                assert len(defaults[name]) > 1, f"the default of {name} is {found} everywhere: say so"
 
 
 def shared_names() -> dict[str, set[str]]:

@@ -13,7 +13,7 @@ import mercer
 
 NAMES = {
     "": "GP GP.condition Model Model.condition fit compare assess log_evidence log_evidence_and_gradient "
-    "param fixed save GPRegressor GPClassifier GPTimeSeries GPMixture HMM GaussianMixture",
+    "param fixed save load GPRegressor GPClassifier GPTimeSeries GPMixture HMM GaussianMixture",
     "kernels": "AbstractKernel SE Matern Periodic RationalQuadratic Linear Constant",
     "likelihoods": "Gaussian Bernoulli StudentT Poisson Softmax Laplace",
     "inference": "Laplace EP MCMC SVGP",
@@ -34,7 +34,8 @@ def surroundings(value) -> dict:
     df["species"] = np.where(y > 0.3, "ill", "well")
     gp = mercer.GP(mercer.kernels.SE())
     given = {
-        "mercer": mercer, "mc": mercer, "np": np, "X": X, "y": y, "Xs": Xs, "counts": rng.poisson(np.exp(y)),
+        "__name__": "example", "mercer": mercer, "mc": mercer, "np": np,
+        "X": X, "y": y, "Xs": Xs, "counts": rng.poisson(np.exp(y)),
         "gp": gp, "post": gp.condition(X, y, noise_variance=0.04), "model": mercer.GPRegressor().fit(X, y),
         "df": df, "new": df[:5], "O1": rng.standard_normal((20, 2)), "O2": rng.standard_normal((9, 2)),
         "series": pd.Series(y, pd.date_range("2024-01-01", periods=30)),

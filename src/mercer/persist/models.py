@@ -73,6 +73,17 @@ def load(path: str | os.PathLike, functions: Functions | None = None, classes: I
     functions: your own functions by the names they were saved under, for example {"u": u}. classes: your own
     kernels, likelihoods, means or solvers, for example [Mine]; not needed for those that an installed package
     registered as entry points of "mercer.classes". An error lists what is missing.
+
+    >>> model.save("m.mercer")
+    >>> load("m.mercer").predict(Xs)
+
+    With a kernel of your own:
+
+    >>> class Cauchy(kernels.AbstractStationary):
+    ...     def profile(self, r2):
+    ...         return 1.0 / (1.0 + r2)
+    >>> GPRegressor(Cauchy(0.5)).fit(X, y).save("mine.mercer")
+    >>> load("mine.mercer", classes=[Cauchy]).kernel_
     """
     path = Path(path)
     try:

@@ -201,8 +201,8 @@ def test_a_workspace_is_reused():
                 solver.factor(prior, X, sites("noise")),
             )
             assert again.log_normaliser == afresh.log_normaliser and again.K.nnz == afresh.K.nnz
-    assert solver.factor(longer, X, sites("noise"), workspace).K.nnz > workspace.gram.K.nnz
-    assert other.covariances(gp) is workspace.covariances(gp)
+    assert solver.factor(longer, X, sites("noise"), workspace).K.nnz > workspace.known(gp).K.nnz
+    assert other.known(gp) is workspace.known(gp)
 
 
 # ------------------------------------------------------------------------------------------------- size and

@@ -73,22 +73,8 @@ def cluster(
         model = mercer.GaussianMixture(
             _several(k), covariance.value, restarts=restarts, random_state=seed
         ).fit(X)
-    if model.selection_:
-        show_table(
-            "Bayesian information criterion",
-            ("components", "BIC"),
-            [(str(n), f"{b:.1f}") for n, b in model.selection_.items()],
-        )
-    rows = [
-        (str(i), f"{w:.3f}", *(f"{v:.4g}" for v in m))
-        for i, (w, m) in enumerate(zip(model.weights_, model.means_, strict=True))
-    ]
-    show_table(
-        "Clusters",
-        ("cluster", "share", *(f"mean {n}" for n in names)),
-        rows,
-        right=tuple(range(1, 2 + len(names))),
-    )
+    _show_choice(model, "components")
+    _show_means("Clusters", ("cluster", "share"), model.weights_, model.means_, names)
     typer.echo(f"log-likelihood {model.log_likelihood_:.3f} after {model.n_iter_} iterations")
     if out is not None:
         probability = model.predict_proba(X)
@@ -145,22 +131,8 @@ def hmm(
             random_state=seed,
         )
         model.fit([X[rows] for rows in places])
-    if model.selection_:
-        show_table(
-            "Bayesian information criterion",
-            ("states", "BIC"),
-            [(str(n), f"{b:.1f}") for n, b in model.selection_.items()],
-        )
-    lines = [
-        (str(i), f"{p:.3f}", *(f"{v:.4g}" for v in m))
-        for i, (p, m) in enumerate(zip(model.initial_, model.means_, strict=True))
-    ]
-    show_table(
-        "States",
-        ("state", "at first", *(f"mean {n}" for n in names)),
-        lines,
-        right=tuple(range(1, 2 + len(names))),
-    )
+    _show_choice(model, "states")
+    _show_means("States", ("state", "at first"), model.initial_, model.means_, names)
     lines = [(str(i), *(f"{a:.4f}" for a in row)) for i, row in enumerate(model.transition_)]
     show_table(
         "Transitions",
@@ -185,6 +157,24 @@ def hmm(
 
         save_figure(viz.state_path(model, X[places[0]], ylabel=names[0]).figure, plot, dpi=150)
         note(f"drawn in {plot}" + (f" (the first of {len(places)} sequences)" if len(places) > 1 else ""))
+
+
+def _show_choice(model: Any, of: str) -> None:
+    """The criterion of each number of components or states, where it had to choose."""
+    if model.selection_:
+        rows = [(str(n), f"{b:.1f}") for n, b in model.selection_.items()]
+        show_table("Bayesian information criterion", (of, "BIC"), rows)
+
+
+def _show_means(title: str, head: tuple[str, str], shares: Any, means: Any, names: list[str]) -> None:
+    """A row for each component or state: its number, its share and its mean."""
+    rows = [
+        (str(i), f"{share:.3f}", *(f"{value:.4g}" for value in mean))
+        for i, (share, mean) in enumerate(zip(shares, means, strict=True))
+    ]
+    show_table(
+        title, (*head, *(f"mean {name}" for name in names)), rows, right=tuple(range(1, 2 + len(names)))
+    )
 
 
 def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]) -> tuple[list[str], Any]:

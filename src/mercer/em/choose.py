@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.em.driver import M, Outcome
+
 CRITERIA = ("bic", "aic", "held-out")
 
 
@@ -18,6 +20,27 @@ def bic(log_likelihood: float, parameters: int, rows: int) -> float:
 def aic(log_likelihood: float, parameters: int) -> float:
     """Akaike's information criterion −2 log p + 2 parameters; smaller is better."""
     return -2 * log_likelihood + 2 * parameters
+
+
+def information(criterion: str, outcome: Outcome[Any], rows: int) -> float:
+    """The "bic" or the "aic" of a model fitted to so many rows."""
+    parameters = outcome.model.parameters()
+    return (
+        bic(outcome.log_likelihood, parameters, rows)
+        if criterion == "bic"
+        else aic(outcome.log_likelihood, parameters)
+    )
+
+
+def best_of(
+    numbers: list[int], fit: Callable[[int], Outcome[M]], rate: Callable[[Outcome[M], int], float]
+) -> tuple[Outcome[M], dict[int, float]]:
+    """The fit with the number that is rated best, and the ratings of all: smaller is better. A single number
+    is not rated.
+    """
+    found = {n: fit(n) for n in numbers}
+    ratings = {n: rate(outcome, n) for n, outcome in found.items()} if len(numbers) > 1 else {}
+    return found[min(ratings, key=ratings.__getitem__) if ratings else numbers[0]], ratings
 
 
 def held_out(

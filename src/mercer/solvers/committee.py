@@ -141,7 +141,6 @@ class CommitteeWorkspace(AbstractWorkspace):
     """The blocks, and a workspace of the base solver for each."""
 
     def __init__(self, solver: Committee, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.rows = solver.members(X)
         self.X = [X[rows] for rows in self.rows]
         self.children = [solver.base.workspace(prior, X) for X in self.X]

@@ -373,7 +373,6 @@ class CoupledWorkspace(AbstractWorkspace):
     """A workspace for each latent function; those with the same prior share what depends on it alone."""
 
     def __init__(self, solver: AbstractSolver, priors: tuple, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.children = [solver.workspace(prior, X) for prior in priors]
 
     def hold(self, prior: Any) -> None:

@@ -113,7 +113,6 @@ class DenseWorkspace(AbstractWorkspace):
     """
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, dtype: Any = np.float64):
-        self.memory: dict[str, Any] = {}
         self.held: Any = None
         self.gram: np.ndarray | None = None
         self.X, self.columns, self.dtype = X, Columns(X), dtype

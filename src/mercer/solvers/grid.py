@@ -139,7 +139,6 @@ class AbstractGridWorkspace(AbstractWorkspace):
             )
         if X.dtype == object:
             raise SolverError("a grid needs numeric inputs; for text and categories use solver='dense'.")
-        self.memory: dict[str, Any] = {}
         self.X, self.columns = X, Columns(X)
         self.find(prior)
 

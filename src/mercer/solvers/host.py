@@ -23,7 +23,16 @@ from mercer.linalg import tiles
 from mercer.means import AbstractMean
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.protocol import AbstractState, Bars, Cotangents, PriorBar, SiteBars, Sites, check_sites
+from mercer.solvers.protocol import (
+    AbstractState,
+    AbstractWorkspace,
+    Bars,
+    Cotangents,
+    PriorBar,
+    SiteBars,
+    Sites,
+    check_sites,
+)
 
 UNIT_BYTES, UNIT_COLUMNS = 128 * 2**20, 128  # of unit vectors at a time, where R is only seen in columns
 
@@ -333,6 +342,29 @@ def pull_inputs(prior: AbstractPrior, X: np.ndarray, encoded_bar: Any, mean_bar:
 def pull_encoding(kernel: Any, X: np.ndarray, encoded_bar: Any) -> np.ndarray:
     """Cotangent of inputs (n, d) from those of what the kernel reads of them."""
     return np.asarray(jax.vjp(kernel.encode, X)[1](encoded_bar)[0])
+
+
+class AbstractHoldingWorkspace(AbstractWorkspace):
+    """A workspace with something that depends on the kernel and the inputs alone: computed once while a prior
+    is held, else whenever it is asked for.
+    """
+
+    _held: tuple[Any, Any] = (None, None)  # the kernel, and what it gives
+
+    @abc.abstractmethod
+    def compute(self, prior: AbstractPrior) -> Any:
+        """What is kept, for this prior."""
+
+    def hold(self, prior: Any) -> None:
+        self._held = prior.kernel, self.compute(prior)
+
+    def share(self, other: Any) -> None:
+        self._held = other._held
+
+    def known(self, prior: AbstractPrior) -> Any:
+        """What is kept, if this prior is the one that is held; else computed."""
+        kernel, value = self._held
+        return value if kernel is prior.kernel else self.compute(prior)
 
 
 class Columns:

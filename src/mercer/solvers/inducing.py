@@ -14,8 +14,7 @@ from mercer.linalg import lapack, parallel, tiles
 from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.host import Columns
-from mercer.solvers.protocol import AbstractWorkspace
+from mercer.solvers.host import AbstractHoldingWorkspace, Columns
 
 # of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
 JITTER = 1e-9
@@ -23,16 +22,14 @@ BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
 
-class InducingWorkspace(AbstractWorkspace):
+class InducingWorkspace(AbstractHoldingWorkspace):
     """Encoded inputs cut into tiles, inducing inputs, and the features of the prior that is held."""
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, Z: np.ndarray, store: bool | None):
-        self.memory: dict[str, Any] = {}
         self.columns, self.Z = Columns(X), np.asarray(Z)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0], len(self.Z)))
         self.store = 8.0 * X.shape[0] * self.Z.shape[0] <= STORE_BYTES if store is None else store
         self.buffer: np.ndarray | None = None
-        self.held: Features | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -46,18 +43,11 @@ class InducingWorkspace(AbstractWorkspace):
             else ()
         )
 
-    def hold(self, prior: Any) -> None:
-        self.held = Features(prior, self)
-
-    def share(self, other: InducingWorkspace) -> None:
-        self.held = other.held
-
     def move_inducing(self, Z: np.ndarray) -> None:
         self.Z = Z
 
-    def features(self, prior: AbstractPrior) -> Features:
-        if self.held is not None and self.held.source is prior.kernel:
-            return self.held
+    def compute(self, prior: AbstractPrior) -> Features:
+        """The features of the data, as the inducing inputs are now."""
         return Features(prior, self)
 
 
@@ -73,7 +63,7 @@ class Features:
     """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
 
     def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
-        self.source, self.kernel, self.panels = prior.kernel, strip(prior.kernel), workspace.panels
+        self.kernel, self.panels = strip(prior.kernel), workspace.panels
         self.Z_panels = tiles.Panels(self.kernel.encode(workspace.Z), self.panels.size)
         m = self.Z_panels.n
         self.U = np.empty((m, m))

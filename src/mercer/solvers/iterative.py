@@ -100,7 +100,6 @@ class ConjugateGradientWorkspace(AbstractWorkspace):
     """Encoded inputs cut into tiles, and the pivoted Cholesky factor of the last kernel seen."""
 
     def __init__(self, solver: ConjugateGradient, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.solver, self.columns = solver, Columns(X)
         self.encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(self.encoded, tiles.tile_size(X.shape[0]))

@@ -193,7 +193,7 @@ class VFE(AbstractLowRank):
     def rest(self, prior: AbstractPrior, X: np.ndarray) -> float:
         """Mean variance of f at the data that the inducing inputs do not explain, on a sample."""
         rows = np.random.default_rng(self.seed).permutation(X.shape[0])[:SAMPLE]
-        features = self.workspace(prior, X[rows]).features(prior)
+        features = self.workspace(prior, X[rows]).known(prior)
         return float(np.mean(np.maximum(features.diagonal - np.sum(features.of(X[rows]) ** 2, 1), 0.0)))
 
     @classmethod

@@ -53,7 +53,7 @@ class AbstractLowRankState(AbstractHostState):
     ):
         self.solver, self.workspace = solver, workspace
         super().__init__(prior, X, sites, workspace.columns)
-        self.features = workspace.features(prior)
+        self.features = workspace.known(prior)
         self.kernel = self.features.kernel
         W, n = self.precision, self.centre.shape[0]
         self.t = np.zeros(n)  # k(x, x) - q(x, x): what the inducing inputs do not explain

@@ -99,7 +99,6 @@ class MarkovWorkspace(AbstractWorkspace):
     """The times in order, and how many states the kernel has."""
 
     def __init__(self, solver: Markov, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.tolerance = solver.tolerance
         self.columns = Columns(X)
         self.line = Line(self.times(prior, X))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
@@ -295,12 +296,15 @@ class AbstractSolver(abc.ABC):
         """What factoring n rows of d columns with L latent functions takes: flops and bytes."""
 
 
-class AbstractWorkspace(abc.ABC):
+class AbstractWorkspace(abc.ABC):  # noqa: B024  (hooks)
     """What factorisations on one X can reuse. `memory` is where an inference rule keeps its last sites,
     to start from them again. The hooks do nothing by default: right where there is nothing to keep.
     """
 
-    memory: dict[str, Any]
+    @functools.cached_property
+    def memory(self) -> dict[str, Any]:
+        """Sites of the last run, by the name of the rule."""
+        return {}
 
     def hold(self, prior: AbstractPrior | tuple[AbstractPrior, ...]) -> None:  # noqa: B027  (a hook)
         """The prior will stay the same until the next call: what depends on it alone is computed once."""
@@ -314,9 +318,6 @@ class AbstractWorkspace(abc.ABC):
 
 class PlainWorkspace(AbstractWorkspace):
     """Of a solver that has nothing to reuse."""
-
-    def __init__(self) -> None:
-        self.memory = {}
 
 
 class AbstractState(abc.ABC):

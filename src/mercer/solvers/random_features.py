@@ -27,7 +27,7 @@ from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
-from mercer.solvers.host import Columns
+from mercer.solvers.host import AbstractHoldingWorkspace, Columns
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
@@ -113,11 +113,10 @@ class Waves:
         return _features(self.kernel, A, jax.lax.stop_gradient(self.draws))
 
 
-class RandomFeaturesWorkspace(AbstractWorkspace):
+class RandomFeaturesWorkspace(AbstractHoldingWorkspace):
     """Encoded inputs cut into tiles, the draws, and the features of the prior that is held."""
 
     def __init__(self, solver: RandomFeatures, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.columns = Columns(X)
         encoded = prior.kernel.encode(X)
         self.panels = tiles.Panels(encoded, tiles.tile_size(X.shape[0]))
@@ -125,23 +124,13 @@ class RandomFeaturesWorkspace(AbstractWorkspace):
         self.draws = _draw(prior.kernel, X.shape[1], solver, rng)
         self.pairs = first, second = rng.integers(0, X.shape[0], (2, PAIRS))
         self.ends = jax.tree.map(lambda a: a[first], encoded), jax.tree.map(lambda a: a[second], encoded)
-        self.held: Any = None
 
     def waves(self, prior: AbstractPrior) -> Waves:
         return Waves(strip(prior.kernel), _settle(prior.kernel, self.draws))
 
-    def hold(self, prior: Any) -> None:
-        self.held, self._Psi = prior.kernel, tiles.map_rows(_values, self.waves(prior), self.panels)
-
-    def share(self, other: RandomFeaturesWorkspace) -> None:
-        self.held, self._Psi, self.draws = other.held, other._Psi, other.draws
-
-    def features(self, prior: AbstractPrior) -> np.ndarray:
-        return (
-            self._Psi
-            if self.held is prior.kernel
-            else tiles.map_rows(_values, self.waves(prior), self.panels)
-        )
+    def compute(self, prior: AbstractPrior) -> np.ndarray:
+        """The features (n, 2 m)."""
+        return tiles.map_rows(_values, self.waves(prior), self.panels)
 
 
 def _values(waves, A):
@@ -156,7 +145,7 @@ class RandomFeaturesState(AbstractWeightSpaceState):
     exact = False
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: RandomFeaturesWorkspace):
-        super().__init__(prior, X, sites, workspace, workspace.waves(prior), workspace.features(prior))
+        super().__init__(prior, X, sites, workspace, workspace.waves(prior), workspace.known(prior))
         true = np.asarray(tiles.call(_at_pairs, self.kernel.kernel, *workspace.ends))
         ours = np.einsum("ij,ij->i", self.Psi[workspace.pairs[0]], self.Psi[workspace.pairs[1]])
         self.kernel_error = float(np.sqrt(np.mean((true - ours) ** 2)) / np.mean(self.prior_variance()))

@@ -24,12 +24,18 @@ from mercer.linalg.sparse import PAIRS, Elimination, covariances, pull_covarianc
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.dense import WEAK
-from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled, conditional
+from mercer.solvers.host import (
+    AbstractHoldingWorkspace,
+    AbstractHostState,
+    Columns,
+    KernelBar,
+    Pulled,
+    conditional,
+)
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
     AbstractState,
-    AbstractWorkspace,
     Cost,
     Diagnostics,
     Proposal,
@@ -102,27 +108,14 @@ class SparseCholesky(AbstractSolver):
         return Cost(flops=L * n * b * (7 * b / 3 + 2 * d + 20), bytes=90.0 * L * n * b)
 
 
-class SparseWorkspace(AbstractWorkspace):
+class SparseWorkspace(AbstractHoldingWorkspace):
     """The inputs, and the covariances of the prior that is held."""
 
     def __init__(self, solver: SparseCholesky, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.solver, self.X, self.columns, self.encoded = solver, X, Columns(X), prior.kernel.encode(X)
-        self.held: Any = None
 
-    def hold(self, prior: Any) -> None:
-        self.held, self.gram = (
-            prior.kernel,
-            Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory),
-        )
-
-    def share(self, other: SparseWorkspace) -> None:
-        """Use the covariances that another workspace holds."""
-        self.held, self.gram = other.held, other.gram
-
-    def covariances(self, prior: AbstractPrior) -> Gram:
-        if self.held is prior.kernel:
-            return self.gram
+    def compute(self, prior: AbstractPrior) -> Gram:
+        """The covariances within the support."""
         return Gram(strip(prior.kernel), self.X, self.encoded, self.solver.memory)
 
 
@@ -177,7 +170,7 @@ class SparseState(AbstractHostState):
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: SparseWorkspace):
         super().__init__(prior, X, sites, workspace.columns)
         self.kernel, self.encoded = strip(prior.kernel), workspace.encoded
-        gram = workspace.covariances(prior)
+        gram = workspace.known(prior)
         self.pairs, self.K, self.i, self.j = gram.pairs, gram.K, gram.elimination.i, gram.elimination.j
         self.memory = workspace.solver.memory
         self.root = np.sqrt(self.precision)

@@ -124,7 +124,6 @@ class VecchiaWorkspace(AbstractWorkspace):
     """Who is conditioned on whom, found once: the evidence stays a smooth function of the hyperparameters."""
 
     def __init__(self, solver: Vecchia, prior: Any, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.columns, self.encoded = Columns(X), prior.kernel.encode(X)
         values, n = _places(X), X.shape[0]
         self.unit = reach(strip(prior.kernel), values)

@@ -19,7 +19,7 @@ from mercer.linalg.cholesky import factor
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
-from mercer.solvers.host import AbstractMatrixState, Columns, KernelBar, Pulled
+from mercer.solvers.host import AbstractHoldingWorkspace, AbstractMatrixState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
@@ -83,28 +83,16 @@ class WeightSpace(AbstractSolver):
         return Cost(flops=L * (n * p**2 + p**3 / 3), bytes=8.0 * L * (9 * n * p + p**2))
 
 
-class WeightSpaceWorkspace(AbstractWorkspace):
+class WeightSpaceWorkspace(AbstractHoldingWorkspace):
     """Encoded inputs cut into tiles, and the features of the prior that is held."""
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray):
-        self.memory: dict[str, Any] = {}
         self.columns = Columns(X)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0]))
-        self.held: Any = None
 
-    def hold(self, prior: Any) -> None:
-        self.held, self._Psi = prior.kernel, tiles.map_rows(_features, strip(prior.kernel), self.panels)
-
-    def share(self, other: WeightSpaceWorkspace) -> None:
-        """Use the features that another workspace holds."""
-        self.held, self._Psi = other.held, other._Psi
-
-    def features(self, prior: AbstractPrior) -> np.ndarray:
-        return (
-            self._Psi
-            if self.held is prior.kernel
-            else tiles.map_rows(_features, strip(prior.kernel), self.panels)
-        )
+    def compute(self, prior: AbstractPrior) -> np.ndarray:
+        """The features (n, p)."""
+        return tiles.map_rows(_features, strip(prior.kernel), self.panels)
 
 
 def _features(kernel, A):
@@ -231,7 +219,7 @@ class WeightSpaceState(AbstractWeightSpaceState):
     who = "WeightSpace"
 
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: WeightSpaceWorkspace):
-        super().__init__(prior, X, sites, workspace, strip(prior.kernel), workspace.features(prior))
+        super().__init__(prior, X, sites, workspace, strip(prior.kernel), workspace.known(prior))
 
     def leaves_of(self, pulled: Any) -> Any:
         return pulled

@@ -4,21 +4,18 @@ and for several regimes.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.em import GPExperts, em
 from mercer.em.gates import GATES
 from mercer.estimators import defaults
 from mercer.estimators.base import read_kernel
-from mercer.estimators.hidden.mixture import names_of
+from mercer.estimators.hidden.shared import generator, names_of, warn_unless_converged
 from mercer.gp import GP, Model
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels import AbstractKernel
@@ -86,7 +83,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
             raise ValueError(
                 f"n_experts must be a whole number from 1 to n_samples = {len(X)} and restarts at least 0."
             )
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = generator(self.random_state)
         starts = [
             lambda seed=seed, i=i: self._start(X, y, ("both", "x")[i % 2], np.random.default_rng(seed))
             for i, seed in enumerate(
@@ -104,12 +101,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         self._take(
             outcome.model, X, y, outcome.objective, outcome.path(), outcome.converged, outcome.iterations
         )
-        if not outcome.converged and self.tol > 0:
-            warnings.warn(
-                f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_unless_converged(outcome, self.tol)
         return self
 
     def _start(self, X: np.ndarray, y: np.ndarray, by: str, rng: np.random.Generator) -> GPExperts:

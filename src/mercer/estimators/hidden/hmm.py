@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.em import HMM as Model
 from mercer.em import Filter, InverseWishart, em
-from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
+from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
 from mercer.em.emission import symbols, vectors
 from mercer.em.hmm_starts import EMISSIONS, Settings, start
 from mercer.em.starts import spread
-from mercer.estimators.hidden.mixture import covariance_kind, learned, prior_of, relearned
+from mercer.estimators.hidden.shared import (
+    covariance_kind,
+    generator,
+    learned,
+    prior_of,
+    relearned,
+    warn_unless_converged,
+)
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
 
@@ -102,24 +106,16 @@ class HMM(BaseEstimator, AbstractSavable):
         check_criterion(self.criterion)
         numbers = candidates(self.n_states, "n_states")
         sequences = self._read(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        found = {n: self._climb(sequences, n, rng) for n in numbers}
-        self.selection_ = (
-            {n: self._rate(outcome, sequences, n, rng) for n, outcome in found.items()}
-            if len(numbers) > 1
-            else {}
+        rng = generator(self.random_state)
+        outcome, self.selection_ = best_of(
+            numbers,
+            lambda n: self._climb(sequences, n, rng),
+            lambda outcome, n: self._rate(outcome, sequences, n, rng),
         )
-        best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
-        outcome = found[best]
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
-        if not self.converged_ and self.tol > 0:
-            warnings.warn(
-                f"EM has not converged: {found[best].reason}. Raise max_evaluations or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_unless_converged(outcome, self.tol)
         return self
 
     def _climb(self, sequences, n: int, rng):
@@ -156,12 +152,7 @@ class HMM(BaseEstimator, AbstractSavable):
                 return float(model.log_likelihood(list(part)).sum())
 
             return held_out(several, lambda part: self._climb(list(part), n, rng).model, score, rng)
-        parameters, rows = outcome.model.parameters(), sum(map(len, sequences))
-        return (
-            bic(outcome.log_likelihood, parameters, rows)
-            if self.criterion == "bic"
-            else aic(outcome.log_likelihood, parameters)
-        )
+        return information(self.criterion, outcome, sum(map(len, sequences)))
 
     def _take(
         self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int
@@ -275,7 +266,7 @@ class HMM(BaseEstimator, AbstractSavable):
 
     def _generator(self, random_state) -> np.random.Generator:
         seed = self.random_state if random_state is None else random_state
-        return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+        return generator(seed)
 
 
 def _several(X: Any) -> bool:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, em
-from mercer.em.choose import aic, bic, candidates, check_criterion, held_out
+from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
 from mercer.em.starts import spread
+from mercer.estimators.hidden.shared import (
+    covariance_kind,
+    generator,
+    learned,
+    names_of,
+    prior_of,
+    relearned,
+    warn_unless_converged,
+)
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
 
@@ -85,22 +91,14 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
             raise ValueError(f"column {int(np.argmax(empty))} of X has no values.")
         numbers = candidates(self.n_components, "n_components")
         check_criterion(self.criterion)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        found = {k: self._climb(X, k, rng) for k in numbers}
-        self.selection_ = (
-            {k: self._rate(outcome, X, k, rng) for k, outcome in found.items()} if len(numbers) > 1 else {}
+        rng = generator(self.random_state)
+        outcome, self.selection_ = best_of(
+            numbers, lambda k: self._climb(X, k, rng), lambda outcome, k: self._rate(outcome, X, k, rng)
         )
-        best = min(self.selection_, key=self.selection_.__getitem__) if self.selection_ else numbers[0]
-        outcome = found[best]
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
-        if not outcome.converged and self.tol > 0:
-            warnings.warn(
-                f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_unless_converged(outcome, self.tol)
         return self
 
     def _take(
@@ -165,14 +163,7 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
                 lambda m, part: float(m.log_prob(part).sum()),
                 rng,
             )
-        return self._information(outcome.log_likelihood, outcome.model.parameters(), len(X))
-
-    def _information(self, log_likelihood: float, parameters: int, rows: int) -> float:
-        return (
-            bic(log_likelihood, parameters, rows)
-            if self.criterion == "bic"
-            else aic(log_likelihood, parameters)
-        )
+        return information(self.criterion, outcome, len(X))
 
     # -- use -------------------------------------------------------------------------------------------------
 
@@ -212,9 +203,7 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
         """Draws (n, d) and their components (n,)."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        return self.model_.sample(
-            n_samples, np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
-        )
+        return self.model_.sample(n_samples, generator(seed))
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; smaller is better."""
@@ -233,54 +222,3 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def learned(estimator: Any) -> dict[str, Any]:
-    """What a file must say of a model fitted by EM."""
-    return {
-        "model": estimator.model_, "log_likelihood": estimator.log_likelihood_, "history": estimator.history_,
-        "converged": estimator.converged_, "iterations": estimator.n_iter_,
-        "selection": [[k, v] for k, v in estimator.selection_.items()],
-    }  # fmt: skip
-
-
-def relearned(estimator: Any, found: dict[str, Any], kind: type) -> None:
-    """What `learned` gave, taken back."""
-    if not isinstance(found["model"], kind):
-        raise TypeError(f"the model is not a {kind.__name__}")
-    estimator.selection_ = {int(k): float(v) for k, v in found["selection"]}
-    history = np.asarray(found["history"], np.float64)
-    estimator._take(
-        found["model"],
-        float(found["log_likelihood"]),
-        history,
-        bool(found["converged"]),
-        int(found["iterations"]),
-    )
-
-
-def names_of(estimator: Any) -> list[str] | None:
-    """Names of the columns, where it was fitted to a table with names."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
-def covariance_kind(given: str) -> str:
-    """The name of a covariance type; scikit-learn's "diag" as well."""
-    return "diagonal" if given == "diag" else given
-
-
-def prior_of(given: Any, X: np.ndarray, k: int) -> InverseWishart | None:
-    """The prior itself, or one worth that many data whose mode is diagonal: the columns' variances,
-    shared out among k groups.
-    """
-    if given is None or isinstance(given, InverseWishart):
-        return given
-    d = X.shape[1]
-    strength = float(given)
-    if not strength > 2 * d:
-        raise ValueError(
-            f"covariance_prior must be worth more than 2 d = {2 * d} data to be a proper prior, got "
-            f"{given!r}."
-        )
-    return InverseWishart(strength - d - 1, strength * np.diag(spread(X)) / k ** (2 / d))

@@ -5,10 +5,26 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-__all__ = ["AbstractConditioned"]
+__all__ = ["AbstractConditioned", "AbstractSubject"]
 
 
-class AbstractConditioned(abc.ABC):
+class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
+    """What a picture may be of. Each question is answered by None where there is nothing to say."""
+
+    def input_relevance(self) -> Any:
+        """How much each input matters: a dict by name, or (d,)."""
+        return None
+
+    def outlier_report(self) -> Any:
+        """Which training rows are outliers (`GPRegressor.outliers_`)."""
+        return None
+
+    def course(self) -> Any:
+        """The fit that learned it (`mercer.Fit`), with its history."""
+        return None
+
+
+class AbstractConditioned(AbstractSubject):
     """Something that holds a posterior."""
 
     @abc.abstractmethod

@@ -69,7 +69,7 @@ def test_two_regimes_have_noise_and_lengths_of_their_own():
     Xt, yt = regimes(rng, 300)
     model, one = mc.GPMixture(2, restarts=1).fit(X, y), mc.GPRegressor().fit(X, y)
     assert model.log_density(Xt, yt).mean() > one.log_density(Xt, yt).mean() + 0.2
-    std = np.sqrt(np.sort(model.posterior_.noise))
+    std = np.sqrt(np.sort(model.experts_.noise))
     assert 0.03 < std[0] < 0.1 and 0.2 < std[1] < 0.45
     grid = np.linspace(-4, 4, 4001)
     np.testing.assert_allclose(

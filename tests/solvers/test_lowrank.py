@@ -11,6 +11,7 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lik
+from mercer import means
 from mercer.inputs import as_inputs
 from mercer.params import strip
 from mercer.solvers import (
@@ -359,6 +360,33 @@ def test_learning_moves_inducing_inputs():
     exact = mc.GPRegressor(k.SE(1.0)).fit(x, y)
     assert held.log_marginal_likelihood_ + 5 < moved.log_marginal_likelihood_ < exact.log_marginal_likelihood_
     np.testing.assert_allclose(moved.predict(x), exact.predict(x), atol=0.15)
+
+
+def test_learning_moves_inducing_inputs_beside_basis_functions():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 10, (120, 1))
+    y = np.sin(x[:, 0]) + 0.5 * x[:, 0] + 0.1 * rng.normal(size=120)
+    model = mc.Model(mc.GP(k.SE(1.0), basis=means.Polynomial(1)), lik.Gaussian(0.1))
+    held, moved = (
+        mc.fit(model, x, y, solver=VFE(m=6, select="random", learn=learn)) for learn in (False, True)
+    )
+    assert held.value + 5 < moved.value < mc.fit(model, x, y).value
+    start, end = (fit.posterior.solver.inducing_inputs() for fit in (held, moved))
+    assert not np.allclose(start, end) and moved.posterior.solver.inducing_to_learn() is None
+
+
+def test_inducing_inputs_beside_basis_functions_have_their_derivatives():
+    prior = mc.GP(KERNEL, mean=0.3, basis=means.Polynomial(1)).bind(as_inputs(X))
+
+    def state(Z):
+        return VFE(inducing=Z, learn=True).with_basis().factor(prior, X, some_sites(False))
+
+    found, h = state(Z).pullback(1.0).prior.inducing, 1e-6
+    for i in np.ndindex(2, 2):
+        step = np.zeros_like(Z)
+        step[i] = h
+        slope = (state(Z + step).log_normaliser - state(Z - step).log_normaliser) / (2 * h)
+        assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
 def test_classifier_on_fitc():

@@ -176,6 +176,20 @@ def test_fit_history_has_a_curve_for_each_start(fit):
     assert ax.get_ylabel() == "log evidence below the best / nats"
     assert sum(len(line.get_xdata()) for line in ax.lines) == len(fit.history)
     assert min(line.get_ydata().min() for line in ax.lines) == 1e-4
+    with pytest.raises(TypeError, match="cannot draw the history of a GaussianPosterior: give a Fit"):
+        viz.fit_history(fit.posterior)
+
+
+def test_estimators_answer_what_pictures_ask(series):
+    X, y = series
+    model = mc.GPRegressor(k.SE(1.0)).fit(X, y)
+    assert model.course() is model.fit_ and model.fit_.course() is model.fit_
+    assert model.outlier_report() is model.outliers_ is model.outliers_.outlier_report()
+    assert model.input_relevance() is model.relevance_
+    post = model.posterior_
+    assert post.course() is post.outlier_report() is post.input_relevance() is None
+    with pytest.raises(TypeError, match=r"viz\.outliers needs a fitted GPRegressor"):
+        viz.outliers(post)
 
 
 def test_evidence_profile_terms_add_up(series):

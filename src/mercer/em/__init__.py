@@ -5,7 +5,7 @@ chains, hidden Markov models, mixtures of Gaussian-process experts.
 from mercer.em.chain import MarkovChain
 from mercer.em.driver import EMError, Iteration, Outcome, em
 from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
-from mercer.em.experts import GPExperts, GPExpertsPosterior
+from mercer.em.experts import ConditionedExperts, GPExperts
 from mercer.em.families import ExponentialComponent, NormalComponent, PoissonComponent
 from mercer.em.gates import ConstantGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart
@@ -16,12 +16,12 @@ from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_grad
 __all__ = [
     "HMM",
     "CategoricalEmission",
+    "ConditionedExperts",
     "ConstantGate",
     "EMError",
     "ExponentialComponent",
     "Filter",
     "GPExperts",
-    "GPExpertsPosterior",
     "GaussianEmission",
     "GaussianMixture",
     "GaussianMixtureEmission",

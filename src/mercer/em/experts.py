@@ -125,14 +125,14 @@ class GPExperts:
         """Log prior of the gate and of the experts' hyperparameters."""
         return self.gate.log_prior() + sum(_log_prior(e)[0] for e in self.experts)
 
-    def condition(self, X: Any, y: Any) -> GPExpertsPosterior:
+    def condition(self, X: Any, y: Any) -> ConditionedExperts:
         """The posterior of all experts, by responsibilities from one more E-step."""
         inputs, y = _prepared(self.experts[0], X, y)
-        return self._posterior(self.expect((inputs, y)).responsibilities, inputs, y)
+        return self._conditioned(self.expect((inputs, y)).responsibilities, inputs, y)
 
-    def _posterior(self, r: np.ndarray, inputs: Inputs, y: np.ndarray) -> GPExpertsPosterior:
+    def _conditioned(self, r: np.ndarray, inputs: Inputs, y: np.ndarray) -> ConditionedExperts:
         noise = np.array([_noise(e) for e in self.experts])
-        return GPExpertsPosterior(
+        return ConditionedExperts(
             self.gate,
             tuple(weighted(e, inputs, y, w) for e, w in zip(self.experts, r.T, strict=True)),
             noise,
@@ -149,7 +149,7 @@ class GPExperts:
 
 
 @dataclass(frozen=True)
-class GPExpertsPosterior:
+class ConditionedExperts:
     """Experts given data, and their gate. Predictions are mixtures of K Gaussians: often of two peaks where
     regimes meet.
 

@@ -36,6 +36,14 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     numeric_targets: ClassVar[bool]
 
+    # -- what pictures ask -----------------------------------------------------------------------------------
+
+    def course(self) -> Fit:
+        check_is_fitted(self)
+        if len(self._fits) > 1:
+            raise ValueError("this model is made of several fits: choose one of them, fit_[i].")
+        return self._fits[0]
+
     # -- what `mercer.save` asks -----------------------------------------------------------------------------
 
     @property

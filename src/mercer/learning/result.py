@@ -66,6 +66,9 @@ class Fit(AbstractConditioned):
             )
         return self.posteriors[0]
 
+    def course(self) -> Fit:
+        return self
+
 
 class FitWarning(UserWarning):
     """Something about a fit that a person should know."""

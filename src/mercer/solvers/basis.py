@@ -65,6 +65,15 @@ class WithBasis(AbstractSolver):
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         return WithBasis(self.base.prepare(prior, X, y, noise_variance))
 
+    def inducing_inputs(self) -> np.ndarray | None:
+        return self.base.inducing_inputs()
+
+    def inducing_to_learn(self) -> np.ndarray | None:
+        return self.base.inducing_to_learn()
+
+    def with_inducing(self, Z: np.ndarray, learn: bool) -> AbstractSolver:
+        return WithBasis(self.base.with_inducing(Z, learn))
+
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
         return self.base.workspace(prior, X)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractSubject
 from mercer.metrics import calibration_curve
 from mercer.params import parameters, replace_leaves
 from mercer.viz._style import BLACK, BLUE, CYCLE, GREEN, GREY, VERMILLION, frame, half_width, legend, percent
@@ -73,7 +74,7 @@ def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
 
     >>> viz.relevance(GPRegressor().fit(df[["a", "b", "c"]], df["y"]))
     """
-    shares = getattr(model, "relevance_", model)
+    shares = model.input_relevance() if isinstance(model, AbstractSubject) else model
     if shares is None:
         raise ValueError(
             "this model has no length-scale for each input, so nothing is known of their relevance."
@@ -96,7 +97,12 @@ def fit_history(fit: Any, ax: Any = None) -> Any:
 
     >>> viz.fit_history(mercer.fit(model, X, y, restarts=3))
     """
-    fit = getattr(fit, "fit_", fit)
+    if not isinstance(fit, AbstractSubject) or (found := fit.course()) is None:
+        raise TypeError(
+            f"cannot draw the history of a {type(fit).__name__}: give a Fit (what mercer.fit returns) or a "
+            "fitted estimator."
+        )
+    fit = found
     name = (
         "log evidence below the best / nats"
         if fit.objective == "evidence"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractSubject
 from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
 
 
@@ -115,7 +116,7 @@ def _boxes(ax: Any, columns: list[np.ndarray]) -> None:
 
 def find_outliers(model: Any) -> Any:
     """The report of an estimator, or a report itself; None where there is none."""
-    return model if hasattr(model, "flagged") else getattr(model, "outliers_", None)
+    return model.outlier_report() if isinstance(model, AbstractSubject) else None
 
 
 def mark_outliers(ax: Any, x: np.ndarray, found: Any, low: float, high: float) -> None:

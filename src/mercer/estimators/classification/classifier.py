@@ -385,6 +385,10 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             lines.append(found.summary())
         return "\n".join([*lines, *relevance_lines(self.relevance_)])
 
+    def input_relevance(self) -> Relevance:
+        check_is_fitted(self)
+        return self.relevance_
+
     # -- inside ----------------------------------------------------------------------------------------------
 
     @property

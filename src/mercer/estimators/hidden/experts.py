@@ -40,8 +40,8 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         converged
     random_state: seed of the starts
 
-    Learned: responsibilities_ (n, K), of each expert for each row; posterior_
-    (`mercer.em.GPExpertsPosterior`), its `experts` and `gate`; model_, lower_bound_ (of the log evidence,
+    Learned: responsibilities_ (n, K), of each expert for each row; experts_
+    (`mercer.em.ConditionedExperts`), its `experts` and `gate`; model_, lower_bound_ (of the log evidence,
     with priors), history_, converged_, n_iter_.
 
     >>> model = GPMixture(n_experts=2).fit(X, y)
@@ -118,8 +118,8 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     def _take(self, model: GPExperts, X, y, bound: float, history, converged: bool, iterations: int) -> None:
         self.model_ = model
         self._data = (X, y)
-        self.posterior_ = model.condition(Inputs(X), y)
-        self.responsibilities_ = self.posterior_.responsibilities
+        self.experts_ = model.condition(Inputs(X), y)
+        self.responsibilities_ = self.experts_.responsibilities
         self.lower_bound_, self.history_, self.converged_, self.n_iter_ = (
             bound,
             np.asarray(history),
@@ -132,13 +132,13 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean (m,) of y under the mixture, and with it the standard deviation (m,)."""
         X = self._inputs(X)
-        mean, std = self.posterior_.mean_and_std(X)
+        mean, std = self.experts_.mean_and_std(X)
         return (mean, std) if return_std else mean
 
     def predict_quantile(self, X: Any, q: ArrayLike) -> np.ndarray:
         """Quantiles of y: (m,) for one q, (m, len(q)) for several."""
         X = self._inputs(X)
-        return self.posterior_.quantile(X, q)
+        return self.experts_.quantile(X, q)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
@@ -150,22 +150,22 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """Log predictive density (m,) of each target."""
         X = self._inputs(X)
-        return self.posterior_.log_density(X, y)
+        return self.experts_.log_density(X, y)
 
     def predict_density(self, X: Any, grid: ArrayLike) -> np.ndarray:
         """Predictive density of y (m, len(grid)) at the values `grid`: it may have several peaks."""
         X = self._inputs(X)
-        return self.posterior_.density(X, grid)
+        return self.experts_.density(X, grid)
 
     def predict_gate(self, X: Any) -> np.ndarray:
         """Probability (m, K) of each expert at X, before y is seen."""
         X = self._inputs(X)
-        return self.posterior_.parts(X)[0]
+        return self.experts_.parts(X)[0]
 
     def predict_experts(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y, (m, K) each, of every expert by itself."""
         X = self._inputs(X)
-        _, means, variances = self.posterior_.parts(X)
+        _, means, variances = self.experts_.parts(X)
         return means, np.sqrt(variances)
 
     def _learned(self) -> dict[str, Any]:

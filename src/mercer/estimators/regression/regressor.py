@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators import defaults
 from mercer.estimators.base import (
     AbstractEstimator,
+    Relevance,
     evidence_of,
     frame_index,
     read_kernel,
@@ -408,6 +409,13 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         if self._outliers is None:
             self._outliers = outliers(self.posterior_, self._index)
         return self._outliers
+
+    def input_relevance(self) -> Relevance:
+        check_is_fitted(self)
+        return self.relevance_
+
+    def outlier_report(self) -> Outliers:
+        return self.outliers_
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
 

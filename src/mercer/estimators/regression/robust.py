@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.conditioned import AbstractSubject
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors import AbstractPosterior
@@ -22,7 +23,7 @@ PROBABILITY_LIMIT, WEIGHT_LIMIT = 0.5, 0.75  # and its score is above this
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Outliers:
+class Outliers(AbstractSubject):
     """How far a model takes each training row for an outlier; `len()` and `rows` are about those that are.
 
     score (n,) lies between 0 and 1. kind "probability" (mixture and uniform noise): the posterior probability
@@ -65,6 +66,9 @@ class Outliers:
         """Positions of the outliers in the training data, the furthest first."""
         found = np.flatnonzero(self.flagged)
         return found[np.argsort(-np.abs(self.residual[found]), kind="stable")]
+
+    def outlier_report(self) -> Outliers:
+        return self
 
     def __len__(self) -> int:
         return int(self.flagged.sum())

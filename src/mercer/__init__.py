@@ -73,6 +73,7 @@ _ROOMS = (
     "decide",
     "em",
     "estimators",
+    "explain",
     "hyperpriors",
     "inference",
     "learning",

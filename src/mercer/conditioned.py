@@ -11,8 +11,8 @@ __all__ = ["AbstractConditioned", "AbstractSubject"]
 class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
     """What a picture may be of. Each question is answered by None where there is nothing to say."""
 
-    def input_relevance(self) -> Any:
-        """How much each input matters: a dict by name, or (d,)."""
+    def input_importance(self) -> Any:
+        """How much each column matters (`mercer.explain.Importance`)."""
         return None
 
     def outlier_report(self) -> Any:

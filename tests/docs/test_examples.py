@@ -19,7 +19,8 @@ NAMES = {
     "inference": "Laplace EP MCMC SVGP",
     "solvers": "Dense VFE Markov Vecchia",
     "posteriors": "AbstractPosterior GaussianPosterior LeaveOneOut",
-    "viz": "posterior prior forecast components kernel calibration relevance outliers",
+    "explain": "Importance importance sobol_indices",
+    "viz": "posterior prior forecast components kernel calibration importance outliers",
 }
 
 

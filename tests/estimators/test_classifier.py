@@ -147,8 +147,9 @@ def test_units_of_the_columns_do_not_matter():
     factors = np.array([1e3, 1e-4])
     one, two = GPClassifier().fit(X, CODES), GPClassifier().fit(X * factors, CODES)
     np.testing.assert_allclose(two.predict_proba(XS * factors), one.predict_proba(XS), rtol=1e-5)
-    np.testing.assert_allclose(two.relevance_, one.relevance_, rtol=1e-4)
-    assert one.relevance_[0] > one.relevance_[1]
+    first, second = (model.importance(permutation=False, draws=0) for model in (one, two))
+    np.testing.assert_allclose(first.total, second.total, rtol=1e-4)
+    assert first.names == second.names == ("x0", "x1")
 
 
 # ------------------------------------------------------------------------------------------------- regression
@@ -374,7 +375,7 @@ def test_strings_are_classified():
         ["acgtacgt", "ttgattga", "acgaacgt", "ttgtttga"], ["+", "-", "+", "-"]
     )
     assert model.predict(["acgacgacg", "ttgttgttg"]).tolist() == ["+", "-"]
-    assert model.n_features_in_ == 1 and model.relevance_ is None
+    assert model.n_features_in_ == 1 and "importance" not in model.summary()
     framed = GPClassifier(k.Spectrum(2)).fit(pl.DataFrame({"word": WORDS}), [len(w) > 4 for w in WORDS])
     assert list(framed.feature_names_in_) == ["word"] and framed.predict(
         pl.DataFrame({"word": WORDS})
@@ -401,8 +402,8 @@ def test_frames_keep_their_names(frame):
     model = GPClassifier(k.SE(mc.fixed([1.0, 4.0]))).fit(table(X), NAMES[CODES])
     plain = GPClassifier(k.SE(mc.fixed([1.0, 4.0]))).fit(X, NAMES[CODES])
     np.testing.assert_array_equal(model.predict_proba(table(XS)), plain.predict_proba(XS))
-    assert list(model.feature_names_in_) == ["a", "b"] == list(model.relevance_)
-    assert "relevance: a 0." in model.summary() and model.summary().startswith("classes: ant (")
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert "importance: a " in model.summary() and model.summary().startswith("classes: ant (")
     with pytest.raises(ValueError, match="b"):
         model.predict(frame({"a": XS[:, 0]}))
 

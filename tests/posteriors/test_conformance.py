@@ -190,6 +190,8 @@ def ask(post, question):
         return post.quantile(XS, 0.3)
     if question == "covariance":
         return post.covariance(XS, latent=True)
+    if question == "left_out":
+        return post.left_out(XS, [0, 0, 4])
     return getattr(post, question)(XS) if question in with_inputs else getattr(post, question)()
 
 
@@ -226,6 +228,9 @@ def test_answers_about_the_data(name):
         assert mean.shape == variance.shape == (N,)
         if post.model.likelihood.log_concave:
             assert np.all(variance > 0.999 * post.variance(X, latent=True))  # one datum less says less
+    if post.can("left_out"):
+        for found, expected in zip(post.left_out(X, np.arange(N)), post.loo_latent(), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
     if post.can("outlier_score"):
         score = post.outlier_score()
         assert score.shape == (N,) and np.all((score >= 0) & (score <= 1))
@@ -266,6 +271,18 @@ def test_says_what_it_is(name):
 
 
 # ------------------------------------------------------------------------------------------- equivalences
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian with a basis"])
+def test_without_a_datum_is_conditioning_on_the_others(name):
+    """Elsewhere than at the data, too."""
+    post = posterior(name)
+    model = post.model
+    for row in (0, 3):
+        others = np.delete(np.arange(N), row)
+        expected = model.condition(X[others], Y[others]).latent_moments(XS)
+        for found, e in zip(post.left_out(XS, [row] * len(XS)), expected, strict=True):
+            np.testing.assert_allclose(found, e, rtol=1e-7, atol=1e-9)
 
 
 def same(a, b, questions=("mean", "variance", "quantile", "density", "covariance", "sample")):

@@ -115,23 +115,20 @@ def test_forecast_marks_the_end_of_the_data(fit, series):
         viz.forecast(fit, future, observed_later=[1.0, 2.0, 3.0])
 
 
-def test_relevance_largest_on_top():
-    ax = viz.relevance({"a": 0.2, "b": 0.7, "c": 0.1}, top=2)
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
-    assert [bar.get_width() for bar in ax.patches] == [0.2, 0.7]
-    assert ax.get_xlabel() == "relevance"
-
-
-def test_relevance_of_an_estimator():
+def test_importance_largest_on_top():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((25, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(25)
     model = mc.GPRegressor().fit(X, y)
-    ax = viz.relevance(model)
+    ax = viz.importance(model)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["x1", "x0"]
-    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="no length-scale for each input"):
-        viz.relevance(mc.GPRegressor(kernel=k.SE(mc.fixed(1.0))).fit(X, y))
+    assert labels(ax) == ["with interactions", "alone"]
+    assert ax.get_xlabel() == "share of the variance of the mean of y"
+    found = model.importance(permutation=False, draws=0)
+    one = viz.importance(found, top=1)
+    assert one.patches[1].get_width() == pytest.approx(found.first_order[0])
+    with pytest.raises(TypeError, match="give a fitted estimator"):
+        viz.importance(model.posterior_)
 
 
 def test_calibration_plots_the_curve_of_the_metrics():
@@ -185,9 +182,9 @@ def test_estimators_answer_what_pictures_ask(series):
     model = mc.GPRegressor(k.SE(1.0)).fit(X, y)
     assert model.course() is model.fit_ and model.fit_.course() is model.fit_
     assert model.outlier_report() is model.outliers_ is model.outliers_.outlier_report()
-    assert model.input_relevance() is model.relevance_
+    assert model.input_importance().names == ("x0",)
     post = model.posterior_
-    assert post.course() is post.outlier_report() is post.input_relevance() is None
+    assert post.course() is post.outlier_report() is post.input_importance() is None
     with pytest.raises(TypeError, match=r"viz\.outliers needs a fitted GPRegressor"):
         viz.outliers(post)
 

@@ -143,6 +143,8 @@ def fit(
     typer.echo()
     for title, columns, lines in work.robust_tables(model):
         show_table(title, columns, lines)
+    for title, columns, lines in work.importance_tables(model):
+        show_table(title, columns, lines)
     show_table(
         "Left out one at a time, each datum predicted from the others",
         *work.quality(model, y, target),
@@ -186,7 +188,7 @@ def predict(
 def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")]) -> None:
     """Say what is in a saved model.
 
-    Columns, kernel, noise, outliers, hyperparameters, evidence, versions.
+    Columns and how much they matter, kernel, noise, outliers, hyperparameters, evidence, versions.
     """
     from mercer.app import work
 

@@ -148,6 +148,17 @@ def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
     ]
 
 
+def importance_tables(
+    model: Estimator, permutation: bool = True, draws: int = 32
+) -> list[tuple[str, tuple[str, ...], Rows]]:
+    """The table (title, columns, rows) of how much each column matters; none for one column."""
+    if model.n_features_in_ < 2:
+        return []
+    found = model.importance(permutation, draws)
+    header, rows = found.table()
+    return [(found.paragraph(), tuple(header), [tuple(row) for row in rows])]
+
+
 def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
     """One input: the ribbon, or the probability of each class. Several: left-out data against predictions."""
     import matplotlib
@@ -272,6 +283,8 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
             for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)
         ]
     tables = [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
+    if not isinstance(model, mc.GPTimeSeries):
+        tables += importance_tables(model, permutation=False, draws=0)
     return [*tables, *robust_tables(model)]
 
 

@@ -1,4 +1,4 @@
-"""What the estimators share: kernels as people give them, tables, frames and objects as inputs, relevance,
+"""What the estimators share: kernels as people give them, tables, frames and objects as inputs,
 saving.
 """
 
@@ -17,18 +17,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.conditioned import AbstractConditioned
-from mercer.estimators import defaults, saving
+from mercer.estimators import saving
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import InputError, Inputs, Targets, as_inputs
-from mercer.kernels import AbstractKernel, AbstractStationary, Scale
+from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
-
-Relevance = dict[str, float] | np.ndarray | None
 
 
 class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
@@ -238,36 +236,6 @@ def frame_index(X: Any) -> tuple[str, ...] | None:
 def evidence_of(posterior: AbstractPosterior) -> float | None:
     """Its log evidence; None where hyperparameters were sampled or integrated over."""
     return float(posterior.log_evidence) if posterior.can("log_evidence") else None
-
-
-def relevance(kernel: AbstractKernel, inputs: Inputs) -> Relevance:
-    """Share of each input in the distance: inverse length-scale times standard deviation;
-    None without length-scales per column.
-    """
-    while isinstance(kernel, Scale):
-        kernel = kernel.kernel
-    if (
-        not isinstance(kernel, AbstractStationary)
-        or np.ndim(kernel.lengthscale) != 1
-        or inputs.values.dtype == object
-    ):
-        return None
-    spread = np.array([0.0 if defaults.constant(x) else np.std(x) for x in inputs.values.T])
-    moved = spread / np.asarray(kernel.lengthscale)
-    if not moved.sum() > 0:
-        return None
-    shares = moved / moved.sum()
-    return shares if inputs.names is None else dict(zip(inputs.names, map(float, shares), strict=True))
-
-
-def relevance_lines(shares: Relevance) -> list[str]:
-    """A line of text, the most relevant input first; none where there is nothing to say."""
-    if shares is None:
-        return []
-    pairs = shares.items() if isinstance(shares, dict) else enumerate(shares)
-    return [
-        "relevance: " + ", ".join(f"{name} {share:.3f}" for name, share in sorted(pairs, key=lambda p: -p[1]))
-    ]
 
 
 def _is_frame(X) -> bool:

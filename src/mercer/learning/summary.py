@@ -9,7 +9,7 @@ import numpy as np
 from mercer.params import element_names, parameters
 from mercer.tables import text_table
 
-IRRELEVANT = 100.0  # a length-scale this many times the range of its input says: this input does not matter
+STRAIGHT = 100.0  # a length-scale this many times the range of its input lets f hardly bend along it
 
 
 def summary(fit: Any) -> str:
@@ -54,12 +54,12 @@ def _note(p, name: str, value: float, posterior) -> str:
             return f"at its upper bound {hi:g}"
     if name == "likelihood.noise_variance" and value < 1e-6 * np.var(posterior.y):
         return "almost no noise"
-    if p.name.endswith("kernel.lengthscale") and p.name == "kernel.lengthscale":
-        X = posterior.inputs.values
+    X = posterior.inputs.values
+    if p.name == "kernel.lengthscale" and X.dtype != object:
         column = int(name.rsplit("[", 1)[1][:-1]) if "[" in name else None
         spread = np.ptp(X, 0)[column] if column is not None else np.ptp(X, 0).max()
         label = posterior.inputs.names[column] if posterior.inputs.names and column is not None else ""
-        if spread > 0 and value > IRRELEVANT * spread:
-            return f"{label} irrelevant (far longer than the data)".strip()
+        if spread > 0 and value > STRAIGHT * spread:
+            return f"{label} straight or flat (far longer than the data)".strip()
         return label
     return ""

@@ -19,6 +19,7 @@ from mercer.posteriors.protocol import AbstractPosterior, not_with
 _OF_ONE = {
     "loo": "leave-one-out predictions need",
     "loo_latent": "leave-one-out predictions of f need",
+    "left_out": "predictions without one datum need",
     "components": "components need",
     "evidence_bounds": "bounds of the evidence need",
     "evidence_terms": "the terms of the evidence (5.8) need",
@@ -53,6 +54,10 @@ class AbstractMixturePosterior(AbstractPosterior):
     def loo_latent(self) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""
         self._refuse("loo_latent")
+
+    def left_out(self, Xs: Any, rows: Any) -> NoReturn:
+        """Not of a mixture: a `PosteriorError`."""
+        self._refuse("left_out")
 
     def components(self, Xs: Any) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""

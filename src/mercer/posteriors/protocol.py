@@ -41,6 +41,7 @@ QUESTIONS = frozenset(
         "quantile",
         "loo",
         "loo_latent",
+        "left_out",
         "components",
         "evidence_bounds",
         "evidence_terms",
@@ -222,6 +223,14 @@ class AbstractPosterior(AbstractConditioned):
     @abc.abstractmethod
     def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
+
+    @abc.abstractmethod
+    def left_out(self, Xs: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (m,) of f at each of Xs (m, d) given all data but one: the datum at the position
+        that `rows` (m,) says. At the inputs of the data themselves it is `loo_latent`.
+
+        >>> post.left_out(Xs, np.zeros(len(Xs), int))  # as if the first datum had not been seen
+        """
 
     @abc.abstractmethod
     def outlier_score(self) -> np.ndarray:

@@ -187,6 +187,11 @@ class BasisState(AbstractState):
         rest = self._features(Xs) - self.base.cross(Xs, self.RH)
         return self.base.smoother(Xs) + rest @ self.weights.covariance @ self.RH.T
 
+    def own_weights(self, Xs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        rest = self._features(Xs) - self.base.cross(Xs, self.RH)
+        of_basis = np.einsum("mp,mp->m", rest @ self.weights.covariance, self.RH[rows])
+        return self.base.own_weights(Xs, rows) + of_basis
+
     def predict(
         self, Xs: np.ndarray, full: bool = False, variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:

@@ -441,6 +441,16 @@ class AbstractState(abc.ABC):
         """Weights (m, n): without slopes the mean at Xs is m(Xs) + weights (c - m(X)) (2.25)."""
         return self.apply(self.prior.kernel(self.X, Xs)).T
 
+    def own_weights(self, Xs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """For each of Xs (m, d) the weight that `smoother` gives to one datum, that at the position `rows`
+        (m,) says: (m,), without the others.
+        """
+        kept, which = np.unique(rows, return_inverse=True)
+        unit = np.zeros((self.X.shape[0], len(kept)))
+        unit[kept, np.arange(len(kept))] = 1.0
+        weights: np.ndarray = np.einsum("nm,nm->m", self.prior.kernel(self.X, Xs), self.apply(unit)[:, which])
+        return weights
+
     def flattened(self) -> AbstractState | None:
         """The State whose negative precisions are taken as zero, where this one was made from it."""
         return None

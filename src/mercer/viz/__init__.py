@@ -10,7 +10,7 @@ imported by the first picture.
 """
 
 from mercer.viz._chains import chains
-from mercer.viz._checks import calibration, evidence_profile, fit_history, observed_vs_predicted, relevance
+from mercer.viz._checks import calibration, evidence_profile, fit_history, importance, observed_vs_predicted
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._kernel import kernel
@@ -28,6 +28,7 @@ __all__ = [
     "evidence_profile",
     "fit_history",
     "forecast",
+    "importance",
     "kernel",
     "latent",
     "observed_vs_predicted",
@@ -37,7 +38,6 @@ __all__ = [
     "prior",
     "probability",
     "regions",
-    "relevance",
     "scores",
     "smoother_weights",
     "state_path",

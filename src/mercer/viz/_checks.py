@@ -1,4 +1,4 @@
-"""Is the model any good? Relevance of inputs, calibration, the course of a fit,
+"""Is the model any good? Importance of columns, calibration, the course of a fit,
 the evidence along one hyperparameter.
 """
 
@@ -11,7 +11,19 @@ import numpy as np
 from mercer.conditioned import AbstractSubject
 from mercer.metrics import calibration_curve
 from mercer.params import parameters, replace_leaves
-from mercer.viz._style import BLACK, BLUE, CYCLE, GREEN, GREY, VERMILLION, frame, half_width, legend, percent
+from mercer.viz._style import (
+    BLACK,
+    BLUE,
+    CYCLE,
+    GREEN,
+    GREY,
+    SKY,
+    VERMILLION,
+    frame,
+    half_width,
+    legend,
+    percent,
+)
 
 GAP = 1e-4  # a start closer than this to the best has arrived
 
@@ -66,26 +78,31 @@ def observed_vs_predicted(
     return ax
 
 
-def relevance(model: Any, ax: Any = None, top: int = 20) -> Any:
-    """Bars of how much each input matters to a fitted estimator (`relevance_`), the `top` ones, largest
-    first.
+def importance(model: Any, ax: Any = None, top: int = 20) -> Any:
+    """Bars of how much each column matters to what a model predicts, the `top` ones, largest first: the share
+    of the variance that it explains alone, and with its interactions, which has the standard error.
 
-    Also takes a dict from names to numbers.
+    model: a fitted estimator, or the `Importance` that its method (or `explain.importance`) gave.
 
-    >>> viz.relevance(GPRegressor().fit(df[["a", "b", "c"]], df["y"]))
+    >>> viz.importance(GPRegressor().fit(df[["a", "b", "c"]], df["y"]))
     """
-    shares = model.input_relevance() if isinstance(model, AbstractSubject) else model
-    if shares is None:
-        raise ValueError(
-            "this model has no length-scale for each input, so nothing is known of their relevance."
-        )
-    if not isinstance(shares, dict):
-        shares = {f"x{i}": share for i, share in enumerate(np.ravel(shares))}
-    names = sorted(shares, key=shares.__getitem__)[-top:]
-    ax = frame(ax, "relevance", size=(5.2, 0.9 + 0.32 * len(names)))
-    ax.barh([str(name) for name in names], [float(shares[name]) for name in names], color=BLUE, height=0.65)
+    found = model.input_importance() if isinstance(model, AbstractSubject) else model
+    if found is None:
+        raise TypeError("give a fitted estimator of tables, or what explain.importance says of a posterior.")
+    names = list(reversed(found.names[:top]))
+    at = np.arange(len(names))
+    alone, total, error = (
+        np.asarray(share, float)[:top][::-1] for share in (found.first_order, found.total, found.total_error)
+    )
+    ax = frame(ax, f"share of the variance of the {found.what}", size=(5.6, 1.1 + 0.34 * len(names)))
+    ax.barh(at, np.maximum(total, alone), color=SKY, height=0.65, label="with interactions")
+    ax.barh(at, np.minimum(alone, np.maximum(total, alone)), color=BLUE, height=0.65, label="alone")
+    ax.errorbar(total, at, xerr=error, fmt="none", ecolor=BLACK, elinewidth=1.0, capsize=2.5)
+    ax.set_yticks(at, names)
+    ax.set_xlim(left=0.0)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
+    legend(ax)
     return ax
 
 

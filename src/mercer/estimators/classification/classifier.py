@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.decide import decide
 from mercer.estimators import defaults
-from mercer.estimators.base import (
-    INTEGRATED,
-    AbstractEstimator,
-    Relevance,
-    evidence_of,
-    read_kernel,
-    relevance,
-    relevance_lines,
-)
+from mercer.estimators.base import INTEGRATED, evidence_of, read_kernel
 from mercer.estimators.classification.labels import (
     TINY,
     combine,
@@ -31,6 +23,7 @@ from mercer.estimators.classification.labels import (
     encode,
     loss_matrix,
 )
+from mercer.estimators.explained import AbstractExplained
 from mercer.gp import GP, Model
 from mercer.inference import by_name
 from mercer.inference.protocol import AbstractInference
@@ -46,11 +39,14 @@ from mercer.progress import Progress
 from mercer.relatives import platt
 from mercer.solvers.protocol import AbstractSolver
 
+if TYPE_CHECKING:
+    from mercer.explain import AbstractFunction
+
 LABEL_REGRESSION = "label-regression"
 SCHEMES = ("softmax", "one-vs-rest", "one-vs-one")
 
 
-class GPClassifier(ClassifierMixin, AbstractEstimator):
+class GPClassifier(ClassifierMixin, AbstractExplained):
     """Gaussian-process classification of two or more classes, with learned hyperparameters.
 
     Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under weak priors
@@ -88,8 +84,6 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     log_marginal_likelihood_: log evidence without priors; summed over problems of two classes where there are
         several, and then not comparable with that of softmax. For label regression it is that of the numbers
         +-1
-    relevance_: share of each input in the learned distance, as in `GPRegressor`; averaged where there are
-        several kernels
     n_features_in_, feature_names_in_: as in scikit-learn
 
     >>> model = GPClassifier().fit(df[["a", "b"]], df["species"])
@@ -255,7 +249,6 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         evidences = [e for f in fits if (e := evidence_of(f.posterior)) is not None]
         self.log_marginal_likelihood_ = float(sum(evidences)) if len(evidences) == len(fits) else None
-        self.relevance_ = _average([relevance(kernel, self._data[0]) for kernel in kernels])
         if not one:
             names: list[Any] = self.classes_.tolist()
             self.contests_ = [(names[a], None if b is None else names[b]) for a, b in self._contests]
@@ -383,11 +376,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
                 first, second = self.contests_[i]
                 lines.append(f"\n{first} against {'the rest' if second is None else second}")
             lines.append(found.summary())
-        return "\n".join([*lines, *relevance_lines(self.relevance_)])
-
-    def input_relevance(self) -> Relevance:
-        check_is_fitted(self)
-        return self.relevance_
+        return "\n".join([*lines, *self._importance_lines()])
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -438,6 +427,17 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
     def _rule(self) -> Any:
         return "exact" if self.inference == LABEL_REGRESSION else self.inference
 
+    def _function(self) -> AbstractFunction:
+        from mercer.estimators.classification.function import ContestsFunction
+        from mercer.explain import PosteriorFunction
+
+        if self._softmax:
+            return PosteriorFunction(self._posteriors[0])
+        inputs, codes = self._data
+        return ContestsFunction(
+            inputs, codes, self._posteriors, self._contests, self._wins, len(self.classes_), self.multi_class
+        )
+
     def _targets(self, y, n: int) -> np.ndarray:
         self.classes_, codes = encode(y, n)
         return codes
@@ -460,11 +460,3 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         if not np.array_equal(np.unique(y), np.arange(len(classes))):
             raise InputError(f"the targets are not numbers of the {len(classes)} classes.")
         self.classes_, self._data = classes, (inputs, y)
-
-
-def _average(shares: list[Any]) -> Relevance:
-    if any(s is None for s in shares):
-        return None
-    if isinstance(shares[0], dict):
-        return {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
-    return np.mean(shares, axis=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,15 +16,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
-from mercer.estimators.base import (
-    AbstractEstimator,
-    Relevance,
-    evidence_of,
-    frame_index,
-    read_kernel,
-    relevance,
-    relevance_lines,
-)
+from mercer.estimators.base import evidence_of, frame_index, read_kernel
+from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.regression.robust import (
     AUTO,
     Candidate,
@@ -47,8 +40,11 @@ from mercer.progress import Progress
 from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
+if TYPE_CHECKING:
+    from mercer.explain import AbstractFunction
 
-class GPRegressor(RegressorMixin, AbstractEstimator):
+
+class GPRegressor(RegressorMixin, AbstractExplained):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
@@ -93,9 +89,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
         (`RobustComparison`), else None
-    relevance_: share of each input in the learned distance, inverse length-scale times standard deviation,
-        summing to 1: a dict by column name, an array, or None for kernels without a length-scale per column
-        (and where no column varies)
     n_features_in_, feature_names_in_: as in scikit-learn
 
     A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in
@@ -216,7 +209,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
         self._outliers = None
         self.log_marginal_likelihood_ = evidence_of(posterior)
-        self.relevance_ = relevance(self.kernel_, posterior.inputs)
         return self
 
     def _model(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
@@ -393,11 +385,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
         check_is_fitted(self)
-        lines = [
-            self.fit_.summary(),
-            *relevance_lines(self.relevance_),
-            f"noise: {self.model_.likelihood.words()}",
-        ]
+        lines = [self.fit_.summary(), *self._importance_lines(), f"noise: {self.model_.likelihood.words()}"]
         if isinstance(self.model_.likelihood, AbstractNoise):
             lines.append(f"outliers: {self.outliers_.paragraph()}")
         return "\n".join(lines)
@@ -409,10 +397,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         if self._outliers is None:
             self._outliers = outliers(self.posterior_, self._index)
         return self._outliers
-
-    def input_relevance(self) -> Relevance:
-        check_is_fitted(self)
-        return self.relevance_
 
     def outlier_report(self) -> Outliers:
         return self.outliers_
@@ -447,6 +431,11 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
         return [(inputs, y)]
+
+    def _function(self) -> AbstractFunction:
+        from mercer.explain import PosteriorFunction
+
+        return PosteriorFunction(self.posterior_)
 
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)

@@ -1,0 +1,62 @@
+"""What a fitted estimator of tables says of its columns."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators.base import AbstractEstimator
+from mercer.progress import shown
+
+if TYPE_CHECKING:
+    from mercer.explain import AbstractFunction, Importance
+
+
+class AbstractExplained(AbstractEstimator):
+    """An estimator that predicts from the columns of a table."""
+
+    @abc.abstractmethod
+    def _function(self) -> AbstractFunction:
+        """The function that is explained."""
+
+    def importance(self, permutation: bool = True, draws: int = 32, groups: Any = None) -> Importance:
+        """How much each column matters to the predictions: the share of their variance that it explains,
+        alone and with its interactions, and how much worse left-out rows are predicted where it is shuffled.
+
+        Regressors are explained by the predicted mean, classifiers by the probabilities of all classes
+        together (at the posterior mean of the latent functions). A long length-scale is not a small
+        importance: a linear effect has one. Columns are taken as independent, each distributed as in the
+        training data.
+
+        permutation: shuffle columns, too
+        draws: functions drawn from the posterior, for the standard errors; 0: they are those of the
+        integration groups: {name: positions of the inputs that belong together}; default: the columns of the
+        table
+
+        >>> found = model.importance()
+        >>> print(found); found.to_frame(); found.pairs
+        """
+        from mercer.explain import importance
+
+        check_is_fitted(self)
+        with shown("importance", self.progress):
+            return importance(self._function(), groups, permutation, draws, self._seed())
+
+    def input_importance(self) -> Importance:
+        """How much each column matters, without shuffling them."""
+        return self.importance(permutation=False)
+
+    def _importance_lines(self) -> list[str]:
+        """A line of the summary: the leading columns; none for one column, or where predictions average over
+        many settings of the hyperparameters and would take long.
+        """
+        if self.n_features_in_ < 2 or any(f.posterior.averages for f in self._fits):
+            return []
+        found = self.importance(permutation=False, draws=0)
+        if not found.total.any():
+            return []
+        return [
+            f"importance: {found.line()} (share of the variance of the {found.what}, interactions included)"
+        ]

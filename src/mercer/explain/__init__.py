@@ -1,0 +1,28 @@
+"""What a fitted function does with its columns: which of them matter, and how.
+
+`importance` says what share of the prediction's variance each column (and pair of columns) explains, how sure
+that is, and how much worse the other rows predict one whose column is shuffled. Estimators offer it as a
+method.
+
+>>> print(GPRegressor().fit(df[["a", "b", "c"]], df["y"]).importance())
+>>> explain.importance(post, groups={"place": (0, 1), "depth": (2,)}).pairs
+"""
+
+from mercer.explain.function import AbstractFunction, PosteriorFunction
+from mercer.explain.result import Importance, Pair
+from mercer.explain.shares import importance
+from mercer.explain.sobol import Indices, sobol_indices
+
+__all__ = [
+    "AbstractFunction",
+    "Importance",
+    "Indices",
+    "Pair",
+    "PosteriorFunction",
+    "importance",
+    "sobol_indices",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

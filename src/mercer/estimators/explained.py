@@ -11,14 +11,14 @@ from mercer.estimators.base import AbstractEstimator
 from mercer.progress import shown
 
 if TYPE_CHECKING:
-    from mercer.explain import AbstractFunction, Importance
+    from mercer.explain import AbstractFitted, Importance
 
 
 class AbstractExplained(AbstractEstimator):
     """An estimator that predicts from the columns of a table."""
 
     @abc.abstractmethod
-    def _function(self) -> AbstractFunction:
+    def _function(self) -> AbstractFitted:
         """The function that is explained."""
 
     def importance(self, permutation: bool = True, draws: int = 32, groups: Any = None) -> Importance:

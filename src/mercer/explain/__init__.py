@@ -8,13 +8,13 @@ method.
 >>> explain.importance(post, groups={"place": (0, 1), "depth": (2,)}).pairs
 """
 
-from mercer.explain.function import AbstractFunction, PosteriorFunction
+from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.result import Importance, Pair
 from mercer.explain.shares import importance
 from mercer.explain.sobol import Indices, sobol_indices
 
 __all__ = [
-    "AbstractFunction",
+    "AbstractFitted",
     "Importance",
     "Indices",
     "Pair",

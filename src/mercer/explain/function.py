@@ -17,7 +17,7 @@ from mercer.inputs import Inputs
 from mercer.posteriors.protocol import AbstractPosterior, class_probabilities
 
 
-class AbstractFunction(abc.ABC):
+class AbstractFitted(abc.ABC):
     """A fitted function with q values at each row: one number, or the probability of each class.
 
     It is the prediction at the posterior mean of f: f itself where noise is symmetric, the rate of counts,
@@ -69,7 +69,7 @@ class AbstractFunction(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PosteriorFunction(AbstractFunction):
+class PosteriorFunction(AbstractFitted):
     """The function inside one posterior."""
 
     posterior: AbstractPosterior

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.conditioned import AbstractConditioned
-from mercer.explain.function import AbstractFunction, PosteriorFunction
+from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.result import Importance
 from mercer.explain.sobol import REPLICATES, Marginals, independent_halves, shares_of, sobol_indices
 from mercer.progress import tell
@@ -42,7 +42,7 @@ def importance(
     >>> print(explain.importance(post))
     >>> explain.importance(post, groups={"place": (0,)}, permutation=False).total
     """
-    function = model if isinstance(model, AbstractFunction) else _function(model)
+    function = model if isinstance(model, AbstractFitted) else _function(model)
     values, names = function.inputs.values, function.inputs.names
     n, d = values.shape
     groups = {(names[j] if names else f"x{j}"): (j,) for j in range(d)} if groups is None else groups
@@ -90,7 +90,7 @@ def importance(
     )
 
 
-def _function(model: Any) -> AbstractFunction:
+def _function(model: Any) -> AbstractFitted:
     if not isinstance(model, AbstractConditioned):
         raise TypeError(
             f"cannot explain a {type(model).__name__}: give a posterior (what condition returns), a Fit or a "
@@ -115,7 +115,7 @@ def _power(most: float, low: int, high: int) -> int:
 
 
 def _drawn(
-    function: AbstractFunction, groups: Sequence[tuple[int, ...]], draws: int, seed: int
+    function: AbstractFitted, groups: Sequence[tuple[int, ...]], draws: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviations (G,) of first and total index over functions drawn from the posterior: of each
     group against all the rest, at few points of which joint draws can be had.
@@ -136,7 +136,7 @@ def _drawn(
 
 
 def _shuffled(
-    function: AbstractFunction, groups: Sequence[tuple[int, ...]], seed: int
+    function: AbstractFitted, groups: Sequence[tuple[int, ...]], seed: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """How much the loss of rows rises (G,) where a group of columns is that of other rows, its standard
     error, and how many rows were tried.

@@ -80,7 +80,7 @@ def sobol_indices(
     function: Callable[[np.ndarray], np.ndarray],
     values: np.ndarray,
     groups: Sequence[tuple[int, ...]] | None = None,
-    size: int = 128,
+    points: int = 128,
     seed: int = 0,
 ) -> Indices:
     """Sobol indices of `function`, rows (m, d) -> (m,) or (m, q), whose groups of columns are independent and

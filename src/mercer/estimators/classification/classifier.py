@@ -40,7 +40,7 @@ from mercer.relatives import platt
 from mercer.solvers.protocol import AbstractSolver
 
 if TYPE_CHECKING:
-    from mercer.explain import AbstractFunction
+    from mercer.explain import AbstractFitted
 
 LABEL_REGRESSION = "label-regression"
 SCHEMES = ("softmax", "one-vs-rest", "one-vs-one")
@@ -427,7 +427,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     def _rule(self) -> Any:
         return "exact" if self.inference == LABEL_REGRESSION else self.inference
 
-    def _function(self) -> AbstractFunction:
+    def _function(self) -> AbstractFitted:
         from mercer.estimators.classification.function import ContestsFunction
         from mercer.explain import PosteriorFunction
 

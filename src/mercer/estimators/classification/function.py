@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.classification.labels import TINY, combine, contest_rows
-from mercer.explain import AbstractFunction, Indices
+from mercer.explain import AbstractFitted, Indices
 from mercer.inputs import Inputs
 from mercer.posteriors import AbstractPosterior
 
@@ -20,7 +20,7 @@ Wins = Callable[..., np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ContestsFunction(AbstractFunction):
+class ContestsFunction(AbstractFitted):
     """Probabilities (m, C) of the classes, from a posterior for each contest between two."""
 
     training: Inputs

@@ -41,7 +41,7 @@ from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
-    from mercer.explain import AbstractFunction
+    from mercer.explain import AbstractFitted
 
 
 class GPRegressor(RegressorMixin, AbstractExplained):
@@ -432,7 +432,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
         return [(inputs, y)]
 
-    def _function(self) -> AbstractFunction:
+    def _function(self) -> AbstractFitted:
         from mercer.explain import PosteriorFunction
 
         return PosteriorFunction(self.posterior_)

@@ -57,7 +57,7 @@ def test_a_linear_function_shares_its_variance_by_its_coefficients():
 
 
 def test_ishigami_within_its_standard_errors():
-    found = sobol_indices(ishigami, np.pi * (2 * UNIFORM[:, :3] - 1), size=256)
+    found = sobol_indices(ishigami, np.pi * (2 * UNIFORM[:, :3] - 1), points=256)
     for share, error, exact in (
         (found.first, found.first_error, ISHIGAMI_FIRST),
         (found.total, found.total_error, ISHIGAMI_TOTAL),
@@ -92,7 +92,7 @@ def test_groups_of_columns_are_drawn_together():
 
 
 def test_a_constant_has_no_shares():
-    found = sobol_indices(lambda x: np.ones(len(x)), UNIFORM[:, :2], size=16)
+    found = sobol_indices(lambda x: np.ones(len(x)), UNIFORM[:, :2], points=16)
     assert found.variance == 0.0 and not found.total.any() and not found.first_error.any()
 
 
@@ -219,7 +219,7 @@ def test_classifiers_by_the_probabilities_of_all_classes(scheme):
     assert found["x0"] > 0.6 and found["x2"] < 0.1
     assert found.permutation[0] > 5 * abs(found.permutation[2])
     assert ("no draws" in " ".join(found.notes)) == (scheme == "softmax")
-    same = sobol_indices(lambda x: model.predict_proba(x, how="map"), X, size=16)
+    same = sobol_indices(lambda x: model.predict_proba(x, how="map"), X, points=16)
     other = importance(model._function(), draws=0, permutation=False)
     np.testing.assert_allclose(same.total, [other[f"x{j}"] for j in range(3)], atol=0.1)
 

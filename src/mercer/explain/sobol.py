@@ -86,8 +86,8 @@ def sobol_indices(
     """Sobol indices of `function`, rows (m, d) -> (m,) or (m, q), whose groups of columns are independent and
     distributed as in the table `values` (n, d).
 
-    Of a function with several values it is the sum of their variances that is shared out. `size` is a power
-    of two: the function is evaluated at 8 size (2 G + 2) rows.
+    Of a function with several values it is the sum of their variances that is shared out. `points` is a power
+    of two: the function is evaluated at 8 points (2 G + 2) rows.
 
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> explain.sobol_indices(lambda x: x[:, 0] + 2 * x[:, 1], X).first  # about 0.2 and 0.8
@@ -96,8 +96,8 @@ def sobol_indices(
     G, marginals = len(groups), Marginals.of(values, groups)
     F = []
     for r in range(REPLICATES):
-        rows = np.concatenate(_blocks(marginals, size, (seed, r)))
-        F.append(np.asarray(function(rows), float).reshape(2 * G + 2, size, -1))
+        rows = np.concatenate(_blocks(marginals, points, (seed, r)))
+        F.append(np.asarray(function(rows), float).reshape(2 * G + 2, points, -1))
         tell(r + 1, REPLICATES, "points")
     return shares_of(np.stack(F))
 

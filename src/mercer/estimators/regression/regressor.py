@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators import defaults
 from mercer.estimators.base import evidence_of, frame_index, read_kernel
 from mercer.estimators.explained import AbstractExplained
+from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
     AUTO,
     Candidate,
@@ -34,7 +35,7 @@ from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
-from mercer.params import Param, ParameterError, fixed
+from mercer.params import Param, ParameterError, fixed, parameters
 from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut
 from mercer.progress import Progress
 from mercer.registry import named
@@ -79,6 +80,11 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     progress: bool, None or function (done, total, text). Show how far fits and predictions are: always,
         never, or (None) in a terminal after a second.
     memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).
+    repeats: str. Rows that repeat another in every input and in y. "merge" takes them for copies and counts
+        them once, which a note says: as two measurements that agree to the last digit they would say that
+        there is no noise. "keep" takes every row for a measurement of its own. Equal inputs with different
+        targets are replicates, which always count. So do all rows where replicates agree no more often than
+        their spread and the rounding of y (scores, counts) explain, and where no noise is learned.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -111,6 +117,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     numeric_targets: ClassVar[bool] = True
     robust_comparison_: RobustComparison | None
     _index: tuple[str, ...] | None
+    _copies: Copies | None
     _outliers: Outliers | None
 
     def __init__(
@@ -128,6 +135,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         progress: Progress = None,
         likelihood: str | AbstractLikelihood | None = None,
         memory: str | float | None = None,
+        repeats: str = "merge",
     ):
         self.kernel = kernel
         self.mean = mean
@@ -142,6 +150,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self.progress = progress
         self.likelihood = likelihood
         self.memory = memory
+        self.repeats = repeats
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -151,9 +160,19 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         index = frame_index(X)
         inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
         self._index, self.robust_comparison_ = index, None
+        self._copies = self._repeated(inputs, y)
+        if self._copies is not None:
+            kept = self._copies.kept
+            inputs, y = Inputs(inputs.values[kept], inputs.names), y[kept]
         if isinstance(self.likelihood, str) and self.likelihood == "auto" and not defaults.constant(y):
             return self._take([self._choose(kernel, inputs, y)])
         return self._take([self._fit_noise(self.likelihood, kernel, inputs, y)])
+
+    def _repeated(self, inputs: Inputs, y: np.ndarray) -> Copies | None:
+        """The rows that are copies of others; none where no noise is learned that they could mislead."""
+        found = copies(inputs.values, y, self.repeats)
+        learned = any(p.free for p in parameters(self._likelihood(self.likelihood, y)))
+        return found if learned and not defaults.constant(y) else None
 
     def _fit_noise(
         self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray
@@ -201,7 +220,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
                 "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
             )
             posterior = posterior.noting(note)
-            found = dataclasses.replace(found, posterior=posterior)
+        if self._copies is not None:
+            posterior = posterior.noting(self._copies.note())
+        found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = found.model.gp.kernel
         likelihood: Any = found.model.likelihood
@@ -351,9 +372,16 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     # -- the fit seen from the data --------------------------------------------------------------------------
 
     def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,)."""
+        """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,). A row
+        and its copies are left out together.
+        """
         check_is_fitted(self)
-        return self.posterior_.loo()
+        left = self.posterior_.loo()
+        return LeaveOneOut(*map(self._each_row, (left.mean, left.variance, left.log_density)))
+
+    def _each_row(self, values: np.ndarray) -> np.ndarray:
+        """Values (n,) for all rows of the table, from those of the rows that count."""
+        return values if self._copies is None else values[self._copies.rows]
 
     def loo_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (n,), of the interval that the other data predict for each training
@@ -369,16 +397,16 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         else:
             moments = posterior.loo_latent()
             lower, upper = (posterior.model.likelihood.quantile(q, *moments) for q in tails)
-        return lower, upper
+        return self._each_row(lower), self._each_row(upper)
 
     def name_rows(self, names: Iterable[Any]) -> GPRegressor:
         """Call the training rows by these names in `outliers_`,
         instead of by their positions or the labels of a frame.
         """
         check_is_fitted(self)
-        names = tuple(map(str, names))
-        if len(names) != len(self.posterior_.y):
-            raise ValueError(f"{len(names)} names were given for {len(self.posterior_.y)} rows.")
+        names, n = tuple(map(str, names)), len(self._each_row(self.posterior_.y))
+        if len(names) != n:
+            raise ValueError(f"{len(names)} names were given for {n} rows.")
         self._index, self._outliers = names, None
         return self
 
@@ -395,7 +423,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """How far each training row is taken for an outlier."""
         check_is_fitted(self)
         if self._outliers is None:
-            self._outliers = outliers(self.posterior_, self._index)
+            rows = None if self._copies is None else self._copies.rows
+            self._outliers = outliers(self.posterior_, self._index, rows)
         return self._outliers
 
     def outlier_report(self) -> Outliers:
@@ -412,18 +441,26 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         return self.inference
 
     def _labels(self) -> Any:
-        compared = self.robust_comparison_
-        if self._index is None and compared is None:
+        compared, copied = self.robust_comparison_, self._copies
+        if self._index is None and compared is None and copied is None:
             return None
         rows = None if compared is None else [list(dataclasses.astuple(c)) for c in compared.candidates]
-        return {"index": None if self._index is None else list(self._index), "noise_models": rows}
+        return {
+            "index": None if self._index is None else list(self._index),
+            "noise_models": rows,
+            "copies": None if copied is None else copied.rows.tolist(),
+        }
 
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
         super()._restore(inputs, y, labels)
-        said = labels or {"index": None, "noise_models": None}
-        index, rows = said["index"], said["noise_models"]
-        if index is not None and len(index) != len(y):
-            raise ValueError(f"there are {len(y)} rows but {len(index)} labels of them")
+        said = labels or {"index": None, "noise_models": None, "copies": None}
+        index, rows, copied = said["index"], said["noise_models"], said["copies"]
+        self._copies = None if copied is None else Copies(np.asarray(copied, dtype=int))
+        if self._copies is not None and not np.array_equal(np.unique(copied), np.arange(len(y))):
+            raise ValueError(f"the copies are not those of {len(y)} rows")
+        n = len(self._each_row(y))
+        if index is not None and len(index) != n:
+            raise ValueError(f"there are {n} rows but {len(index)} labels of them")
         self._index = None if index is None else tuple(map(str, index))
         self.robust_comparison_ = (
             None if rows is None else RobustComparison(tuple(Candidate(*row) for row in rows))

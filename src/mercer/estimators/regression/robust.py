@@ -131,20 +131,27 @@ class Outliers(AbstractSubject):
         return "\n".join(lines)
 
 
-def outliers(posterior: AbstractPosterior, index: tuple[str, ...] | None = None) -> Outliers:
-    """Scores of the training rows of a posterior, from the prediction of each by the others."""
+def outliers(
+    posterior: AbstractPosterior, index: tuple[str, ...] | None = None, rows: np.ndarray | None = None
+) -> Outliers:
+    """Scores of the training rows of a posterior, from the prediction of each by the others.
+
+    rows: (n,), which of these each row of the table is, where some are copies
+    """
     likelihood, y, score = (
         posterior.model.likelihood,
         np.asarray(posterior.y, float),
         posterior.outlier_score(),
     )
     mean, _ = posterior.latent_moments(posterior.inputs.values, variance=False)
-    words = likelihood.words()
     if isinstance(likelihood, Gaussian):
+        kind = "equal"
         unit = np.sqrt(np.maximum(np.asarray(likelihood.noise_variance), np.finfo(float).tiny))
-        return Outliers(score, "equal", y, mean, (y - mean) / unit, words, index)
-    kind = "probability" if likelihood.has_outliers else "weight"
-    return Outliers(score, kind, y, mean, (y - mean) / noise_unit(likelihood), words, index)
+    else:
+        kind, unit = "probability" if likelihood.has_outliers else "weight", noise_unit(likelihood)
+    columns = score, y, mean, (y - mean) / unit
+    score, y, mean, residual = columns if rows is None else (column[rows] for column in columns)
+    return Outliers(score, kind, y, mean, residual, likelihood.words(), index)
 
 
 def noise_unit(likelihood: AbstractNoise) -> float:

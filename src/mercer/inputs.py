@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
+from mercer.processes import check_fork
+
 __all__ = ["Array", "InputError", "Inputs", "as_inputs", "as_targets", "numeric"]
 
 # numbers on the host, or inside code that JAX compiles or differentiates
@@ -51,6 +53,7 @@ def as_inputs(
     """
     if isinstance(X, Inputs):
         return X
+    check_fork()
     values, names = _table(X, name, objects)
     if columns is not None and names is not None:
         missing = [c for c in columns if c not in names]

@@ -1,5 +1,6 @@
 """A fit that was killed goes on from its checkpoint."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -16,7 +17,9 @@ from mercer import likelihoods as lik
 from mercer.hyperpriors import LogNormal
 from mercer.inference import MCMC, SVGP, Gibbs
 from mercer.learning import climb as optimise
-from mercer.learning.checkpoint import fingerprint, without_values
+from mercer.learning.checkpoint import CheckpointError, fingerprint
+from mercer.learning.problem import LearningProblem
+from mercer.params import parameters
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 5, (150, 2))
@@ -39,6 +42,39 @@ def kill_when(monkeypatch, condition):
     monkeypatch.setattr(optimise.Recorder, "note", noted)
 
 
+@contextlib.contextmanager
+def counted(monkeypatch):
+    """How often the objective is computed."""
+    compute, counter = LearningProblem.value_and_gradient, Counter()
+
+    def computing(self, vector):
+        counter.count += 1
+        return compute(self, vector)
+
+    with monkeypatch.context() as m:
+        m.setattr(LearningProblem, "value_and_gradient", computing)
+        yield counter
+
+
+class Counter:
+    count = 0
+
+    def __eq__(self, other):
+        return self.count == other
+
+    __hash__ = None
+
+
+def assert_same(found, other):
+    """Two fits that nothing tells apart but their time."""
+    assert [(e.start, e.size, e.value) for e in found.history] == [
+        (e.start, e.size, e.value) for e in other.history
+    ]
+    assert found.status.starts == other.status.starts and found.value == other.value
+    for one, two in zip(parameters(found.model), parameters(other.model), strict=True):
+        np.testing.assert_array_equal(one.value, two.value)
+
+
 def test_a_fit_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "fit.npz"
     monkeypatch.setattr("mercer.learning.checkpoint.EVERY", 0.0)
@@ -48,11 +84,33 @@ def test_a_fit_goes_on(tmp_path, monkeypatch):
         with pytest.raises(Killed):
             mc.fit(MODEL, X, Y, checkpoint=path)
     assert path.exists()
-    resumed = mc.fit(MODEL, X, Y, checkpoint=path)
-    assert list(resumed.status.starts) == ["checkpoint"]
-    assert resumed.posterior.log_evidence == pytest.approx(whole.posterior.log_evidence, abs=1e-4)
-    again = mc.fit(MODEL, X, Y, checkpoint=path)  # nothing is left to do
-    assert again.status.evaluations <= 3
+    with counted(monkeypatch) as computed:
+        resumed = mc.fit(MODEL, X, Y, checkpoint=path)
+    assert computed == len(whole.history) - 12
+    assert_same(resumed, whole)
+    with counted(monkeypatch) as computed:  # nothing is left to do
+        assert_same(mc.fit(MODEL, X, Y, checkpoint=path), whole)
+    assert computed == 0
+    with counted(monkeypatch) as computed:  # one more start: the others are known
+        more = mc.fit(MODEL, X, Y, checkpoint=path, restarts=1)
+    assert set(more.status.starts) == {*whole.status.starts, "random 1"}
+    assert computed == len(more.history) - len(whole.history)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_rules_that_remember_their_last_sites_go_on(tmp_path, monkeypatch, inference):
+    """What they compute depends a little on where they come from; where they end does not."""
+    path, model = tmp_path / "fit.npz", mc.Model(mc.GP(k.SE([1.0, 1.0])), lik.Bernoulli())
+    labels = np.sign(Y - np.median(Y))
+    monkeypatch.setattr("mercer.learning.checkpoint.EVERY", 0.0)
+    whole = mc.fit(model, X, labels, inference=inference)
+    with monkeypatch.context() as m:
+        kill_when(m, lambda recorder, _: len(recorder.history) == 7)
+        with pytest.raises(Killed):
+            mc.fit(model, X, labels, inference=inference, checkpoint=path)
+    resumed = mc.fit(model, X, labels, inference=inference, checkpoint=path)
+    assert [e.value for e in resumed.history[:7]] == [e.value for e in whole.history[:7]]
+    assert resumed.posterior.log_evidence == pytest.approx(whole.posterior.log_evidence, abs=1e-5)
 
 
 def test_batches_go_on_after_the_last_epoch(tmp_path, monkeypatch):
@@ -75,31 +133,54 @@ def test_batches_go_on_after_the_last_epoch(tmp_path, monkeypatch):
     assert [e.start for e in longer.history] == ["epoch 5 of 5"]
 
 
-def test_another_fit_starts_afresh_and_says_so(tmp_path):
-    path = tmp_path / "fit.npz"
-    mc.fit(MODEL, X, Y, checkpoint=path)
-    with pytest.warns(UserWarning, match="other data"):
-        found = mc.fit(MODEL, X[:100], Y[:100], checkpoint=path)
-    assert "checkpoint" not in found.status.starts
+OTHERS = {
+    "data": lambda: (MODEL, X[:100], Y[:100], {}),
+    "targets": lambda: (MODEL, X, Y + 1e-12, {}),
+    "a kernel of the same parameters": lambda: (model_of(k.Matern([1.0, 1.0], nu=2.5)), X, Y, {}),
+    "a start": lambda: (model_of(k.SE([1.0, 2.0])), X, Y, {}),
+    "settings": lambda: (MODEL, X, Y, {"jacobian": True}),
+    "an objective": lambda: (MODEL, X, Y, {"objective": "loo"}),
+    "a rule": lambda: (MODEL, X, Y, {"inference": SVGP(m=12, batch=50, epochs=1)}),
+}
 
 
-def test_a_damaged_file_is_not_read(tmp_path):
-    path = tmp_path / "fit.npz"
+def model_of(kernel):
+    return mc.Model(mc.GP(kernel), lik.Gaussian(0.1))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The checkpoint of a fit."""
+    path = tmp_path_factory.mktemp("kept") / "fit.npz"
     mc.fit(MODEL, X, Y, checkpoint=path)
-    whole = path.read_bytes()
+    return path
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_checkpoint_of_another_fit_is_refused(kept, tmp_path, other):
+    path, before = tmp_path / "fit.npz", kept.read_bytes()
+    path.write_bytes(before)
+    model, inputs, targets, settings = OTHERS[other]()
+    with pytest.raises(CheckpointError, match=r"fit\.npz is the checkpoint of a fit of other .*remove it"):
+        mc.fit(model, inputs, targets, checkpoint=path, **settings)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_not_read(kept, tmp_path):
+    path, whole = tmp_path / "fit.npz", kept.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0xFF
     for damaged in (b"", b"not a checkpoint", whole[: len(whole) // 2], whole[:-1], bytes(flipped)):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"fit\.npz is damaged, or not a checkpoint .*remove it"):
+        with pytest.raises(CheckpointError, match=r"fit\.npz is damaged, or not a checkpoint .*remove it"):
             mc.fit(MODEL, X, Y, checkpoint=path)
 
 
 def test_what_a_mark_tells_apart():
-    """Models of the same hyperparameters are told apart, not their values: those are what is looked for."""
+    """Models of the same hyperparameters, and their values."""
 
     def mark(kernel, **more):
-        return fingerprint(without_values(mc.Model(mc.GP(kernel, **more), lik.Gaussian(0.1))))
+        return fingerprint(mc.Model(mc.GP(kernel, **more), lik.Gaussian(0.1)))
 
     l = [1.0, 1.0]
     marks = [
@@ -116,28 +197,18 @@ def test_what_a_mark_tells_apart():
         mark(k.SE(l), mean=mc.means.Function(lambda x: x[:, 1])),
     ]
     assert len(set(marks)) == len(marks)
-    assert mark(k.SE([3.0, 0.2], variance=7.0)) == marks[0]
+    assert mark(k.SE([3.0, 0.2], variance=7.0)) not in marks
+    assert mark(k.SE(l)) == marks[0]
     assert mark(k.SE(l), mean=mc.means.Function(lambda x: x[:, 1])) == marks[-1]
-
-
-def test_the_checkpoint_of_another_model_is_not_taken(tmp_path):
-    path = tmp_path / "fit.npz"
-    rough, smooth = (mc.Model(mc.GP(k.Matern([1.0, 1.0], nu=nu)), lik.Gaussian(0.1)) for nu in (1.5, 2.5))
-    mc.fit(rough, X, Y, checkpoint=path)
-    with pytest.warns(UserWarning, match="another model"):
-        found = mc.fit(smooth, X, Y, checkpoint=path)
-    assert "checkpoint" not in found.status.starts
-    with pytest.warns(UserWarning, match="other settings"):
-        mc.fit(smooth, X, Y, checkpoint=path, jacobian=True)
 
 
 def test_the_mark_is_the_same_in_another_process():
     code = """
 import mercer as mc
-from mercer.learning.checkpoint import fingerprint, without_values
+from mercer.learning.checkpoint import fingerprint
 mean = mc.means.Function(lambda x: x[:, 0])
 model = mc.Model(mc.GP(mc.kernels.SE([1.0, 1.0]), mean=mean), mc.likelihoods.Gaussian(0.1))
-print(fingerprint(without_values(model), mc.inference.SVGP(m=12), mc.solvers.VFE(3)))
+print(fingerprint(model, mc.inference.SVGP(m=12), mc.solvers.VFE(3)))
 """
     marks = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -153,13 +224,18 @@ rng = np.random.default_rng(0)
 X = rng.uniform(0, 5, (700, 6))
 y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=700)
 found = mc.fit(mc.Model(mc.GP(k.SE([1.0] * 6)), lik.Gaussian(0.1)), X, y, checkpoint=sys.argv[1])
-print(list(found.status.starts), found.status.evaluations)
+print(repr(found.value), found.status.evaluations, found.model.gp.kernel.lengthscale.tolist())
 """
 
 
 def test_a_killed_process(tmp_path):
     path = tmp_path / "fit.npz"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def whole(checkpoint):
+        command = [sys.executable, "-c", PROGRAM, str(checkpoint)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
     first = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], env=environment)
     began = time.monotonic()
     while not path.exists() and first.poll() is None and time.monotonic() - began < 120:
@@ -167,14 +243,7 @@ def test_a_killed_process(tmp_path):
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert path.exists()
-    second = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "checkpoint" in second.stdout
+    assert whole(path) == whole(tmp_path / "another.npz")
 
 
 @pytest.mark.parametrize("rule, noise", [(MCMC(), lik.Gaussian(0.1)), (Gibbs(), lik.StudentT())])

@@ -53,11 +53,6 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     def _training(self) -> tuple[Inputs, np.ndarray]:
         """Inputs and targets (n,), numbers."""
 
-    @property
-    @abc.abstractmethod
-    def _rule(self) -> Any:
-        """The inference rule that conditions the models."""
-
     @abc.abstractmethod
     def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
         """What each model is conditioned on."""

@@ -1,5 +1,8 @@
 """What a file says of an estimator around fitted models: the training data and their hash; of each model its
 hyperparameters, its solver with the choices made, how its posterior is packed and how the fit went.
+
+Loading never conditions: a posterior is packed with its sites and what its mean needs, and makes its factor
+when it is first asked for more.
 """
 
 from __future__ import annotations
@@ -7,16 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import registry
-from mercer.gp import Model, choose_solver
-from mercer.inference import by_name as inference_by_name
-from mercer.inference.protocol import site_rule
-from mercer.inputs import Inputs
+from mercer.gp import Model, choose_solver, prepare
+from mercer.inputs import Inputs, Targets
 from mercer.learning import Fit, Status
 from mercer.learning.climb import Evaluation
 from mercer.persist import SerialiseError, to_json
@@ -32,43 +32,43 @@ __all__ = ["learned", "relearn"]
 def learned(estimator: AbstractEstimator) -> dict[str, Any]:
     """What `relearn` takes back."""
     inputs, y = estimator._training
-    X = inputs.values
+    X, problems = inputs.values, estimator._problems(inputs, y)
     return {
         "data": {
-            "X": X.tolist() if X.dtype == object else X,
+            "X": _table(X),
             "y": y,
             "columns": None if inputs.names is None else list(inputs.names),
             "sha256": _hash(X, y),
         },
         "targets": estimator._labels(),
-        "log_evidence": estimator.log_marginal_likelihood_,
-        "fits": [_packed(found) for found in estimator._fits],
+        "fits": [_packed(found, *problem) for found, problem in zip(estimator._fits, problems, strict=True)],
     }
 
 
 def relearn(estimator: AbstractEstimator, said: dict[str, Any]) -> None:
-    """Set what `fit` would have set, conditioning on the data again."""
+    """Set what `fit` would have set."""
     inputs, y = _data(said["data"])
     estimator._restore(inputs, y, said["targets"])
     problems = estimator._problems(inputs, y)
     pairs = zip(said["fits"], problems, strict=True)
     estimator._take([_unpacked(estimator, one, *problem) for one, problem in pairs])
-    _compare(said["log_evidence"], estimator.log_marginal_likelihood_)
 
 
 # ------------------------------------------------------------------------------------------------- one model
 
 
-def _packed(found: Fit) -> dict[str, Any]:
+def _packed(found: Fit, inputs: Inputs, y: np.ndarray) -> dict[str, Any]:
     posterior = found.posterior
     if (reason := posterior.why_not("save")) is not None:
         raise SerialiseError(reason)
+    chosen = len(posterior.y) < len(y)  # by a solver that works on a part of the data
     course = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     del course["model"], course["posterior"]
     columns = [f.name for f in dataclasses.fields(Evaluation)]
     return {
         "model": found.model,
         "solver": posterior.solver,
+        "chosen": {"X": _table(posterior.inputs.values), "y": posterior.y} if chosen else None,
         "posterior": type(posterior).__name__,
         "packed": posterior.packed(),
         "course": course
@@ -87,16 +87,10 @@ def _unpacked(estimator: AbstractEstimator, said: dict[str, Any], inputs: Inputs
     if kind is None:
         raise ValueError(f"there is no posterior {said['posterior']!r}")
     choose_solver(model, asked)  # refuses names that there are not
-    chosen = asked if said["solver"] is None else said["solver"]
-
-    def condition(one: Model) -> AbstractPosterior:
-        rule = site_rule(inference_by_name(estimator._rule, one.likelihood))  # what draws is not run again
-        return one.condition(inputs, y, rule, chosen)
-
-    def afresh(one: Model) -> AbstractPosterior:
-        return one.condition(inputs, y, None, asked)
-
-    again = Again(model.bind(inputs), inputs, y, choose_solver(model, chosen), condition, afresh)
+    solver = choose_solver(model, asked if said["solver"] is None else said["solver"])
+    if said["chosen"] is not None:
+        inputs, y = _columns(said["chosen"], inputs.names)
+    again = Again(model.bind(inputs), *prepare(model, inputs, Targets(y)), solver)
     posterior = kind.unpacked(said["packed"], again)
     course = said["course"]
     history = [Evaluation(*row) for row in zip(*course["history"].values(), strict=True)]
@@ -104,24 +98,26 @@ def _unpacked(estimator: AbstractEstimator, said: dict[str, Any], inputs: Inputs
     return Fit(model=model if posterior.averages else posterior.model, posterior=posterior, **course)
 
 
-def _compare(saved: float | None, now: float | None) -> None:
-    if saved is None or now is None:
-        return
-    if not abs(saved - now) <= 1e-6 * max(1.0, abs(saved)):
-        warnings.warn(
-            f"the loaded model has a log evidence of {now:.6f} but it was {saved:.6f} when saved: the "
-            "functions given differ from those it was fitted with, or the file was changed.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
 # ------------------------------------------------------------------------------------------------- the data
 
 
 def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray]:
+    names = said["columns"]
+    inputs, y = _columns(said, None if names is None else tuple(names))
+    if said["sha256"] != _hash(inputs.values, y):
+        raise ValueError("the training data do not match their hash: the file is damaged or was changed.")
+    return inputs, y
+
+
+def _table(X: np.ndarray) -> Any:
+    """A table of inputs as files hold it."""
+    return X.tolist() if X.dtype == object else X
+
+
+def _columns(said: dict[str, Any], names: tuple[str, ...] | None) -> tuple[Inputs, np.ndarray]:
+    """Inputs and targets from a file, checked."""
     X = _object_table(said["X"]) if isinstance(said["X"], list) else said["X"]
-    y, names = said["y"], said["columns"]
+    y = said["y"]
     arrays = isinstance(X, np.ndarray) and isinstance(y, np.ndarray)
     if (
         not arrays
@@ -136,9 +132,7 @@ def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray]:
         raise ValueError(f"there are {X.shape[1]} columns of training data but the names {names}.")
     if not (np.isfinite(y).all() and (X.dtype == object or np.isfinite(X).all())):
         raise ValueError("the training data are not finite.")
-    if said["sha256"] != _hash(X, y):
-        raise ValueError("the training data do not match their hash: the file is damaged or was changed.")
-    return Inputs(X, None if names is None else tuple(names)), y
+    return Inputs(X, names), y
 
 
 def _object_table(rows: list[Any]) -> np.ndarray:

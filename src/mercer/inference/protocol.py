@@ -18,6 +18,7 @@ from mercer.inputs import Inputs
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.protocol import AbstractPosterior
+from mercer.posteriors.source import Made
 from mercer.registry import Saved
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
@@ -137,7 +138,7 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         result = self.run(model, inputs.values, y, solver)
         notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
         return GaussianPosterior(
-            model, inputs, y, result.state, result.log_evidence, notes, result.status, solver
+            model, inputs, y, Made(result.state), result.log_evidence, notes, result.status, solver
         )
 
     def evidence(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.gp import choose_solver, posterior, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
-from mercer.learning.checkpoint import Checkpoint, fingerprint, without_values
+from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
 from mercer.learning.climb import GAIN, Optimum, Recorder, maximise
 from mercer.learning.inducing import move_inducing
 from mercer.learning.objectives import by_name as objective_by_name
@@ -34,12 +34,11 @@ def learn(task: Task) -> Fit:
     with shown("fitting", task.progress, KEEPS):
         recorder = Recorder(problem.size)
         if task.checkpoint is not None:
-            recorder.checkpoint = Checkpoint(task.checkpoint, _mark(task, problem))
-            candidates = _kept(recorder.checkpoint) or candidates
+            recorder.journal = Journal(Checkpoint(task.checkpoint, _mark(task, problem)))
         found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
         found = _refined(problem, found, rule, recorder, task.max_evaluations)
-        if recorder.checkpoint is not None and np.isfinite(found.best.value):
-            recorder.checkpoint.keep(found.best.vector, problem.size, found.best.value, now=True)
+        if recorder.journal is not None:
+            recorder.journal.write()
         best = found.best
         moves = problem.solver.inducing_to_learn() is not None and not task.pooled
         if moves and task.max_evaluations and not found.interrupted and np.isfinite(best.value):
@@ -99,15 +98,9 @@ def _pilot(task: Task, rule: AbstractSiteRule) -> tuple[np.ndarray, int]:
 
 
 def _mark(task: Task, problem: LearningProblem) -> str:
-    """What must be the same for a fit to go on: everything but the values that the search starts from."""
+    """What must be the same for a fit to go on: everything but how many starts and evaluations there are."""
     goal, solver = (task.objective, task.n_folds, task.seed), choose_solver(task.model, task.solver)
-    return fingerprint(without_values(task.model), problem.data, task.rule, solver, goal, task.jacobian)
-
-
-def _kept(checkpoint: Checkpoint) -> Starts | None:
-    """The best point of an earlier run, and how many data it was judged on."""
-    found = checkpoint.found
-    return None if found is None else Starts({"checkpoint": found["vector"]}, int(found["size"]))
+    return fingerprint(task.model, problem.data, task.rule, solver, goal, task.jacobian)
 
 
 def _refined(

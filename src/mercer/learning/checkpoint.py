@@ -1,5 +1,8 @@
 """A file that lets a long fit go on where it stopped: written while it runs, read when the same fit is
 started again.
+
+A search is a function of what its objective says. So what it has computed is kept: the same fit, started
+again, reads instead of computing as far as it had come, and ends where it would have ended.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ import os
 import re
 import time
 import types
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,20 @@ import jax
 import numpy as np
 
 from mercer.files import written_whole
-from mercer.gp import Model
-from mercer.params import flatten
 
 EVERY = 2.0  # seconds between two writes
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")  # in the text of an object without a text of its own
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, or that of another fit."""
+
+
 class Checkpoint:
     """What a fit has reached, in a file. `mark`: the `fingerprint` of what must be the same for it to go on.
 
-    `found` is what the file held when the fit began, arrays by name; None at first, and where the file
-    belongs to another fit, which is said and then overwritten.
+    `found` is what the file held when the fit began, arrays by name; None where there was none. A file that
+    is damaged or belongs to another fit is a `CheckpointError`, and stays as it is.
     """
 
     def __init__(self, path: str | os.PathLike[str], mark: str):
@@ -37,12 +41,9 @@ class Checkpoint:
         self.written = 0.0
         self.found = self._read()
 
-    def keep(self, vector: np.ndarray, size: int, value: float, now: bool = False) -> None:
-        """Write the best hyperparameters so far and how many data they were judged on, unless that was done a
-        moment ago.
-        """
-        if now or not self.written or time.perf_counter() - self.written >= EVERY:
-            self.write(vector=vector, size=size, value=value)
+    def due(self) -> bool:
+        """Whether nothing was written for a while."""
+        return not self.written or time.perf_counter() - self.written >= EVERY
 
     def write(self, **arrays: Any) -> None:
         """Write this, in place of what was there."""
@@ -57,25 +58,58 @@ class Checkpoint:
             with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
         except Exception as error:  # a damaged file can fail in any way
-            raise ValueError(
-                f"{self.path} is damaged, or not a checkpoint of mercer.fit ({type(error).__name__}: "
-                f"{error}): name another file, or remove it."
-            ) from error
-        if str(found.pop("mark", "")) == self.mark:
-            return found
-        warnings.warn(
-            f"{self.path} belongs to a fit of other data, another model or other settings: this fit starts "
-            "afresh and replaces it.",
-            stacklevel=5,
+            raise self.damaged(f"{type(error).__name__}: {error}") from error
+        if str(found.pop("mark", "")) != self.mark:
+            raise CheckpointError(
+                f"{self.path} is the checkpoint of a fit of other data, of another model or start, or with "
+                "other settings: name another file, or remove it."
+            )
+        return found
+
+    def damaged(self, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} is damaged, or not a checkpoint of mercer.fit ({why}): name another file, or "
+            "remove it."
         )
-        return None
 
 
-def without_values(model: Model) -> Model:
-    """The model with its free hyperparameters all set to one place: what is left is what it is."""
-    flat = flatten(model)
-    bare: Model = flat.unflatten(np.zeros_like(flat.vector))
-    return bare
+Answer = tuple[float, np.ndarray, float]
+"""Of an objective at a vector (p,): its value with the log prior, the gradient (p,), the value without."""
+
+
+class Journal:
+    """What an objective said wherever it was asked, in a checkpoint: nothing is computed twice, also not by
+    the same fit started again.
+    """
+
+    def __init__(self, checkpoint: Checkpoint):
+        self.checkpoint = checkpoint
+        self.answers: dict[bytes, Answer] = {}
+        if checkpoint.found is not None:
+            self._read(checkpoint.found)
+
+    def ask(self, problem: Any, vector: np.ndarray) -> Answer:
+        """`problem.value_and_gradient(vector)`, found here or computed."""
+        place = fingerprint(problem.rule, problem.solver, problem.size, vector).encode()
+        if place not in self.answers:
+            self.answers[place] = problem.value_and_gradient(vector)
+            if self.checkpoint.due():
+                self.write()
+        return self.answers[place]
+
+    def write(self) -> None:
+        """Bring the file up to date."""
+        if not self.answers:
+            return
+        answers = [np.concatenate([[v, o], g]) for v, g, o in self.answers.values()]
+        self.checkpoint.write(places=np.array(list(self.answers)), answers=np.array(answers))
+
+    def _read(self, found: dict[str, np.ndarray]) -> None:
+        places, answers = found.get("places"), found.get("answers")
+        if places is None or answers is None or answers.ndim != 2 or places.shape != answers.shape[:1]:
+            raise self.checkpoint.damaged("it holds no evaluations")
+        rows = zip(places.tolist(), answers, strict=True)
+        self.answers = {place: (float(row[0]), row[2:], float(row[1])) for place, row in rows}
 
 
 def fingerprint(*values: Any) -> str:

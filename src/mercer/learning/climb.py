@@ -8,14 +8,14 @@ coordinates in which the full problem is nearly round, so that few of its expens
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mercer.learning.bounds import STEEP, Bound, pressed
-from mercer.learning.checkpoint import Checkpoint
+from mercer.learning.checkpoint import Answer, Journal
 from mercer.learning.problem import LearningProblem
 from mercer.linalg.lapack import threads_for
 from mercer.progress import tell
@@ -55,7 +55,7 @@ class Recorder:
         self.history: list[Evaluation] = []
         self.began = time.perf_counter()
         self.size, self.highest = size, -np.inf
-        self.checkpoint: Checkpoint | None = None
+        self.journal: Journal | None = None
         self.best: Optimum | None = None
 
     def note(self, start: str, size: int, value: float) -> None:
@@ -67,11 +67,12 @@ class Recorder:
         count = len(self.history)
         tell(count, None, f"evaluation {count} (start: {start}{part}) {value:.2f}{best}")
 
-    def keep(self, best: Optimum) -> None:
-        """A new best point, also for the checkpoint."""
-        self.best = best
-        if self.checkpoint is not None and best.size:
-            self.checkpoint.keep(best.vector, best.size, best.value)
+    def ask(self, problem: Any, vector: np.ndarray, label: str) -> Answer:
+        """What the objective says at a vector; noted."""
+        ask = problem.value_and_gradient if self.journal is None else partial(self.journal.ask, problem)
+        answer: Answer = ask(vector)
+        self.note(label, problem.size, answer[0])
+        return answer
 
 
 COARSE_FROM = 800  # data; below, the full problem is solved from every start
@@ -103,7 +104,7 @@ def maximise(
     scaling, box = _box(problem.flat.bounds(), start, scaling)
     climb = _Climb(problem, start, scaling, label, recorder)
     options = dict(maxfun=max_evaluations, maxiter=max_evaluations, gtol=gtol, ftol=ftol, maxcor=20)
-    search = functools.partial(minimize, climb.loss, jac=True, method="L-BFGS-B", bounds=box, options=options)
+    search = partial(minimize, climb.loss, jac=True, method="L-BFGS-B", bounds=box, options=options)
     with threads_for(problem.size):  # the optimiser itself calls LAPACK, on tiny matrices
         try:
             result = search(np.zeros_like(start))
@@ -132,19 +133,18 @@ class _Climb:
         self.best, self.z = Optimum(start), np.zeros_like(start)
         self.first: float | None = None  # finite value
         self.heights: list[float] = []  # the best value after each evaluation
-        recorder.keep(self.best)
+        recorder.best = self.best
 
     def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus the objective, counted from its first value: stopping then depends on nats per datum, not on
         the units of y; where there is none, something larger than any. Its gradient in z.
         """
         vector = self.start + (z if self.scaling is None else self.scaling @ z)
-        value, gradient, objective = self.problem.value_and_gradient(vector)
-        self.recorder.note(self.label, self.problem.size, value)
+        value, gradient, objective = self.recorder.ask(self.problem, vector, self.label)
         if value > self.best.value:
             self.best = Optimum(vector, value, gradient, objective, size=self.problem.size)
             self.z = z.copy()
-            self.recorder.keep(self.best)
+            self.recorder.best = self.best
         self.heights.append(self.best.value)
         self._check_patience()
         if not np.isfinite(value):
@@ -233,8 +233,7 @@ def curvature(
     for j in range(p):
         moved = optimum.vector.copy()
         moved[j] += step
-        value, gradient, _ = problem.value_and_gradient(moved)
-        recorder.note(label, problem.size, value)
+        _, gradient, _ = recorder.ask(problem, moved, label)
         hessian[j] = (base - gradient) / step
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
     return vectors / np.sqrt(np.maximum(np.abs(values) * factor, 0.3))

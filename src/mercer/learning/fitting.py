@@ -50,7 +50,8 @@ def fit(
     jacobian: take the priors as densities of the logarithms (the MAP then is of those)
     max_evaluations: of the objective from each start, about; with 0 nothing is learned
     progress: None, True or False, see `mercer.progress`. Ctrl-C returns the best model so far and says so
-    checkpoint: a file such as "fit.npz" for what was reached; the same call goes on from it if it was killed
+    checkpoint: a file such as "fit.npz" for what was computed; if the fit is killed, the same call goes on
+        from there to the same end. The checkpoint of another fit is refused
         (not of draws: a sampler refuses it)
 
     Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).

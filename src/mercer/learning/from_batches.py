@@ -12,7 +12,7 @@ from mercer.gp import posterior, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
 from mercer.learning import starts
-from mercer.learning.checkpoint import Checkpoint, fingerprint, without_values
+from mercer.learning.checkpoint import Checkpoint, fingerprint
 from mercer.learning.climb import Recorder
 from mercer.learning.result import Fit, FitWarning, Status
 from mercer.learning.search import part_of, search, usual_starts
@@ -85,6 +85,6 @@ def _begin(task: Task, rule: SVGP, recorder: Recorder) -> tuple[Training, dict[s
 
 
 def _mark(task: Task, rule: SVGP) -> str:
-    """What must be the same for learning to go on: everything but the start and the number of epochs."""
+    """What must be the same for learning to go on: everything but the number of epochs."""
     setting = dataclasses.replace(rule, epochs=1)
-    return fingerprint(without_values(task.model), task.data, setting, "batches")
+    return fingerprint(task.model, task.data, setting, "batches")

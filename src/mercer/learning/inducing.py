@@ -17,9 +17,9 @@ def move_inducing(
     """The best hyperparameters and inducing inputs found from `best` and the solver's own."""
     joint = InducingProblem(problem)
     start = np.concatenate([best.vector, (joint.Z / joint.scale).ravel()])
-    checkpoint, recorder.checkpoint = recorder.checkpoint, None  # which keeps hyperparameters only
+    journal, recorder.journal = recorder.journal, None  # which keeps hyperparameters only
     found = maximise(joint, start, "inducing inputs", recorder, ftol=1e-8, max_evaluations=max_evaluations)
-    recorder.checkpoint = checkpoint
+    recorder.journal = journal
     theta, Z = joint.split(found.vector)
     gradient = None if found.gradient is None else found.gradient[: theta.shape[0]]
     return dataclasses.replace(found, vector=theta, gradient=gradient), Z

@@ -20,7 +20,7 @@ from mercer.persist.values import SerialiseError
 
 __all__ = ["SCHEMA", "ModelFileError", "read", "write"]
 
-SCHEMA = 2
+SCHEMA = 3
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
 MANIFEST_BYTES = 64 * 2**20
 # what reading a damaged zip may raise

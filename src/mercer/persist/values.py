@@ -30,6 +30,7 @@ from mercer.registry import Saved
 __all__ = ["Functions", "SerialiseError", "from_json", "to_json"]
 
 DEPTH = 100  # levels of nesting
+NESTED = 32  # and of values within values: computing with deeper ones would run out of stack
 INLINE = 32  # arrays with more entries go to `arrays`, where that is given
 # the largest whole number in a field of a formula (degrees, orders, levels), and of a solver or a rule: more
 # would make a small file take hours or all memory
@@ -57,7 +58,7 @@ def to_json(
     definition gives it.
     """
     names = {id(function): name for name, function in (functions or {}).items()}
-    return _write(value, _Out(where, 0, arrays, names, {}))
+    return _write(value, _Out(where, 0, 0, arrays, names, {}))
 
 
 def from_json(
@@ -80,7 +81,7 @@ def from_json(
             f"the classes {missing} are not part of mercer: import them and pass classes=[{example}], or "
             f"install the package that registers them as entry points of {registry.GROUP!r}."
         )
-    return _read(tree, _In("", 0, arrays or {}, own, given))
+    return _read(tree, _In("", 0, 0, arrays or {}, own, given))
 
 
 def _mentioned(tree: Any, key: str, value: str | None, wanted: str) -> Iterator[str]:
@@ -102,6 +103,7 @@ class _Place:
 
     path: str
     depth: int
+    values: int  # that it is within
 
     def at(self, key: Any) -> Any:
         """The place of a child."""
@@ -109,6 +111,12 @@ class _Place:
             raise SerialiseError(f"{self.path}: nested more than {DEPTH} levels deep.")
         path = f"{self.path}.{key}" if self.path else str(key)
         return dataclasses.replace(self, path=path, depth=self.depth + 1)
+
+    def within(self) -> Any:
+        """The place inside the value that is here."""
+        if self.values >= NESTED:
+            raise SerialiseError(f"{self.path}: more than {NESTED} values nested in one another.")
+        return dataclasses.replace(self, values=self.values + 1)
 
     def fail(self, message: str) -> SerialiseError:
         return SerialiseError(f"{self.path or 'the value'}{message}")
@@ -221,7 +229,7 @@ def _(value: np.random.RandomState, out: _Out) -> Any:
 @_write.register
 def _(value: Saved, out: _Out) -> dict[str, Any]:
     """A value by its fields; what was said of its hyperparameters stands beside them."""
-    cls = type(value)
+    cls, out = type(value), out.within()
     name = registry.address(cls)
     if name is None:
         raise out.fail(f": files cannot hold {cls.__name__}, which mercer does not export.")
@@ -328,7 +336,7 @@ def _read(node: Any, place: _In) -> Any:
 
 
 def _read_instance(node: dict, place: _In) -> Any:
-    name = node["class"]
+    name, place = node["class"], place.within()
     cls = registry.find(name, place.classes) if isinstance(name, str) else None
     if cls is None:
         raise place.fail(f": there is no class {name!r}.")

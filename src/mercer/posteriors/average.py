@@ -15,6 +15,7 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again, models_at, read_array, values_of
 from mercer.posteriors.protocol import AbstractPosterior
@@ -72,6 +73,13 @@ class AveragedPosterior(AbstractMixturePosterior):
                 "an average of posteriors has an evidence only where its weights came from evidences; the "
                 "parts have theirs: [part.log_evidence for part in posterior.posteriors]."
             )
+        if question == "save" and not all(
+            np.array_equal(part.inputs.values, self.inputs.values) for part in self.posteriors
+        ):
+            return (
+                "its parts were conditioned on different data, which files do not hold: use a solver that "
+                "takes all data."
+            )
         if question == "quantile" and not all(
             isinstance(p.model.likelihood, Gaussian) for p in self.posteriors
         ):
@@ -81,9 +89,10 @@ class AveragedPosterior(AbstractMixturePosterior):
     # -- files -----------------------------------------------------------------------------------------------
 
     def packed(self) -> dict[str, Any]:
-        """Hyperparameters of every part, and the weights."""
+        """Hyperparameters and sites of every part, and the weights."""
         return {
             "values": values_of(self.model, [part.model for part in self.posteriors]),
+            "parts": [{"packed": part.packed(), "solver": part.solver} for part in self.posteriors],
             "weights": self.weights,
             "evidence": self.evidence,
             "notes": list(self.notes),
@@ -91,10 +100,17 @@ class AveragedPosterior(AbstractMixturePosterior):
 
     @classmethod
     def unpacked(cls, packed: dict[str, Any], again: Again) -> AveragedPosterior:
-        """Every part is conditioned again."""
+        """The same parts, not factored yet."""
         weights = read_array(packed, "weights", 1)
-        parts = tuple(map(again.afresh, models_at(again.model, read_array(packed, "values", 2))))
-        return cls(parts, weights, packed["evidence"], tuple(packed["notes"]))
+        models = models_at(again.model, read_array(packed, "values", 2))
+        parts = tuple(
+            GaussianPosterior.unpacked(
+                part["packed"], dataclasses.replace(again, model=model, solver=part["solver"])
+            )
+            for model, part in zip(models, packed["parts"], strict=True)
+        )
+        evidence = None if packed["evidence"] is None else float(packed["evidence"])
+        return cls(parts, weights, evidence, tuple(map(str, packed["notes"])))
 
     # -- predictions -----------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""One Gaussian process: what rules that find sites return. Factored once; everything else is a view on its
-State.
+"""One Gaussian process: what rules that find sites return. Factored once, and everything else is a view on
+its State; a posterior that was loaded is factored when the first of these views needs it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mercer.posteriors.cavity import cavity
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
+from mercer.posteriors.source import AbstractSource, Recalled
 from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
 
@@ -56,7 +57,7 @@ class GaussianPosterior(AbstractPosterior):
     model: Any
     inputs: Inputs
     y: np.ndarray
-    state: AbstractState
+    source: AbstractSource
     evidence: float
     notes: tuple[str, ...] = ()
     status: InferenceStatus = InferenceStatus()
@@ -64,14 +65,36 @@ class GaussianPosterior(AbstractPosterior):
 
     averages: ClassVar[bool] = False
 
+    @property
+    def state(self) -> AbstractState:
+        """The factored problem; that of a posterior from a file is made when it is first asked for."""
+        return self.source.state
+
     def packed(self) -> dict[str, Any]:
-        """Nothing: it is conditioned again."""
-        return {}
+        """The sites, and what the mean needs."""
+        return {
+            "source": self.source.packed(),
+            "evidence": self.evidence,
+            "notes": list(self.notes),
+            "status": dataclasses.asdict(self.status),
+        }
 
     @classmethod
-    def unpacked(cls, packed: dict[str, Any], again: Again) -> Any:
-        """The posterior of the model, conditioned again."""
-        return again.condition(again.model)
+    def unpacked(cls, packed: dict[str, Any], again: Again) -> GaussianPosterior:
+        """The same posterior, not factored yet."""
+        model, inputs = again.model, again.inputs
+        latents = model.likelihood.latents
+        source = Recalled.unpacked(packed["source"], model.priors, inputs.values, latents, again.solver)
+        return cls(
+            model,
+            inputs,
+            again.y,
+            source,
+            float(packed["evidence"]),
+            tuple(map(str, packed["notes"])),
+            InferenceStatus(**packed["status"]),
+            again.solver,
+        )
 
     def why_not(self, question: str) -> str | None:
         """Why one of the `QUESTIONS` has no answer here, and what to do instead; None where it has one."""
@@ -105,10 +128,13 @@ class GaussianPosterior(AbstractPosterior):
         means, variances = [np.zeros((0, L))], [np.zeros((0, L, L) if L > 1 else (0, 1))]
         with shown("predicting"):
             for share, block in self._blocks(Xs):
-                mean, var = self.state.predict(block, variance=variance)
-                means.append(mean)
-                if var is not None:
+                if variance:
+                    mean, var = self.state.predict(block)
+                    assert var is not None
                     variances.append(var)
+                else:
+                    mean = self.source.mean(block)
+                means.append(mean)
                 tell(share, 1.0, "rows")
         mean, var = np.concatenate(means), np.concatenate(variances) if variance else None
         return (mean, var) if L > 1 else (mean[:, 0], None if var is None else var[:, 0])

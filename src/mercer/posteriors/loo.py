@@ -17,6 +17,7 @@ from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import LeaveOneOut
 from mercer.posteriors.cavity import cavity
 from mercer.posteriors.protocol import class_probabilities
+from mercer.processes import check_fork
 from mercer.solvers.protocol import AbstractState
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -24,6 +25,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 def leave_one_out(state: AbstractState, y: np.ndarray, likelihood: Any) -> LeaveOneOut:
     """Predictions of each y_i from all the others, at the sites of a State."""
+    check_fork()
     if not isinstance(likelihood, Gaussian):
         c = cavity(state)
         m, v = (c.mean, c.variance) if likelihood.latents > 1 else (c.mean[:, 0], c.variance[:, 0])

@@ -5,7 +5,7 @@ their free hyperparameters as rows of numbers.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,19 @@ from mercer.params import flatten, parameters, replace_leaves
 
 __all__ = ["Again", "models_at", "read_array", "values_of"]
 
+MODELS = 2000  # settings of hyperparameters that a file may ask predictions to average over
+
 
 @dataclasses.dataclass(frozen=True)
 class Again:
-    """What a posterior is made again from: the model bound to the data (inputs, y), the solver with its
-    choices made, and how to condition a model: with that solver, or `afresh` with the one that was asked for.
+    """What a posterior is made again from: the model bound to the data (inputs, y), and the solver with its
+    choices made.
     """
 
     model: Any
     inputs: Inputs
     y: np.ndarray
     solver: Any
-    condition: Callable[[Any], Any]
-    afresh: Callable[[Any], Any]
 
 
 def values_of(base: Any, models: list[Any]) -> np.ndarray:
@@ -41,12 +41,12 @@ def values_of(base: Any, models: list[Any]) -> np.ndarray:
 
 
 def models_at(base: Any, values: np.ndarray) -> list[Any]:
-    """The models whose free hyperparameters are the rows of `values` (k, p)."""
+    """The models whose free hyperparameters are the rows of `values` (k, p), from a file."""
     flat = flatten(base)
-    if values.shape[1] != len(flat.vector) or not len(values):
+    if values.shape[1] != len(flat.vector) or not 0 < len(values) <= MODELS:
         raise ValueError(
-            f"the saved hyperparameters have {values.shape[1]} columns but the model has {len(flat.vector)} "
-            "free ones."
+            f"the saved hyperparameters are an array of shape {values.shape}, but the model has "
+            f"{len(flat.vector)} free ones, and files hold between 1 and {MODELS:,} settings of them."
         )
     return [
         replace_leaves(base, {p.name: row[s].reshape(np.shape(p.value)).copy() for p, s in flat.slots})

@@ -277,7 +277,9 @@ class AbstractPosterior(AbstractConditioned):
         return "\n".join([*lines, *self._findings(), *(f"note: {note}" for note in self.notes)])
 
     def noting(self, note: str) -> Self:
-        """The same with one more note."""
+        """The same with one more note, if it is new."""
+        if note in self.notes:
+            return self
         this: Any = self
         noted: Self = dataclasses.replace(this, notes=(*self.notes, note))
         return noted

@@ -28,6 +28,7 @@ from mercer.solvers.protocol import (
     Cost,
     Cotangents,
     Diagnostics,
+    MeanWeights,
     PriorBar,
     SiteBars,
     Sites,
@@ -202,6 +203,13 @@ class BasisState(AbstractState):
             return mean, None
         extra = rest @ sla.cho_solve(self.A, rest.T) if full else self._leverage(rest)[:, None]
         return mean, second + extra
+
+    def mean_weights(self) -> MeanWeights | None:
+        """Those of the solver, where they are weights of kernels at the data."""
+        base = self.base.mean_weights()
+        if base is None or base.inducing is not None:
+            return None
+        return MeanWeights(self.alpha[:, None], self.weights.mean)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from mercer.solvers.protocol import (
     Bars,
     Cotangents,
     Diagnostics,
+    MeanWeights,
     PriorBar,
     SiteBars,
     Sites,
@@ -251,6 +252,9 @@ class CoupledState(AbstractState):
                 out[:, i, j] = out[:, j, i] = np.einsum("qm,qm->m", S[i], S[j])
             out[:, j, j] += own[j][:, 0]
         return mean, out
+
+    def mean_weights(self) -> MeanWeights | None:
+        return None if self.parts[0].mean_weights() is None else MeanWeights(self._alpha)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 

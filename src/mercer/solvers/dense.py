@@ -33,6 +33,7 @@ from mercer.solvers.protocol import (
     AbstractWorkspace,
     Cost,
     Diagnostics,
+    MeanWeights,
     Proposal,
     Sites,
     SolverError,
@@ -274,6 +275,9 @@ class AbstractDenseState(AbstractHostState):
             return mean[:, None], None
         prior = tiles.diagonal(self.kernel, test)
         return mean[:, None], np.maximum(prior - self._explained(test), 0.0)[:, None]
+
+    def mean_weights(self) -> MeanWeights:
+        return MeanWeights(self.alpha[:, None])
 
     def _explained(self, panels: tiles.Panels) -> np.ndarray:
         """diag(K_* R K_*') (m,) for the rows of `panels`, in blocks."""

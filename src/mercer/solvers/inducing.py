@@ -59,21 +59,49 @@ class Block(NamedTuple):
     Psi: np.ndarray
 
 
-class Features:
-    """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
+class Inducing:
+    """Inducing inputs Z (m, d) and K_mm = L L' (L' in the upper triangle of `U`): the features k(x, Z) L^-T
+    of any inputs. Tiles have `size` rows.
+    """
 
-    def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
-        self.kernel, self.panels = strip(prior.kernel), workspace.panels
-        self.Z_panels = tiles.Panels(self.kernel.encode(workspace.Z), self.panels.size)
-        m = self.Z_panels.n
+    def __init__(self, kernel: Any, Z: np.ndarray, size: int):
+        self.kernel: Any = strip(kernel)
+        self.panels = tiles.Panels(self.kernel.encode(Z), size)
+        m = self.panels.n
         self.U = np.empty((m, m))
 
         def fill(buffer):
-            tiles.upper(self.kernel, self.Z_panels, np.ones(m), buffer)
+            tiles.upper(self.kernel, self.panels, np.ones(m), buffer)
             diagonal = np.einsum("ii->i", buffer)
             diagonal += JITTER * np.mean(diagonal)
 
         self.jitter = factor(fill, self.U)
+
+    def of(self, Xs: np.ndarray) -> np.ndarray:
+        """The features (k, m) of inputs (k, d)."""
+        panels = tiles.Panels(self.kernel.encode(Xs), self.panels.size)
+        return self.fill(panels, np.empty((panels.n, self.panels.n)))
+
+    def fill(self, panels: tiles.Panels, Psi: np.ndarray) -> np.ndarray:
+        """The features of the rows of `panels`, into Psi."""
+        tiles.rectangle(self.kernel, panels, self.panels, Psi)
+        lapack.solve_lower(self.U, Psi.T)
+        return Psi
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """L^-1 B."""
+        return lapack.solve_lower(self.U, np.array(B, order="F"))
+
+
+class Features:
+    """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
+
+    def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
+        self.panels = workspace.panels
+        self.inducing = Inducing(prior.kernel, workspace.Z, self.panels.size)
+        self.kernel, self.jitter = self.inducing.kernel, self.inducing.jitter
+        self.Z_panels, m = self.inducing.panels, self.inducing.panels.n
+        self.of, self.solve = self.inducing.of, self.inducing.solve
         self.Psi: np.ndarray | None = None
         self.diagonal = tiles.diagonal(self.kernel, self.panels)  # k(x, x)
         if workspace.store:
@@ -89,7 +117,7 @@ class Features:
 
     @property
     def m(self) -> int:
-        return self.U.shape[0]
+        return self.Z_panels.n
 
     def each(self, work: Callable[[Iterator[Block]], Any], out: np.ndarray | None = None) -> list[Any]:
         """What `work` makes of the blocks of each thread; see `mercer.linalg.parallel.share`.
@@ -102,9 +130,8 @@ class Features:
     def _block(self, rows: slice, panels: tiles.Panels, out: np.ndarray | None) -> Block:
         if self.Psi is not None:
             return Block(rows, panels, self.Psi[rows])
-        return Block(
-            rows, panels, self._fill(panels, np.empty((panels.n, self.m)) if out is None else out[rows])
-        )
+        room = np.empty((panels.n, self.m)) if out is None else out[rows]
+        return Block(rows, panels, self.inducing.fill(panels, room))
 
     def _cuts(self):
         size = self.panels.size
@@ -112,15 +139,6 @@ class Features:
         for first in range(0, len(self.panels.tiles), per):
             part = self.panels.part(first, first + per)
             yield slice(first * size, first * size + part.n), part
-
-    def _fill(self, panels, Psi):
-        tiles.rectangle(self.kernel, panels, self.Z_panels, Psi)
-        lapack.solve_lower(self.U, Psi.T)
-        return Psi
-
-    def of(self, Xs: np.ndarray) -> np.ndarray:
-        panels = tiles.Panels(self.kernel.encode(Xs), self.panels.size)
-        return self._fill(panels, np.empty((panels.n, self.m)))
 
     def gram(self, weight: np.ndarray, V: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Psi' diag(weight) Psi for weights of any sign, and Psi' V."""
@@ -151,10 +169,6 @@ class Features:
     def expand(self, w: np.ndarray) -> np.ndarray:
         """Psi w for w (m, q)."""
         return np.concatenate(self.each(lambda blocks: np.concatenate([Psi @ w for _, _, Psi in blocks])))
-
-    def solve(self, B: np.ndarray) -> np.ndarray:
-        """L^-1 B."""
-        return lapack.solve_lower(self.U, np.array(B, order="F"))
 
 
 def _squares(blocks: Iterator[Block]) -> np.ndarray:

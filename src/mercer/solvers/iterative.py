@@ -29,7 +29,15 @@ from mercer.params import named_leaves, strip
 from mercer.prior import AbstractPrior
 from mercer.selection.pivoted import pivoted_cholesky
 from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
-from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cost, Sites, SolverError
+from mercer.solvers.protocol import (
+    AbstractSolver,
+    AbstractState,
+    AbstractWorkspace,
+    Cost,
+    MeanWeights,
+    Sites,
+    SolverError,
+)
 from mercer.solvers.sparse import Pairs
 
 BLOCK = cg.WIDTHS[-1]  # right-hand sides solved at once
@@ -318,6 +326,9 @@ class ConjugateGradientState(AbstractHostState):
         covariance = tiles.between(self.kernel, panels, panels)
         covariance -= K @ self.apply(K.T)
         return mean[:, None], 0.5 * (covariance + covariance.T)
+
+    def mean_weights(self) -> MeanWeights:
+        return MeanWeights(self.alpha[:, None])
 
     # -- cotangents ------------------------------------------------------------------------------------------
 

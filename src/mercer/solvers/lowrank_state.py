@@ -16,7 +16,15 @@ from mercer.linalg.cholesky import factor
 from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding
 from mercer.solvers.inducing import JITTER, InducingWorkspace
-from mercer.solvers.protocol import EVERYTHING, Bounds, Diagnostics, Sites, SolverError, condition_from_pivots
+from mercer.solvers.protocol import (
+    EVERYTHING,
+    Bounds,
+    Diagnostics,
+    MeanWeights,
+    Sites,
+    SolverError,
+    condition_from_pivots,
+)
 
 if TYPE_CHECKING:
     from mercer.solvers.lowrank import AbstractLowRank
@@ -389,6 +397,9 @@ class LowRankState(AbstractProjectedState):
         if self.solver.rest_at_test:
             covariance = covariance + self._test_rest(self._test_panels(Xs), Psi, full)
         return mean, covariance
+
+    def mean_weights(self) -> MeanWeights:
+        return MeanWeights(self._weight_mean[:, None], inducing=self.workspace.Z)
 
 
 class AugmentedState(AbstractProjectedState):

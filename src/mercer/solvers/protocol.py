@@ -144,6 +144,21 @@ class BasisWeights(NamedTuple):
     RH: np.ndarray  # (n, p): R of the prior without them, times H = h(X)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class MeanWeights:
+    """What the posterior mean at new inputs needs besides the prior and the data's inputs (2.27):
+
+        m(x) + h(x)' beta + k(x, X) alpha     (one column of alpha for each latent function)
+
+    With inducing inputs Z, psi(x)' weights in place of k(x, X) alpha (`mercer.solvers.inducing`). Small and
+    plain, where the factor is not: this is what files hold. `KernelMean` computes with it.
+    """
+
+    weights: np.ndarray  # alpha (n, L), or (m, 1) of the inducing inputs
+    beta: np.ndarray | None = None  # (p,): posterior mean of the weights of explicit basis functions
+    inducing: np.ndarray | None = None  # Z (m, d)
+
+
 @dataclasses.dataclass(frozen=True)
 class Diagnostics:
     """How the algebra went, for people.
@@ -435,6 +450,10 @@ class AbstractState(abc.ABC):
 
     def basis_weights(self) -> BasisWeights | None:
         """Posterior of the weights of the prior's explicit basis functions; None where it has none."""
+        return None
+
+    def mean_weights(self) -> MeanWeights | None:
+        """What `predict(..., variance=False)` needs without the factor; None where it needs the factor."""
         return None
 
     def smoother(self, Xs: np.ndarray) -> np.ndarray:

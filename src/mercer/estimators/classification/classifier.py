@@ -254,9 +254,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             self.contests_ = [(names[a], None if b is None else names[b]) for a, b in self._contests]
         elif hasattr(self, "contests_"):
             del self.contests_
-        self._platt = (
-            [platt(f.posterior.loo().mean, f.posterior.y > 0) for f in fits] if self.calibrate else []
-        )
+        self._logistic: list[tuple[float, float]] | None = None
         return self
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -410,12 +408,19 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             return likelihood.probability(sign * mean, variance, how=how)
         if how not in ("average", "map"):
             raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
-        if self._platt:
+        if self.calibrate:
             slope, intercept = self._platt[i]
             return expit(sign * (slope * mean + intercept))
         return ndtr(
             sign * mean / np.sqrt(float(likelihood.noise_variance) + (variance if how == "average" else 0.0))
         )
+
+    @property
+    def _platt(self) -> list[tuple[float, float]]:
+        """Slope and intercept of each contest, found when they are first needed."""
+        if self._logistic is None:
+            self._logistic = [platt(p.loo().mean, p.y > 0) for p in self._posteriors]
+        return self._logistic
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.em import GPExperts, em
+from mercer.em.experts import ConditionedExperts
 from mercer.em.gates import GATES
 from mercer.estimators import defaults
 from mercer.estimators.base import read_kernel
@@ -23,7 +24,7 @@ from mercer.likelihoods import Gaussian
 from mercer.means import Constant
 from mercer.params import fixed
 from mercer.persist import AbstractSavable
-from mercer.progress import Progress
+from mercer.progress import Progress, shown
 
 
 class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
@@ -118,14 +119,28 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     def _take(self, model: GPExperts, X, y, bound: float, history, converged: bool, iterations: int) -> None:
         self.model_ = model
         self._data = (X, y)
-        self.experts_ = model.condition(Inputs(X), y)
-        self.responsibilities_ = self.experts_.responsibilities
+        self._experts: ConditionedExperts | None = None
         self.lower_bound_, self.history_, self.converged_, self.n_iter_ = (
             bound,
             np.asarray(history),
             converged,
             max(1, iterations),
         )
+
+    @property
+    def experts_(self) -> ConditionedExperts:
+        """The posterior of all experts, conditioned when it is first asked for."""
+        check_is_fitted(self)
+        if self._experts is None:
+            X, y = self._data
+            with shown("conditioning"):
+                self._experts = self.model_.condition(Inputs(X), y)
+        return self._experts
+
+    @property
+    def responsibilities_(self) -> np.ndarray:
+        """Probability (n, K) that each expert made each datum."""
+        return self.experts_.responsibilities
 
     # -- predictions -----------------------------------------------------------------------------------------
 

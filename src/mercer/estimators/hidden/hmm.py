@@ -25,6 +25,7 @@ from mercer.estimators.hidden.shared import (
     warn_unless_converged,
 )
 from mercer.persist import AbstractSavable
+from mercer.processes import check_fork
 from mercer.progress import Progress
 
 
@@ -251,6 +252,7 @@ class HMM(BaseEstimator, AbstractSavable):
 
     def _read(self, X) -> list[np.ndarray]:
         """A list of checked sequences."""
+        check_fork()
         given = list(X) if _several(X) else [X]
         if not given:
             raise ValueError("there is no sequence.")

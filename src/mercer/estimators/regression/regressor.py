@@ -436,10 +436,6 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     def _training(self) -> tuple[Inputs, np.ndarray]:
         return self.posterior_.inputs, self.posterior_.y
 
-    @property
-    def _rule(self) -> Any:
-        return self.inference
-
     def _labels(self) -> Any:
         compared, copied = self.robust_comparison_, self._copies
         if self._index is None and compared is None and copied is None:

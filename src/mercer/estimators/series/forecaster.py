@@ -221,6 +221,7 @@ class GPTimeSeries(AbstractEstimator):
             self._posterior = self.model_.condition(
                 self._t[told][:, None], self._forward(self._y[told]), None, Markov()
             )
+            self.fit_ = dataclasses.replace(self.fit_, posterior=self._posterior)  # what files hold
         return self._posterior
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -424,10 +425,6 @@ class GPTimeSeries(AbstractEstimator):
     @property
     def _training(self) -> tuple[Inputs, np.ndarray]:
         return self.posterior_.inputs, self.posterior_.y
-
-    @property
-    def _rule(self) -> Any:
-        return None
 
     def _problems(self, inputs: Inputs, y: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
         return [(inputs, y)]

@@ -97,6 +97,20 @@ def test_targets(y):
     np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_dates_are_days_and_booleans_numbers(make):
+    days = [datetime.datetime(1970, 1, 2), datetime.datetime(1970, 1, 4, 12)]
+    found = as_inputs(make({"t": np.array(days, "datetime64[us]"), "b": np.array([True, False])}))
+    np.testing.assert_array_equal(found.values, [[1.0, 1.0], [3.5, 0.0]])
+    mixed = as_inputs(make({"t": np.array(days, "datetime64[us]"), "s": ["u", "v"]}), objects=True)
+    assert mixed.values.tolist() == [[1.0, "u"], [3.5, "v"]]
+
+
+def test_columns_that_are_not_asked_for_are_not_read():
+    found = as_inputs({"s": ["u"], "b": [2.0], "a": [1.0]}, columns=("a", "b"))
+    assert found.names == ("a", "b") and found.values.tolist() == [[1.0, 2.0]]
+
+
 @each
 def test_a_frame_runs_through(make):
     """Condition on one kind of frame, predict with another whose columns are in another order."""
@@ -107,7 +121,7 @@ def test_a_frame_runs_through(make):
     shuffled = pd.DataFrame({"b": Xs[:, 1], "other": [0.0, 0.0], "a": Xs[:, 0]})
     np.testing.assert_allclose(post.mean(shuffled), expected.mean(Xs), rtol=1e-13)
     np.testing.assert_allclose(post.variance(Xs), expected.variance(Xs), rtol=1e-13)
-    with pytest.raises(InputError, match=r"Xs lacks the column \['b'\] the model was fitted with"):
+    with pytest.raises(InputError, match=r"Xs lacks the column 'b' that the model .*; it has 'a'"):
         post.mean(pd.DataFrame({"a": [1.0]}))
 
 
@@ -134,26 +148,24 @@ class Duck:
         ({}, "X has no columns"),
         (
             [[1.0, np.nan], [np.inf, 2.0]],
-            "X contains NaN or infinity: 2 bad entries, the first a NaN in row 0, column 1. Remove or impute",
+            "X contains NaN and infinity in 2 places, the first in row 0, column 1. Remove or impute them",
         ),
         (
             pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, -np.inf]}),
-            "1 bad entries, the first a inf in row 1, column 'b'",
+            "X contains infinity in row 1, column 'b'. Remove or impute it first.$",
         ),
-        (pd.DataFrame({"a": [1.0, None]}), "the first a NaN in row 1, column 'a'"),
-        (pl.DataFrame({"a": [1, None]}), "the first a NaN in row 1, column 'a'"),
-        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), "the first a NaN in row 1, column 'a'"),
-        (pa.table({"a": [1, None]}), "the first a NaN in row 1, column 'a'"),
+        (pd.DataFrame({"a": [1.0, None]}), "contains NaN in row 1, column 'a'"),
+        (pl.DataFrame({"a": [1, None]}), "contains NaN in row 1, column 'a'"),
+        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), "contains NaN in row 1, column 'a'"),
+        (pa.table({"a": [1, None]}), "contains NaN in row 1, column 'a'"),
         (
             {"a": [1.0, 2.0], "b": ["x", "y"]},
-            r"column 'b' of X is not numeric \(found '?.*x.*\): encode text",
+            r"column 'b' of X is not numeric \(found '?.*x.*\): encode it .*kernels.Categorical",
         ),
         (pd.DataFrame({"a": ["u", "v"]}), r"column 'a' of X is not numeric \(found 'u'\)"),
         (pl.DataFrame({"a": ["u", "v"]}), r"column 'a' of X is not numeric \(found 'u'\)"),
         ([["a", "b"]], "X is not numeric"),
         (np.array([[1 + 2j]]), "X is complex"),
-        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "column 't' of X holds dates"),
-        (pl.DataFrame({"t": [datetime.date(2020, 1, 1)]}), "column 't' of X holds dates"),
         (
             pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
             r"X has duplicated columns \['a'\]: rename or drop them",
@@ -180,7 +192,7 @@ def test_bad_inputs(X, message):
         (np.zeros((3, 2)), r"y must be one column of numbers, got shape \(3, 2\)"),
         (5.0, r"y must be one column of numbers, got shape \(\)"),
         (None, r"y must be one column of numbers"),
-        ([1.0, np.nan, 2.0], "y contains NaN or infinity: 1 bad entries, the first a NaN in row 1"),
+        ([1.0, np.nan, 2.0], "y contains NaN in row 1. Remove or impute it first.$"),
         (["a", "b", "c"], "y is not numeric"),
         (np.array([1j, 2, 3]), "y is complex"),
         ([[1.0], [2.0, 3.0], [4.0]], "y has rows of different lengths"),

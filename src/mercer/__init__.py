@@ -69,6 +69,7 @@ _LAZY = {
     "ThinPlate": "mercer.relatives",
 }
 _ROOMS = (
+    "columns",
     "datasets",
     "decide",
     "em",

@@ -15,10 +15,22 @@ import numpy as np
 
 from mercer.processes import check_fork
 
-__all__ = ["Array", "InputError", "Inputs", "as_inputs", "as_targets", "numeric"]
+__all__ = [
+    "Array",
+    "InputError",
+    "Inputs",
+    "as_inputs",
+    "as_targets",
+    "chosen",
+    "is_table",
+    "named_columns",
+    "numeric",
+]
 
 # numbers on the host, or inside code that JAX compiles or differentiates
 Array: TypeAlias = np.ndarray | jax.Array
+EPOCH = np.datetime64("1970-01-01")
+DAY = np.timedelta64(1, "D")
 
 
 class InputError(ValueError):
@@ -45,8 +57,8 @@ class Targets:
 def as_inputs(
     X: Any, name: str = "X", columns: tuple[str, ...] | None = None, objects: bool = False
 ) -> Inputs:
-    """X as (n, d) float64 with all entries finite. `columns`: the names expected; a frame is brought into
-    their order.
+    """X as (n, d) float64 with all entries finite; dates are days since 1970-01-01. `columns`: the names
+    expected, which are taken from a frame in this order; its other columns are not read.
 
     `objects=True`: columns that are not numeric are kept as they are, and a list of strings (or other
     objects) is one column.
@@ -54,15 +66,7 @@ def as_inputs(
     if isinstance(X, Inputs):
         return X
     check_fork()
-    values, names = _table(X, name, objects)
-    if columns is not None and names is not None:
-        missing = [c for c in columns if c not in names]
-        if missing:
-            raise InputError(
-                f"{name} lacks the column{'s' if len(missing) > 1 else ''} {missing} the model was fitted "
-                "with."
-            )
-        values, names = values[:, [names.index(c) for c in columns]], columns
+    values, names = _table(X, name, columns, objects)
     if values.ndim != 2:
         hint = f" Use {name}.reshape(-1, 1) for a single column." if values.ndim == 1 else ""
         raise InputError(
@@ -99,14 +103,45 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
         raise InputError(f"{name} must be one column of numbers, got shape {array.shape}.")
     if array.shape[0] != n:
         raise InputError(f"{name} has {array.shape[0]} entries but there are {n} rows of inputs.")
-    _finite(array[:, None], name, None)
+    _finite(array, name)
     return array
 
 
-def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def is_table(X: Any) -> bool:
+    """Whether X is a dict of columns or a data frame: columns with names."""
+    from narwhals.stable.v2.dependencies import is_into_dataframe
+
+    return isinstance(X, dict) or is_into_dataframe(X)
+
+
+def named_columns(X: Any, name: str = "X") -> dict[str, Any]:
+    """The columns of a dict or a frame by name, as they are."""
     if isinstance(X, dict):
-        names = _unique(X, name)
-        return _stack([_array(X[c], f"column {c!r} of {name}") for c in X], names, name, objects), names
+        return dict(zip(_unique(X, name), X.values(), strict=True))
+    import narwhals.stable.v2 as nw
+
+    names = _unique(getattr(X, "column_names", getattr(X, "columns", ())), name)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
+    return {key: column.to_native() for key, column in zip(names, frame.iter_columns(), strict=True)}
+
+
+def chosen(given: dict[str, Any], columns: tuple[str, ...], name: str = "X") -> dict[str, Any]:
+    """The columns of these names, in this order; an error names those that are not there."""
+    missing = [column for column in columns if column not in given]
+    if missing:
+        what = f"the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}"
+        raise InputError(
+            f"{name} lacks {what} that the model was fitted with; it has {', '.join(map(repr, given))}."
+        )
+    return {column: given[column] for column in columns}
+
+
+def _table(
+    X: Any, name: str, columns: tuple[str, ...] | None = None, objects: bool = False
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if objects and isinstance(X, (list, tuple)) and len(X) == 0:
         raise InputError(f"{name} is empty: give at least one row.")
     if objects and _objects(X):
@@ -120,14 +155,20 @@ def _table(X: Any, name: str, objects: bool = False) -> tuple[np.ndarray, tuple[
         return _float(_array(X, name), name), None
     if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return _float(np.asarray(X), name), None
-    import narwhals.stable.v2 as nw
+    given = named_columns(X, name)
+    given = given if columns is None else chosen(given, columns, name)
+    arrays = [_column(values, f"column {key!r} of {name}") for key, values in given.items()]
+    return _stack(arrays, tuple(given), name, objects), tuple(given)
 
-    names = _unique(getattr(X, "column_names", getattr(X, "columns", ())), name)
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError:
-        raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}.") from None
-    return _stack([column.to_numpy() for column in frame.iter_columns()], names, name, objects), names
+
+def _column(values: Any, where: str) -> np.ndarray:
+    """A column of a frame or a dict as it is."""
+    import narwhals.stable.v2 as nw
+    from narwhals.stable.v2.dependencies import is_into_series
+
+    if is_into_series(values):
+        return nw.from_native(values, series_only=True).to_numpy()
+    return _array(values, where)
 
 
 def _objects(X: Any) -> bool:
@@ -156,10 +197,10 @@ def _stack(arrays: list[np.ndarray], names: tuple[str, ...], name: str, objects:
             raise InputError(
                 f"column {column!r} of {name} has {array.shape[0]} entries but column {names[0]!r} has {n}."
             )
-    if objects and any(a.dtype.kind not in "biuf" for a in arrays):
+    if objects and any(a.dtype.kind not in "biufmM" for a in arrays):
         mixed = np.empty((n, len(arrays)), dtype=object)
         for j, array in enumerate(arrays):
-            mixed[:, j] = array
+            mixed[:, j] = _float(array, names[j]) if array.dtype.kind in "mM" else array
         return mixed
     out = np.empty((n, len(arrays)))
     for j, array in enumerate(arrays):
@@ -188,14 +229,15 @@ def _float(array: np.ndarray, name: str) -> np.ndarray:
     if np.iscomplexobj(array):
         raise InputError(f"{name} is complex: Complex data not supported.")
     if array.dtype.kind in "mM":
-        raise InputError(f"{name} holds dates: convert them to a number first, for example decimal years.")
+        array = (array - EPOCH if array.dtype.kind == "M" else array) / DAY
     try:
         return np.asarray(array, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         example = next((v for v in array.ravel().tolist() if not _is_number(v)), None)
         raise InputError(
-            f"{name} is not numeric (found {example!r}): encode text and categories as numbers, or drop "
-            "the column."
+            f"{name} is not numeric (found {example!r}): encode it as numbers or leave it out, read it by a "
+            "kernel such as kernels.Categorical().on(...), or give no kernel: without one, GPRegressor and "
+            "GPClassifier take text and categories as they are."
         ) from None
 
 
@@ -207,15 +249,20 @@ def _is_number(v) -> bool:
     return True
 
 
-def _finite(values: np.ndarray, name: str, names: tuple[str, ...] | None) -> None:
+def _finite(values: np.ndarray, name: str, names: tuple[str, ...] | None = None) -> None:
+    """Refuses NaN and infinity; the error names the first: its row and, in a table, its column."""
     if np.isfinite(values).all():
         return
     bad = ~np.isfinite(values)
-    row, column = (int(i) for i in np.argwhere(bad)[0])
-    what = "NaN" if np.isnan(values[row, column]) else "inf"
-    where = f"column {names[column]!r}" if names else f"column {column}"
-    raise InputError(
-        f"{name} contains {what} or infinity: {int(bad.sum())} bad entries, the first a {what} in row "
-        f"{row}, {where}. "
-        "Remove or impute them first."
+    nan, many = np.isnan(values[bad]), int(bad.sum())
+    what = "NaN" if nan.all() else "NaN and infinity" if nan.any() else "infinity"
+    row, *column = (int(i) for i in np.argwhere(bad)[0])
+    where = f"row {row}" + "".join(f", column {names[j]!r}" if names else f", column {j}" for j in column)
+    places = f"in {where}" if many == 1 else f"in {many} places, the first in {where}"
+    advice = (
+        "; or give no kernel: without one, GPRegressor and GPClassifier take empty cells as they are"
+        if column and nan.any()
+        else ""
     )
+    them = "it" if many == 1 else "them"
+    raise InputError(f"{name} contains {what} {places}. Remove or impute {them} first{advice}.")

@@ -43,6 +43,7 @@ __all__ = [
 GROUP = "mercer.classes"  # the entry points
 # whose classes files may name
 ROOMS = (
+    "columns",
     "em",
     "gp",
     "hyperpriors",

@@ -419,7 +419,7 @@ def with_nan():
 
 BAD = {
     "one class": (X, ["a"] * N, {}, "one class only, 'a'"),
-    "NaN": (with_nan(), CODES, {}, "first a NaN in row 4, column 1"),
+    "NaN": (with_nan(), CODES, {"missing": "error"}, r"NaN or empty cells: 'x1' \(1\)"),
     "NaN in y": (X, np.where(np.arange(N) == 3, np.nan, CODES), {}, "y contains NaN"),
     "no label in a row": (
         pd.DataFrame(X, columns=["a", "b"]),
@@ -484,7 +484,7 @@ def test_bad_input_after_fitting(rest):
         GPClassifier(kernel=3).fit(X, CODES)
     with pytest.raises(ValueError, match="X has 1 features, but GPClassifier is expecting 2"):
         rest.predict(XS[:, :1])
-    with pytest.raises(ValueError, match="first a NaN in row 4"):
+    with pytest.raises(ValueError, match="X contains NaN in row 4, column 1"):
         rest.predict_proba(with_nan())
     with pytest.raises(ValueError, match="how must be 'average'"):
         rest.predict_proba(XS, how="luck")

@@ -162,6 +162,7 @@ CASES = [
     ("blurred", k.Blurred(k.Matern(0.7, 1.3, nu=1.5), 0.4, nodes=5), 1),
     ("posterior", 1.2 * k.PosteriorKernel(k.SE(0.7, 1.3), [[0.1], [0.9], [-0.6]], 0.05), 1),
     ("additive", k.Additive([k.SE(0.7), k.Matern(1.1, nu=1.5), k.Linear(0.5)], 2, [0.8, 0.3]), 3),
+    ("shared", k.Shared(k.Matern([0.7, 1.4], 1.3), groups=[0, 1, 1], names=["a", "b"]), 3),
     ("invariant", k.Invariant(k.SE(0.7, 1.3), [[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]]), 2),
     ("invariant-functions", k.Invariant(k.SE([0.7, 1.4]), [identity, swap]), 2),
     ("real-power", k.RationalQuadratic(0.7, 1.3, alpha=0.8) ** 0.4, 2),

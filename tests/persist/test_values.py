@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer import hyperpriors, inference, likelihoods, means, relatives, series, solvers
+from mercer import columns, hyperpriors, inference, likelihoods, means, relatives, series, solvers
 from mercer import kernels as k
 from mercer.em import HMM, CategoricalEmission, MarkovChain
 from mercer.params import Info, Param, Static, parameters
@@ -48,6 +48,12 @@ def same(a, b) -> bool:
 
 # classes that cannot be made without arguments
 EXAMPLES = {
+    "columns.Category": lambda: columns.Category("c", ("u", "v", None), ("w",)),
+    "columns.Columns": lambda: columns.Columns((columns.Number("a", 0.5), columns.Raw("b")), notes=("n",)),
+    "columns.Date": lambda: columns.Date("d", "2024-01-31", ("year",), 2.5),
+    "columns.LeftOut": lambda: columns.LeftOut("i", "is empty in every row"),
+    "columns.Number": lambda: columns.Number("a"),
+    "columns.Raw": lambda: columns.Raw("a", True),
     "kernels.Sum": lambda: k.SE(0.1) + k.Linear([1.0, 2.0]),
     "kernels.Product": lambda: k.SE(0.1) * k.Periodic(period=mc.fixed(1.0)),
     "kernels.Power": lambda: k.Linear() ** 2,

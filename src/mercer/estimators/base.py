@@ -7,6 +7,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import numbers
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +15,13 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from mercer.columns import Columns
 from mercer.conditioned import AbstractConditioned
-from mercer.estimators import saving
+from mercer.estimators import reading, saving
 from mercer.inference import by_name as inference_by_name
-from mercer.inputs import InputError, Inputs, Targets, as_inputs
+from mercer.inputs import Inputs, Targets
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
@@ -33,6 +35,8 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     """An estimator of scikit-learn's kind around one fitted model, or several of one kind."""
 
     numeric_targets: ClassVar[bool]
+    missing: str
+    columns_: Columns | None = None
 
     # -- what pictures ask -----------------------------------------------------------------------------------
 
@@ -63,8 +67,9 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
         """Set what `fit` knows before it learns, from a saved model; `labels` is what `_labels` gave."""
-        self.n_features_in_ = inputs.values.shape[1]
-        self._name_features(inputs)
+        if self.columns_ is None:
+            raise ValueError("it does not say what the columns are.")
+        reading.name_features(self, self.columns_)
 
     def _labels(self) -> Any:
         """What a file must say of the targets besides their numbers."""
@@ -138,74 +143,12 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     def _targets(self, y, n: int) -> np.ndarray:
         """y checked: n entries."""
 
-    def _training_data(self, X, y, objects: bool) -> tuple[Inputs, np.ndarray]:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if objects:
-            return self._objects(X, y)
-        if _is_frame(X):
-            values = self._frame(X, reset=True)
-        else:
-            values, y = validate_data(
-                self, X, y, dtype=np.float64, y_numeric=self.numeric_targets, ensure_all_finite=False
-            )
-            values = as_inputs(values).values
-        names = getattr(self, "feature_names_in_", None)
-        return Inputs(values, None if names is None else tuple(names)), self._targets(y, values.shape[0])
+    def _training_data(self, X, y, kernels: Sequence[AbstractKernel | None]) -> tuple[Inputs, np.ndarray]:
+        return reading.training_data(self, X, y, kernels)
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self)
-        if any(found.model.reads_objects() for found in self._fits):
-            return as_inputs(X, "X", self._training[0].names, objects=True).values
-        if _is_frame(X):
-            return self._frame(X)
-        return as_inputs(
-            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        ).values
-
-    def _objects(self, X, y) -> tuple[Inputs, np.ndarray]:
-        """Text, categories and other objects, which scikit-learn's checks do not know:
-        the kernel reads them.
-        """
-        inputs = as_inputs(X, objects=True)
-        if inputs.values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        y = self._targets(y, inputs.values.shape[0])
-        self.n_features_in_ = inputs.values.shape[1]
-        self._name_features(inputs)
-        return inputs, y
-
-    def _name_features(self, inputs: Inputs) -> None:
-        if inputs.names is not None:
-            self.feature_names_in_ = np.array(inputs.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def _frame(self, X, reset: bool = False) -> np.ndarray:
-        """A frame's values. scikit-learn checks the names;
-        what stands in the columns is checked so that errors name the column.
-        """
-        if isinstance(X, dict):
-            return self._dict(X, reset)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        values = as_inputs(X).values
-        if values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        return values
-
-    def _dict(self, X: dict, reset: bool) -> np.ndarray:
-        """Columns by name, which scikit-learn does not know; they are brought into the order of `fit`."""
-        if reset:
-            self.n_features_in_, self.feature_names_in_ = len(X), np.array(list(map(str, X)), dtype=object)
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            raise InputError(
-                "the model was fitted without column names: predict from an array, not from named columns."
-            )
-        values = as_inputs(X, columns=tuple(names)).values
-        if values.shape[0] == 0:
-            raise InputError("X has no rows.")
-        return values
+        return reading.new_inputs(self, X)
 
 
 def read_kernel(given: Any) -> AbstractKernel | None:
@@ -233,5 +176,11 @@ def evidence_of(posterior: AbstractPosterior) -> float | None:
     return float(posterior.log_evidence) if posterior.can("log_evidence") else None
 
 
-def _is_frame(X) -> bool:
-    return type(X) is dict or is_into_dataframe(X)
+def column_lines(columns: Columns | None) -> list[str]:
+    """What is said of the columns of a table: what each was read as where they are not all numbers, and
+    notes.
+    """
+    if columns is None:
+        return []
+    said = "; ".join(f"{c.name} {c.words()}" for c in columns.columns)
+    return [*([] if columns.plain else [f"columns: {said}"]), *(f"note: {note}" for note in columns.notes)]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from mercer.columns import Columns
 from mercer.hyperpriors import Each, LogNormal
 from mercer.inputs import InputError
-from mercer.kernels import Matern
+from mercer.kernels import Matern, Shared
 from mercer.likelihoods import AbstractLikelihood, by_name
 from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE, robust_scale
 from mercer.params import Info, Param, Parametrised, Static, fixed, param, parameters
@@ -26,18 +28,26 @@ CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to thei
 ROUNDING = 8 * float(np.finfo(float).eps)
 
 
-def default_kernel(X: np.ndarray, scale: float, prior: LogNormal | None = None) -> Matern:
+def default_kernel(
+    X: np.ndarray, scale: float, prior: LogNormal | None = None, columns: Columns | None = None
+) -> Matern | Shared:
     """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`; `prior` is of its
     variance, else weak about that of the targets.
+
+    `columns` says which columns of X are the levels of one category, or the sine and cosine of one season:
+    they share a length-scale, and d is then the number of length-scales.
 
     In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2,
     sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely. They
     start at d^1/4, where the data-driven start of any kernel is, so that these two are one.
     """
-    spread, d = column_scales(X), X.shape[1]
+    plain = columns is None or columns.plain
+    spread = column_scales(X) if columns is None or plain else group_scales(X, columns.sharing)
+    d = len(spread)
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    return Matern(lengthscale, param(scale**2, prior=prior or VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
+    kernel = Matern(lengthscale, param(scale**2, prior=prior or VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
+    return kernel if columns is None or plain else Shared(kernel, columns.sharing, columns.lengthscales)
 
 
 def default_noise(scale: float, start: float | None = None) -> Param:
@@ -66,6 +76,13 @@ def column_scales(X: np.ndarray) -> np.ndarray:
     """Standard deviation of every column (d,); 1 for a column that does not vary."""
     scales = np.array([1.0 if constant(x) else _std(x) for x in X.T])
     return _check_units(scales, "a column of X", 1e-30, 1e30)
+
+
+def group_scales(X: np.ndarray, groups: Sequence[int]) -> np.ndarray:
+    """The root of the summed variances of the columns of each group; 1 for a group that does not vary."""
+    variances = np.array([0.0 if constant(x) else _std(x) ** 2 for x in X.T])
+    scales = np.sqrt(np.bincount(groups, variances))
+    return _check_units(np.where(scales > 0, scales, 1.0), "a column of X", 1e-30, 1e30)
 
 
 def target_scale(y: np.ndarray, robust: bool = False) -> float:

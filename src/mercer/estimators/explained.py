@@ -41,6 +41,8 @@ class AbstractExplained(AbstractEstimator):
         from mercer.explain import importance
 
         check_is_fitted(self)
+        if groups is None and self.columns_ is not None:
+            groups = {name: positions for name, positions in self.columns_.groups.items() if positions}
         with shown("importance", self.progress):
             return importance(self._function(), groups, permutation, draws, self._seed())
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import registry
+from mercer.columns import Columns
 from mercer.gp import Model, choose_solver, prepare
 from mercer.inputs import Inputs, Targets
 from mercer.learning import Fit, Status
@@ -34,12 +35,7 @@ def learned(estimator: AbstractEstimator) -> dict[str, Any]:
     inputs, y = estimator._training
     X, problems = inputs.values, estimator._problems(inputs, y)
     return {
-        "data": {
-            "X": _table(X),
-            "y": y,
-            "columns": None if inputs.names is None else list(inputs.names),
-            "sha256": _hash(X, y),
-        },
+        "data": {"X": _table(X), "y": y, "columns": estimator.columns_, "sha256": _hash(X, y)},
         "targets": estimator._labels(),
         "fits": [_packed(found, *problem) for found, problem in zip(estimator._fits, problems, strict=True)],
     }
@@ -47,7 +43,7 @@ def learned(estimator: AbstractEstimator) -> dict[str, Any]:
 
 def relearn(estimator: AbstractEstimator, said: dict[str, Any]) -> None:
     """Set what `fit` would have set."""
-    inputs, y = _data(said["data"])
+    inputs, y, estimator.columns_ = _data(said["data"])
     estimator._restore(inputs, y, said["targets"])
     problems = estimator._problems(inputs, y)
     pairs = zip(said["fits"], problems, strict=True)
@@ -101,12 +97,17 @@ def _unpacked(estimator: AbstractEstimator, said: dict[str, Any], inputs: Inputs
 # ------------------------------------------------------------------------------------------------- the data
 
 
-def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray]:
-    names = said["columns"]
-    inputs, y = _columns(said, None if names is None else tuple(names))
+def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray, Columns | None]:
+    columns = said["columns"]
+    if not isinstance(columns, Columns | None):
+        raise ValueError(f"the columns are not said, but {type(columns).__name__}.")
+    inputs, y = _columns(said, None if columns is None else columns.encoded_names)
+    d = inputs.values.shape[1]
+    if columns is not None and len(columns.sharing) != d:
+        raise ValueError(f"there are {d} columns of training data but {len(columns.sharing)} are said.")
     if said["sha256"] != _hash(inputs.values, y):
         raise ValueError("the training data do not match their hash: the file is damaged or was changed.")
-    return inputs, y
+    return inputs, y, columns
 
 
 def _table(X: np.ndarray) -> Any:
@@ -128,7 +129,7 @@ def _columns(said: dict[str, Any], names: tuple[str, ...] | None) -> tuple[Input
         or not X.size
     ):
         raise ValueError("the training data are missing or have no sensible shape.")
-    if names is not None and (len(names) != X.shape[1] or not all(isinstance(n, str) for n in names)):
+    if names is not None and len(names) != X.shape[1]:
         raise ValueError(f"there are {X.shape[1]} columns of training data but the names {names}.")
     if not (np.isfinite(y).all() and (X.dtype == object or np.isfinite(X).all())):
         raise ValueError("the training data are not finite.")

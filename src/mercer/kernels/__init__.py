@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LogRadial,
     )
     from mercer.kernels.algebra.powers import Power
+    from mercer.kernels.algebra.shared import Shared
     from mercer.kernels.algebra.sums import Product, Scale, Sum
     from mercer.kernels.algebra.symmetry import Invariant
     from mercer.kernels.algebra.transforms import Blurred, Normalised, Rescale, Warp
@@ -73,6 +74,7 @@ _MODULES = {
     "algebra.conditioned": "PosteriorKernel tied_down",
     "algebra.functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
     "algebra.powers": "Power",
+    "algebra.shared": "Shared",
     "algebra.sums": "Product Scale Sum",
     "algebra.symmetry": "Invariant",
     "algebra.transforms": "Blurred Normalised Rescale Warp",
@@ -169,6 +171,7 @@ __all__ = [
     "Rescale",
     "Scale",
     "Seasonal",
+    "Shared",
     "Sigmoid",
     "Sinc",
     "SpectralError",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels import Shared
 from mercer.params import element_names, parameters
 from mercer.tables import text_table
 
@@ -56,6 +57,9 @@ def _note(p, name: str, value: float, posterior) -> str:
         return "almost no noise"
     X = posterior.inputs.values
     if p.name == "kernel.lengthscale" and X.dtype != object:
+        kernel = posterior.model.gp.kernel
+        if isinstance(kernel, Shared):
+            return kernel.names[int(name.rsplit("[", 1)[1][:-1])] if kernel.names else ""
         column = int(name.rsplit("[", 1)[1][:-1]) if "[" in name else None
         spread = np.ptp(X, 0)[column] if column is not None else np.ptp(X, 0).max()
         label = posterior.inputs.names[column] if posterior.inputs.names and column is not None else ""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.decide import decide
 from mercer.estimators import defaults
-from mercer.estimators.base import INTEGRATED, evidence_of, read_kernel
+from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, read_kernel
 from mercer.estimators.classification.labels import (
     TINY,
     combine,
@@ -73,7 +73,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver: str, instance or None. How the algebra is done (default "dense").
-    restarts, random_state, max_evaluations, progress, memory: as in `GPRegressor`
+    restarts, random_state, max_evaluations, progress, memory, missing: as in `GPRegressor`, whose docstring
+        also says which columns of a table are taken and how
 
     classes_: the sorted labels (C,)
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history;
@@ -84,6 +85,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     log_marginal_likelihood_: log evidence without priors; summed over problems of two classes where there are
         several, and then not comparable with that of softmax. For label regression it is that of the numbers
         +-1
+    columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
     n_features_in_, feature_names_in_: as in scikit-learn
 
     >>> model = GPClassifier().fit(df[["a", "b"]], df["species"])
@@ -109,6 +111,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         max_evaluations: int = 500,
         progress: Progress = None,
         memory: str | float | None = None,
+        missing: Literal["indicator", "error"] = "indicator",
     ):
         self.kernel = kernel
         self.mean = mean
@@ -123,6 +126,12 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         self.max_evaluations = max_evaluations
         self.progress = progress
         self.memory = memory
+        self.missing = missing
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.kernel is None and self.missing != "error"
+        return tags
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -132,9 +141,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         """
         kernels = self._kernels()
         self._check_settings()
-        inputs, codes = self._training_data(
-            X, y, objects=any(k is not None and k.reads_objects() for k in kernels)
-        )
+        inputs, codes = self._training_data(X, y, kernels)
         self._data = (inputs, codes)
         self._check_classes()
         common: dict[str, Any] = dict(
@@ -222,12 +229,12 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         scale = defaults.target_scale(y)
         if self.inference == LABEL_REGRESSION:
             noise = defaults.default_noise(scale) if kernel is None else defaults.NOISE_SHARE * scale**2
-            kernel = kernel or defaults.default_kernel(inputs.values, scale)
+            kernel = kernel or defaults.default_kernel(inputs.values, scale, columns=self.columns_)
             return Model(GP(kernel, self._mean()), Gaussian(noise))
         return Model(GP(kernel or self._default(inputs, scale), self._mean()), Bernoulli(self.link))
 
     def _default(self, inputs: Inputs, scale: float) -> AbstractKernel:
-        return defaults.default_kernel(inputs.values, scale, defaults.LATENT_PRIOR)
+        return defaults.default_kernel(inputs.values, scale, defaults.LATENT_PRIOR, self.columns_)
 
     def _mean(self) -> AbstractMean:
         if isinstance(self.mean, str):
@@ -374,7 +381,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
                 first, second = self.contests_[i]
                 lines.append(f"\n{first} against {'the rest' if second is None else second}")
             lines.append(found.summary())
-        return "\n".join([*lines, *self._importance_lines()])
+        return "\n".join([*lines, *self._importance_lines(), *column_lines(self.columns_)])
 
     # -- inside ----------------------------------------------------------------------------------------------
 

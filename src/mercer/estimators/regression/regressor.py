@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
-from mercer.estimators.base import evidence_of, frame_index, read_kernel
+from mercer.estimators.base import column_lines, evidence_of, frame_index, read_kernel
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
@@ -85,6 +85,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         there is no noise. "keep" takes every row for a measurement of its own. Equal inputs with different
         targets are replicates, which always count. So do all rows where replicates agree no more often than
         their spread and the rounding of y (scores, counts) explain, and where no noise is learned.
+    missing: "indicator" or "error". Empty cells of X, where no kernel is given: put at the column's mean with
+        a further column that tells them from others, so that what they mean is learned (an empty cell of a
+        category is a level of its own); or refused. An empty cell in a column that had none in `fit` is an
+        error.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -95,11 +99,18 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
         (`RobustComparison`), else None
+    columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
     n_features_in_, feature_names_in_: as in scikit-learn
 
-    A dict of columns is taken by name. Data frames (pandas, polars, pyarrow) must have the columns seen in
-    `fit`, in that order, whenever the model is used: this is scikit-learn's rule, and the error names the
-    columns. Columns that do not vary have scale 1. Targets that do not vary (a single row, or all equal)
+    X is an array, a data frame (pandas, polars, pyarrow) or a dict of columns. Without a kernel its columns
+    may hold numbers, booleans, categories, text labels, dates and empty cells, see `mercer.columns`: labels
+    become a category, each of whose levels is as far from every other as is learned; dates become days, and
+    sine and cosine of the year, week or day where they cover several. Text that reads as a number or a date
+    is one. A label that was not seen in training is one more level: predictions are less certain there, and
+    a `ColumnWarning` says so. A kernel that is given reads columns as they are, dates as days since
+    1970-01-01. Columns with names are taken by name, in any order; those that the model was not fitted to
+    are ignored with a `ColumnWarning`, one that is missing is an error that names it. Columns that do not
+    vary have scale 1. Targets that do not vary (a single row, or all equal)
     teach nothing: hyperparameters keep their starting values, which for the default kernel are those of
     targets with standard deviation |y| (a single row) or 1e-6 |y| (all equal), so that the constant is
     predicted almost surely. With `noise_variance=0` repeated rows must have equal targets. Kernels on text or
@@ -136,6 +147,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         likelihood: str | AbstractLikelihood | None = None,
         memory: str | float | None = None,
         repeats: str = "merge",
+        missing: Literal["indicator", "error"] = "indicator",
     ):
         self.kernel = kernel
         self.mean = mean
@@ -151,6 +163,12 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self.likelihood = likelihood
         self.memory = memory
         self.repeats = repeats
+        self.missing = missing
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.kernel is None and self.missing != "error"
+        return tags
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -158,7 +176,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
         kernel = read_kernel(self.kernel)
         index = frame_index(X)
-        inputs, y = self._training_data(X, y, objects=kernel is not None and kernel.reads_objects())
+        inputs, y = self._training_data(X, y, (kernel,))
         self._index, self.robust_comparison_ = index, None
         self._copies = self._repeated(inputs, y)
         if self._copies is not None:
@@ -237,7 +255,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         likelihood = self._likelihood(likelihood, y)
         latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
         if kernel is None:
-            kernel = defaults.default_kernel(inputs.values, defaults.target_scale(latent, robust))
+            scale = defaults.target_scale(latent, robust)
+            kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
         if isinstance(likelihood, Gaussian):
             _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
         return Model(GP(kernel, self._mean(latent, robust), self.basis), likelihood)
@@ -413,7 +432,12 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
         check_is_fitted(self)
-        lines = [self.fit_.summary(), *self._importance_lines(), f"noise: {self.model_.likelihood.words()}"]
+        lines = [
+            self.fit_.summary(),
+            *self._importance_lines(),
+            *column_lines(self.columns_),
+            f"noise: {self.model_.likelihood.words()}",
+        ]
         if isinstance(self.model_.likelihood, AbstractNoise):
             lines.append(f"outliers: {self.outliers_.paragraph()}")
         return "\n".join(lines)

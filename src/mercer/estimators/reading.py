@@ -1,0 +1,114 @@
+"""Tables as people hand them to an estimator, in `fit` and after it: scikit-learn's checks of shapes and
+names, and the columns as the model reads them.
+
+Without a kernel the columns are learned (`Columns.learn`): numbers, categories, dates, empty cells. A kernel
+that is given reads them as they are: numbers, booleans and dates as numbers; text and other objects where it
+says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from mercer.columns import Columns, ColumnWarning, as_table
+from mercer.inputs import InputError, Inputs, as_inputs, is_table
+from mercer.kernels import AbstractKernel
+from mercer.processes import check_fork
+
+if TYPE_CHECKING:
+    from mercer.estimators.base import AbstractEstimator
+
+
+def training_data(
+    estimator: AbstractEstimator, X: Any, y: Any, kernels: Sequence[AbstractKernel | None]
+) -> tuple[Inputs, np.ndarray]:
+    """Inputs and targets, checked; sets `columns_`, `n_features_in_` and `feature_names_in_`."""
+    check_fork()
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    given = [kernel for kernel in kernels if kernel is not None]
+    objects = any(kernel.reads_objects() for kernel in given)
+    named = is_table(X)
+    if named and not isinstance(X, dict):
+        validate_data(estimator, X, skip_check_array=True)
+        named = "feature_names_in_" in vars(estimator)  # numbers are no names
+    elif not named and not objects:
+        plain: Any = _plain(X)
+        X, y = validate_data(
+            estimator,
+            plain,
+            y,
+            dtype=_dtype(plain),
+            y_numeric=estimator.numeric_targets,
+            ensure_all_finite=False,
+        )
+    if given:
+        inputs = as_inputs(X, objects=objects)
+        columns = Columns.raw(inputs.names if named else None, inputs.values.shape[1], objects)
+    else:
+        table = as_table(X)
+        _some_rows(table.rows)
+        columns = Columns.learn(table, estimator.missing, named)
+        inputs = columns.encode(table).inputs
+    _some_rows(inputs.values.shape[0])
+    y = estimator._targets(y, inputs.values.shape[0])
+    name_features(estimator, columns)
+    return inputs, y
+
+
+def new_inputs(estimator: AbstractEstimator, X: Any) -> np.ndarray:
+    """X (m, d) as the fitted model reads it. What is new in its columns is warned of."""
+    check_fork()
+    columns = estimator.columns_
+    assert columns is not None
+    if not is_table(X):
+        if not columns.objects:
+            plain: Any = _plain(X)
+            X = validate_data(estimator, plain, reset=False, dtype=_dtype(plain), ensure_all_finite=False)
+    elif not columns.named and not columns.objects:
+        if isinstance(X, dict):
+            raise InputError(
+                "the model was fitted without column names: predict from an array, not from named columns."
+            )
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    encoded = columns.encode(X)
+    _some_rows(encoded.inputs.values.shape[0])
+    for note in encoded.notes:
+        warnings.warn(note, ColumnWarning, stacklevel=4)
+    return encoded.inputs.values
+
+
+def name_features(estimator: AbstractEstimator, columns: Columns) -> None:
+    """Set what scikit-learn and people ask of the columns."""
+    estimator.columns_, estimator.n_features_in_ = columns, len(columns.columns)
+    if columns.named:
+        estimator.feature_names_in_ = np.array(columns.names, dtype=object)
+    elif "feature_names_in_" in vars(estimator):
+        del estimator.feature_names_in_
+
+
+def _some_rows(n: int) -> None:
+    if n == 0:
+        raise InputError("X has no rows.")
+
+
+def _plain(X: Any) -> Any:
+    """Rows of text and numbers as an array of objects, in which numbers stay numbers; else X as it is."""
+    if isinstance(X, np.ndarray):
+        return X.astype(object) if X.dtype.kind in "US" else X
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        return np.array(X, dtype=object) if np.asarray(X).dtype.kind in "US" else X
+    except ValueError:
+        return X  # rows of different lengths: scikit-learn says so
+
+
+def _dtype(X: Any) -> Any:
+    """What scikit-learn is to make of an array: nothing, where it holds objects or dates."""
+    return None if isinstance(X, np.ndarray) and X.dtype.kind in "OmM" else np.float64

@@ -88,6 +88,8 @@ CASES = {
     "probit, wrong labels": Case(lk.Bernoulli(flip=mc.param(0.1)), LABELS),
     "softmax": Case(lk.Softmax(3), CLASSES, ("laplace",)),
     "softmax, a kernel each": Case(lk.Softmax(3), CLASSES, ("laplace",), per_class),
+    "multinomial": Case(lk.MultinomialProbit(3), CLASSES, ("ep",)),
+    "multinomial, a kernel each": Case(lk.MultinomialProbit(3), CLASSES, ("ep",), per_class),
     "poisson": Case(lk.Poisson(), COUNTS),
     "poisson, exposure": Case(lk.Poisson(EXPOSURE), COUNTS),
     "ordinal": Case(lk.Ordinal([-0.6, 0.8]), CLASSES),

@@ -34,6 +34,7 @@ from .conformance import (
     run,
 )
 
+EP_OF_ONE = [c for c in CASES if "ep" in CASES[c].rules and one_latent(c)]
 every = pytest.mark.parametrize(("case", "rule", "solver"), PAIRS)
 dense = pytest.mark.parametrize(("case", "rule"), [(c, r) for c, r, s in PAIRS if s == "dense"])
 
@@ -49,6 +50,7 @@ def posterior(case, rule, solver):
     "logit-laplace",
     "logit-local-bound",
     "softmax-laplace",
+    "multinomial-ep",
     "gaussian",
     "poisson-laplace",
     "student-t-laplace",
@@ -216,7 +218,7 @@ def quadrature(likelihood, y, mean, variance):
 
 
 @pytest.mark.parametrize("schedule", ["parallel", "sequential"])
-@pytest.mark.parametrize("case", [c for c in CASES if "ep" in CASES[c].rules and c != "poisson, exposure"])
+@pytest.mark.parametrize("case", [c for c in EP_OF_ONE if c != "poisson, exposure"])
 def test_ep_is_exact_for_one_datum(case, schedule):
     y = CASES[case].y[6]
     x = X[6:7]
@@ -279,6 +281,8 @@ def test_refusals_say_what_to_use_instead():
             mc.Model(gp, likelihood).condition(X, LABELS, "local-bound")
     with pytest.raises(ValueError, match="local-bound"):
         mc.Model(gp, lk.Poisson()).condition(X, COUNTS, "newton")
+    with pytest.raises(SolverError, match="schedule='parallel'"):
+        mc.Model(gp, lk.MultinomialProbit(3)).condition(X, CASES["softmax"].y, EP("sequential"))
     with pytest.raises(ValueError, match="schedule"):
         EP("random")
     with pytest.raises(ValueError, match="damping"):
@@ -294,12 +298,13 @@ def test_defaults_by_likelihood():
         (lk.Laplace(), EP),
         (lk.Poisson(), Laplace),
         (lk.Softmax(3), Laplace),
+        (lk.MultinomialProbit(3), EP),
     ]:
         assert type(by_name(None, likelihood)) is rule
     assert type(by_name("variational")) is type(by_name("kl")) is KL
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "ep" in CASES[c].rules])
+@pytest.mark.parametrize("case", EP_OF_ONE)
 def test_sequential_and_parallel_ep_agree(case):
     """Also where the likelihood has a parameter for each datum."""
     model, y = CASES[case].model(SOLVERS["dense"][1]), CASES[case].y

@@ -21,7 +21,6 @@ class Anderson:
         """Sites exp(h f - W f^2 / 2) and the plain change of them -> better ones; None at first. `unit`:
         marginal deviations.
         """
-        n = W.shape[0]
         self.points.append(np.concatenate([W, h]).ravel())
         self.residuals.append(np.concatenate([dW, dh]).ravel())
         self.points, self.residuals = self.points[-self.depth :], self.residuals[-self.depth :]
@@ -32,4 +31,5 @@ class Anderson:
         R = np.diff(self.residuals, axis=0).T
         weights = np.linalg.lstsq(scale[:, None] * R, scale * self.residuals[-1], rcond=1e-10)[0]
         new = self.points[-1] + self.residuals[-1] - (X + R) @ weights
-        return new[:n, None], new[n:, None]
+        better_W, better_h = new.reshape(2, *W.shape)
+        return better_W, better_h

@@ -94,11 +94,7 @@ class Laplace(AbstractSiteRule):
                 f"{type(likelihood).__name__} has a kink at its mode, where Laplace's method fails: use "
                 "inference='ep'."
             )
-        if likelihood.latents > 1 and "blocks" not in solver.offers:
-            raise SolverError(
-                f"{type(solver).__name__} does not offer blocks, which {type(likelihood).__name__} needs: "
-                "use 'dense'."
-            )
+        self.check_blocks(model, solver)
         workspace = begin(model, X, solver, workspace)
         search = _Newton(model, X, y, solver, workspace)
         warm = workspace.memory.get("laplace")

@@ -171,6 +171,14 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
                 f"{model.likelihood.latents}: use inference='laplace'."
             )
 
+    def check_blocks(self, model: Any, solver: AbstractSolver) -> None:
+        """Refuse a solver that cannot couple the latent functions of a likelihood."""
+        if model.likelihood.latents > 1 and "blocks" not in solver.offers:
+            raise SolverError(
+                f"{type(solver).__name__} does not offer blocks, which {type(model.likelihood).__name__} "
+                "needs: use 'dense'."
+            )
+
     def check_bars(self, bars: dict[str, Any]) -> None:
         """Refuse to differentiate anything but the log evidence."""
         if bars:

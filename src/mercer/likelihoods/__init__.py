@@ -16,6 +16,7 @@ from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.heteroscedastic import Heteroscedastic
 from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
 from mercer.likelihoods.mixture import GaussianMixtureNoise
+from mercer.likelihoods.multinomial import MultinomialProbit
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.null_category import NullCategory
 from mercer.likelihoods.ordinal import Ordinal
@@ -36,6 +37,7 @@ __all__ = [
     "GaussianMixtureNoise",
     "Heteroscedastic",
     "Laplace",
+    "MultinomialProbit",
     "NullCategory",
     "Ordinal",
     "Poisson",

@@ -54,6 +54,13 @@ class AbstractLikelihood(Parametrised):
         return False
 
     @property
+    def contest(self) -> AbstractLikelihood | None:
+        """Where y says which of several latent functions wins, p(y | f) = E_u prod_{j != y} p(+1 | u + f_y - f_j)
+        with u ~ N(0, 1): the likelihood of one latent function in this product, else None. EP asks for it.
+        """
+        return None
+
+    @property
     def default_rule(self) -> str:
         """The name of the inference rule used where none is asked for."""
         return "laplace" if self.smooth else "ep"

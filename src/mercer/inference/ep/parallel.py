@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from mercer.inference.anderson import Anderson
-from mercer.inference.ep.point import End, Point, Problem
+from mercer.inference.ep.point import AbstractProblem, End, Point
 from mercer.solvers.protocol import Sites
 
 SHORTEST = 1e-5  # a step that has to be shorter leads nowhere
@@ -24,7 +24,7 @@ class Parallel:
     tol: float
     max_iterations: int
 
-    def run(self, problem: Problem, sites: Sites, before: int = 0) -> End:
+    def run(self, problem: AbstractProblem, sites: Sites, before: int = 0) -> End:
         """From these sites, after `before` sweeps of earlier runs."""
         point, last, step, memory = problem.point(sites), np.inf, self.damping, Anderson()
         careful = point.proper and bool(point.W.any() and (point.W >= 0).all())
@@ -58,12 +58,12 @@ def _accelerated(point: Point, memory: Anderson) -> Sites | None:
     return None if found is None else Sites(mean, found[0], found[1] - found[0] * mean)
 
 
-def _allowed(problem: Problem, sites: Sites) -> bool:
+def _allowed(problem: AbstractProblem, sites: Sites) -> bool:
     """A log-concave likelihood has no sites of negative precision."""
     return bool(not problem.model.likelihood.log_concave or (sites.precision >= 0).all())
 
 
-def _damped(problem: Problem, point: Point, step: float, careful: bool) -> tuple[Point | None, float]:
+def _damped(problem: AbstractProblem, point: Point, step: float, careful: bool) -> tuple[Point | None, float]:
     """The point a step further, halved until there is one, and that step."""
     new, length = None, step
     while new is None and length > SHORTEST:

@@ -4,7 +4,10 @@ evidence (3.65).
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.cavity import Cavity, cavity
 from mercer.solvers.protocol import AbstractState, Sites
 
+# log Z, d and D of cavities by their means and variances
+Tilted = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 BACK = 0.3  # share of a site that is taken back where its cavity is not proper
 
 
@@ -27,26 +32,28 @@ def matched_site(d: np.ndarray, D: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
         return D / rest, d / rest
 
 
-def ep_evidence(state: AbstractState, c: Cavity, log_Z: np.ndarray) -> float:
-    """log Z_EP (3.65): the log normaliser of the sites, plus the log scales that make each site integrate to
-    Z_i over its cavity. With 1 + v W = 1 / share nothing is divided by a precision, which may be zero.
+def log_scales(sites: Sites, c: Cavity, log_Z: np.ndarray) -> np.ndarray:
+    """The log scales that make each site integrate to Z_i over its cavity: with the log normaliser of the
+    sites they sum to log Z_EP (3.65). With 1 + v W = 1 / share nothing is divided by a precision, which may
+    be zero.
     """
-    W, g = np.asarray(state.sites.precision), np.asarray(state.sites.slope)
-    e = c.mean - state.sites.centre
+    W, g = np.asarray(sites.precision), np.asarray(sites.slope)
+    e = c.mean - sites.centre
     slope = g - W * e
     with np.errstate(invalid="ignore", divide="ignore"):
         integral = g * e - 0.5 * W * e**2 + 0.5 * slope**2 * c.variance * c.share + 0.5 * np.log(c.share)
-    return state.log_normaliser + float(np.sum(log_Z - integral))
+    return log_Z - integral
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Point:
-    """Sites in use and how EP would change them: W and g, the slope at the posterior mean, by dW and dg; all
-    (n, 1). `change` is the largest of these in units of the marginals' deviations; `proper` where every
-    cavity is.
+    """The sites `given` and how EP would change them: W and g, the slope at the posterior mean, by dW and dg;
+    all (n, 1), or (n, C) for contests. `change` is the largest of these in units of the marginals'
+    deviations; `proper` where every cavity is.
     """
 
     state: AbstractState
+    given: Sites
     mean: np.ndarray
     variance: np.ndarray
     W: np.ndarray
@@ -68,7 +75,7 @@ class Point:
     def end(self, tol: float, sweeps: int) -> End:
         """The run ends here."""
         converged = self.proper and self.change <= tol and np.isfinite(self.log_evidence)
-        return End(self.state, self.log_evidence, bool(converged), sweeps, self.change)
+        return End(self.state, self.given, self.log_evidence, bool(converged), sweeps, self.change)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,34 +83,19 @@ class End:
     """How a run ended, after so many sweeps in all."""
 
     state: AbstractState
+    sites: Sites
     log_evidence: float
     converged: bool
     sweeps: int
     change: float
 
 
-class Problem(AbstractSiteProblem):
-    """A model on its data, at changing sites."""
+class AbstractProblem(AbstractSiteProblem):
+    """A model on its data, at changing sites, each a function of one number."""
 
+    @abc.abstractmethod
     def point(self, sites: Sites) -> Point:
         """One factorisation, then every cavity and the site that it asks for."""
-        state = self.factor(sites)
-        mean, variance = state.marginals()
-        c = cavity(state)
-        ok = (c.share > 0) & (variance > 0)
-        v = np.where(ok, c.variance, 1.0)
-        log_Z, d, D = pointwise.tilted(self.model.likelihood, self.y, np.where(ok, c.mean, mean), v)
-        W, g = matched_site(d, D, v)
-        g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where alpha is the old one
-        old_W, old_g = state.sites.precision, state.alpha[:, None]
-        ok &= np.isfinite(W) & np.isfinite(g)
-        # a site without a proper cavity is taken back a little, so that the others can make room for it
-        dW, dg = np.where(ok, W - old_W, -BACK * old_W), np.where(ok, g - old_g, -BACK * old_g)
-        variance = np.maximum(np.abs(variance), 1e-300)
-        return Point(
-            state, mean, variance, old_W, old_g, dW, dg, bool(ok.all()),
-            largest_change(dW, dg, variance), ep_evidence(state, c, log_Z),
-        )  # fmt: skip
 
     def step(self, sites: Sites, needed: bool) -> Point | None:
         """The point at these sites; None where the posterior, or a cavity that is `needed`, is not proper."""
@@ -112,6 +104,41 @@ class Problem(AbstractSiteProblem):
         except NotPositiveDefinite:
             return None
         return point if point.proper or not needed else None
+
+
+class OneLatent(AbstractProblem):
+    """One latent function: a site for each datum."""
+
+    def point(self, sites: Sites) -> Point:
+        """One factorisation, then every cavity and the site that it asks for."""
+        state = self.factor(sites)
+        mean, variance = state.marginals()
+        c = cavity(state)
+        tilt = functools.partial(pointwise.tilted, self.model.likelihood, self.y)
+        scales, dW, dg, proper = changes(state.sites, c, mean, variance, state.alpha[:, None], tilt)
+        variance = np.maximum(np.abs(variance), 1e-300)
+        evidence = state.log_normaliser + float(np.sum(scales))
+        old_W, old_g = state.sites.precision, state.alpha[:, None]
+        change = largest_change(dW, dg, variance)
+        return Point(state, sites, mean, variance, old_W, old_g, dW, dg, proper, change, evidence)
+
+
+def changes(
+    sites: Sites, c: Cavity, mean: np.ndarray, variance: np.ndarray, slope: np.ndarray, tilted: Tilted
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """What moment matching asks of sites whose marginals are N(mean, variance) and whose slopes there are
+    `slope`: the log scales of those given, the changes of precisions and of slopes, and whether all the
+    cavities are proper.
+    """
+    ok = (c.share > 0) & (variance > 0)
+    v = np.where(ok, c.variance, 1.0)
+    log_Z, d, D = tilted(np.where(ok, c.mean, mean), v)
+    W, g = matched_site(d, D, v)
+    g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where `slope` is the old one
+    ok &= np.isfinite(W) & np.isfinite(g)
+    # a site without a proper cavity is taken back a little, so that the others can make room for it
+    dW = np.where(ok, W - sites.precision, -BACK * np.asarray(sites.precision))
+    return log_scales(sites, c, log_Z), dW, np.where(ok, g - slope, -BACK * slope), bool(ok.all())
 
 
 def largest_change(dW: np.ndarray, dg: np.ndarray, variance: np.ndarray) -> float:

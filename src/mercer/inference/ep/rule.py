@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.inference import pointwise
+from mercer.inference.ep.contests import Contests
 from mercer.inference.ep.parallel import Parallel
-from mercer.inference.ep.point import End, Problem
+from mercer.inference.ep.point import AbstractProblem, End, OneLatent
 from mercer.inference.ep.sequential import Sequential
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.laplace import Laplace
@@ -30,12 +31,13 @@ from mercer.posteriors.cavity import cavity
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Sites, SolverError
 
 NEAR = 1e-3  # sites that change by less are better than those of another rule
-Start = Callable[[Problem], Sites]
+Start = Callable[[AbstractProblem], Sites]
 
 
 @dataclasses.dataclass(frozen=True)
 class EP(AbstractSiteRule):
-    """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function.
+    """Expectation propagation (GPML 3.6, Kuss 4.2) for likelihoods of one latent function, and for
+    `MultinomialProbit`, whose latent functions meet in contests of two.
 
     schedule: "parallel" (all sites at once, one factorisation each sweep, damped where it must be) or
         "sequential" (one site after the other with rank-one updates, Algorithm 3.5). Both have the same fixed
@@ -80,6 +82,8 @@ class EP(AbstractSiteRule):
     ) -> Result:
         """The posterior at EP's sites, from the last ones found in this workspace where there are any."""
         self.check(solver)
+        if model.likelihood.contest is not None:
+            return self._contests(model, X, y, solver, workspace)
         self.check_single(model)
         if self.schedule == "sequential" and "full" not in solver.offers:
             raise SolverError(
@@ -87,7 +91,7 @@ class EP(AbstractSiteRule):
                 f"{type(solver).__name__} does not offer: "
                 "use schedule='parallel'."
             )
-        problem = Problem(model, X, y, solver, begin(model, X, solver, workspace))
+        problem = OneLatent(model, X, y, solver, begin(model, X, solver, workspace))
         warm = _found_before(problem)
         notes: list[str] = []
         if self.schedule == "sequential":
@@ -99,13 +103,39 @@ class EP(AbstractSiteRule):
                 schedule, end = "parallel, then sequential", self._afterwards(problem, end, notes)
         status = InferenceStatus(end.converged, end.sweeps, f"{schedule}, last change {end.change:.1e}")
         if end.converged:
-            problem.workspace.memory["ep"] = end.state.sites
+            problem.workspace.memory["ep"] = end.sites
         else:
-            notes.append(
-                f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps"
-            )
+            notes.append(_not_converged(end))
             if not end.change <= NEAR or not np.isfinite(end.log_evidence):
                 return self._instead(problem, end, notes, status)
+        return _result(end, notes, status)
+
+    def _contests(
+        self,
+        model: Any,
+        X: np.ndarray,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        workspace: AbstractWorkspace | None,
+    ) -> Result:
+        """The same for several latent functions one of which wins, always in parallel."""
+        self.check_blocks(model, solver)
+        if self.schedule != "parallel":
+            raise SolverError(
+                f"EP visits the contests of {type(model.likelihood).__name__} all at once: use "
+                "schedule='parallel'."
+            )
+        problem = Contests(model, X, y, solver, begin(model, X, solver, workspace))
+        first = _found_before(problem) or problem.start()
+        most, notes = max(1, self.max_iterations // 2), []
+        end = Parallel(self.damping, self.tol, most).run(problem, first)
+        if not end.converged:
+            end = Parallel(0.5 * self.damping, self.tol, most).run(problem, problem.start(), end.sweeps)
+        if end.converged:
+            problem.workspace.memory["ep"] = end.sites
+        else:
+            notes.append(_not_converged(end))
+        status = InferenceStatus(end.converged, end.sweeps, f"parallel, last change {end.change:.1e}")
         return _result(end, notes, status)
 
     def gradient(
@@ -121,6 +151,8 @@ class EP(AbstractSiteRule):
         self.check_bars(bars)
         if result.state.sites.slope is None:  # those of ScaleMixture
             return ScaleMixture().gradient(model, y, result, consume, log_evidence_bar)
+        if model.likelihood.contest is not None:
+            return prior_gradient(model, result.state.pullback(log_evidence_bar, consume=consume).prior)
         c = cavity(result.state)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         gradient = prior_gradient(model, bar.prior)
@@ -129,7 +161,7 @@ class EP(AbstractSiteRule):
 
     # -- one run after the other, until one converges --------------------------------------------------------
 
-    def _parallel(self, problem: Problem, warm: Sites | None) -> End:
+    def _parallel(self, problem: AbstractProblem, warm: Sites | None) -> End:
         """From each start in turn; where none converges, the end that was nearest."""
         ends: list[End] = []
         sweeps, most = 0, max(1, self.max_iterations // 2)
@@ -146,7 +178,7 @@ class EP(AbstractSiteRule):
             sweeps = end.sweeps
             ends.append(end)
         nearest = min(ends, key=lambda end: end.change)
-        return problem.point(nearest.state.sites).end(self.tol, sweeps)
+        return problem.point(nearest.sites).end(self.tol, sweeps)
 
     def _attempts(self, model: Any, warm: Sites | None) -> list[tuple[Start, float]]:
         """Where parallel runs start, and their damping."""
@@ -155,10 +187,10 @@ class EP(AbstractSiteRule):
             return [(first, self.damping), (_flat, self.damping), (_cold, 0.2 * self.damping)]
         return [(first, self.damping), (_cold, 0.5 * self.damping)]
 
-    def _afterwards(self, problem: Problem, before: End, notes: list[str]) -> End:
+    def _afterwards(self, problem: AbstractProblem, before: End, notes: list[str]) -> End:
         """One site after the other, from where parallel runs have come."""
         more = self._sequential(max(20, self.max_iterations // 5))
-        end = more.run(problem, before.state.sites, before.sweeps)
+        end = more.run(problem, before.sites, before.sweeps)
         notes.append(
             f"parallel EP had not settled after {before.sweeps} sweeps (last change {before.change:.1e}), so "
             "sites were visited "
@@ -170,7 +202,7 @@ class EP(AbstractSiteRule):
     def _sequential(self, max_iterations: int) -> Sequential:
         return Sequential(self.damping, self.tol, max_iterations)
 
-    def _instead(self, problem: Problem, end: End, notes: list[str], status: InferenceStatus) -> Result:
+    def _instead(self, problem: AbstractProblem, end: End, notes: list[str], status: InferenceStatus) -> Result:
         """What is returned where EP is lost: ScaleMixture's posterior, or the one that EP started from."""
         model = problem.model
         if _several_modes(model) and model.likelihood.scale_mixture:
@@ -187,6 +219,10 @@ def _result(end: End, notes: list[str], status: InferenceStatus) -> Result:
     return Result(end.state, end.log_evidence, (*jitter_notes(end.state), *notes), status)
 
 
+def _not_converged(end: End) -> str:
+    return f"EP did not converge: sites still change by {end.change:.1e} after {end.sweeps} sweeps"
+
+
 def _several_modes(model: Any) -> bool:
     return isinstance(model.likelihood, AbstractNoise) and not model.likelihood.log_concave
 
@@ -194,13 +230,13 @@ def _several_modes(model: Any) -> bool:
 # ------------------------------------------------------------------------------------------------- starts
 
 
-def _found_before(problem: Problem) -> Sites | None:
+def _found_before(problem: AbstractProblem) -> Sites | None:
     """The last sites that were found in this workspace."""
     old = problem.workspace.memory.get("ep")
     return old if old is not None and old.centre.shape[0] == problem.y.shape[0] else None
 
 
-def _flat(problem: Problem) -> Sites:
+def _flat(problem: AbstractProblem) -> Sites:
     """No sites; Gaussian ones where the prior needs data to be proper."""
     if problem.model.gp.basis is not None:
         return gaussian_start(problem.model, problem.X, problem.y)
@@ -208,7 +244,7 @@ def _flat(problem: Problem) -> Sites:
     return Sites(m, np.zeros_like(m), np.zeros_like(m))
 
 
-def _cold(problem: Problem) -> Sites:
+def _cold(problem: AbstractProblem) -> Sites:
     """Where the posterior may have several modes, sites of a rule that finds one of them, all of positive
     precision so that every cavity is proper; else none.
     """

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from mercer.inference import pointwise
-from mercer.inference.ep.point import End, Point, Problem, largest_change
+from mercer.inference.ep.point import End, OneLatent, Point, largest_change
 from mercer.solvers.protocol import Sites
 
 SHORTEST = 1e-6  # a site whose step has to be shorter stays as it is
@@ -23,7 +23,7 @@ class Sequential:
     tol: float
     max_iterations: int
 
-    def run(self, problem: Problem, sites: Sites, before: int = 0) -> End:
+    def run(self, problem: OneLatent, sites: Sites, before: int = 0) -> End:
         """From these sites, after `before` sweeps of earlier runs."""
         point, change, sweep = problem.point(sites), np.inf, 0
         for sweep in range(1, self.max_iterations + 1):  # noqa: B007
@@ -55,7 +55,7 @@ class Joint:
     gamma: np.ndarray
 
     @classmethod
-    def at(cls, problem: Problem, point: Point) -> Joint:
+    def at(cls, problem: OneLatent, point: Point) -> Joint:
         mean, A = point.state.predict(problem.X, full=True)
         assert A is not None
         return cls(mean[:, 0].copy(), A, point.W[:, 0].copy(), point.state.alpha + 0.0)
@@ -70,7 +70,7 @@ class Joint:
         slope = self.gamma + self.W * (self.mean - old.centre[:, 0])
         return largest_change(self.W - old.precision[:, 0], slope - old.slope[:, 0], variance)
 
-    def visit(self, problem: Problem, i: int, longest: float) -> None:
+    def visit(self, problem: OneLatent, i: int, longest: float) -> None:
         """Move site i towards the one that its cavity asks for; leave it where there is no proper one."""
         s = self.A[i, i]
         share = 1.0 - self.W[i] * s
@@ -113,7 +113,7 @@ class Joint:
         self.A -= np.outer(a * (dW * scale), a)
 
 
-def _tilted(problem: Problem, i: int, mean: float, variance: float) -> tuple[float, float]:
+def _tilted(problem: OneLatent, i: int, mean: float, variance: float) -> tuple[float, float]:
     """d and D of datum i. A likelihood with a parameter for each datum needs all of them in their places."""
     likelihood, n = problem.model.likelihood, problem.y.shape[0]
     rows, at = (np.arange(n), i) if likelihood.per_datum else (np.array([i]), 0)

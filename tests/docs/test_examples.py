@@ -15,7 +15,7 @@ NAMES = {
     "": "GP GP.condition Model Model.condition fit compare assess log_evidence log_evidence_and_gradient "
     "param fixed save load GPRegressor GPClassifier GPTimeSeries GPMixture HMM GaussianMixture",
     "kernels": "AbstractKernel SE Matern Periodic RationalQuadratic Linear Constant",
-    "likelihoods": "Gaussian Bernoulli StudentT Poisson Softmax Laplace",
+    "likelihoods": "Gaussian Bernoulli StudentT Poisson Softmax MultinomialProbit Laplace",
     "inference": "Laplace EP MCMC SVGP",
     "solvers": "Dense VFE Markov Vecchia",
     "posteriors": "AbstractPosterior GaussianPosterior LeaveOneOut",

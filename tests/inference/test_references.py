@@ -280,3 +280,53 @@ def test_three_points_of_robust_noise():
     post = mc.Model(gp, student).condition(X3, y, RULES["ep"])
     assert post.status.converged
     assert post.log_evidence == pytest.approx(exact, abs=0.02)
+
+
+# ------------------------------------------------------------------------------------------------- EP,
+# several classes
+
+
+def test_two_classes_of_a_multinomial_probit_are_a_probit():
+    """(f_1 - f_0) / sqrt 2 has the kernel of each, and so much noise that it is a probit."""
+    y = (LABELS > 0).astype(float)
+    two = mc.Model(GP, lk.MultinomialProbit(2)).condition(X, y, RULES["ep"])
+    one = mc.Model(GP, lk.Bernoulli()).condition(X, y, RULES["ep"])
+    assert two.log_evidence == pytest.approx(one.log_evidence, abs=1e-9)
+    (m2, v2), (m1, v1) = two.latent_moments(XS), one.latent_moments(XS)
+    np.testing.assert_allclose((m2[:, 1] - m2[:, 0]) / np.sqrt(2), m1, atol=1e-8)
+    np.testing.assert_allclose(np.einsum("i,mij,j->m", [-1, 1], v2, [-1, 1]) / 2, v1, atol=1e-8)
+    np.testing.assert_allclose(two.probability(XS)[:, 1], one.probability(XS), atol=1e-9)
+    np.testing.assert_allclose(two.loo().log_density, one.loo().log_density, atol=1e-6)
+
+
+def test_ep_for_three_classes_against_draws_from_the_prior():
+    """Evidence, moments and probabilities, by those of a million draws of f that give the labels."""
+    x, y = X[:6], CLASSES[:6]
+    likelihood, variance = lk.MultinomialProbit(3), 6.0
+    post = mc.Model(mc.GP(k.SE(ELL, variance)), likelihood).condition(x, y, RULES["ep"])
+    rng, total = np.random.default_rng(0), 0
+    L = np.linalg.cholesky(
+        se(np.vstack([x, XS]), np.vstack([x, XS]), ELL, variance) + 1e-9 * np.eye(6 + len(XS))
+    )
+    sums, mean, chosen = 0.0, 0.0, 0.0
+    for _ in range(10):
+        f = np.einsum("ij,sjc->sic", L, rng.normal(size=(100_000, len(L), 3)))
+        noisy = f + rng.normal(size=f.shape)
+        right = np.all(noisy[:, :6].argmax(2) == y, axis=1)
+        total += len(f)
+        sums += right.sum()
+        mean = mean + f[right][:, 6:].sum(0)
+        chosen = chosen + (noisy[right][:, 6:].argmax(2)[:, :, None] == np.arange(3)).sum(0)
+    assert sums > 1000
+    assert post.log_evidence == pytest.approx(np.log(sums / total), abs=0.1)
+    np.testing.assert_allclose(post.latent_moments(XS)[0], mean / sums, atol=0.25)
+    np.testing.assert_allclose(post.probability(XS), chosen / sums, atol=0.04)
+
+
+def test_the_leave_one_out_of_three_classes_is_conditioning_on_the_others():
+    model = mc.Model(GP, lk.MultinomialProbit(3))
+    left = model.condition(X, CLASSES, RULES["ep"]).loo().probability
+    for i in (0, 9):
+        others = np.arange(N) != i
+        without = model.condition(X[others], CLASSES[others], RULES["ep"]).probability(X[i : i + 1])[0]
+        np.testing.assert_allclose(left[i], without, atol=0.04)

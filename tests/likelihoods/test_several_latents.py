@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from mercer.likelihoods import Bernoulli, Gaussian, Heteroscedastic, Softmax
+from mercer.likelihoods import Bernoulli, Gaussian, Heteroscedastic, MultinomialProbit, Softmax
 from mercer.persist import from_json, to_json
 
 BOTH = pytest.mark.parametrize(
     "likelihood, y",
-    [(Softmax(3), [0.0, 2.0, 1.0]), (Heteroscedastic(), [0.4, -1.0, 3.0])],
-    ids=["softmax", "noise"],
+    [
+        (Softmax(3), [0.0, 2.0, 1.0]),
+        (MultinomialProbit(3), [0.0, 2.0, 1.0]),
+        (Heteroscedastic(), [0.4, -1.0, 3.0]),
+    ],
+    ids=["softmax", "multinomial", "noise"],
 )
 
 
@@ -120,6 +124,61 @@ def test_softmax_expectation_draws_and_quantiles(rng):
     np.testing.assert_allclose(np.bincount(softmax.sample(rng, f).astype(int)) / len(f), p[0], atol=5e-3)
     np.testing.assert_allclose(variance, p * (1 - p))
     assert softmax.quantile(p[0, 0] + 1e-6, mean, covariance) == [1.0]
+
+
+# -------------------------------------------------------------------------------------------------
+# multinomial probit
+
+
+def test_two_classes_of_a_multinomial_probit_are_a_probit():
+    mean, v = np.array([[0.4, -0.8], [1.0, 2.5]]), np.array([[0.5, 0.7], [2.0, 1.0]])
+    difference = (mean[:, 1] - mean[:, 0]) / np.sqrt(2)
+    p = MultinomialProbit(2).probability(mean, v)
+    np.testing.assert_allclose(p[:, 1], Bernoulli().probability(difference, v.sum(1) / 2), rtol=1e-12)
+
+
+def test_the_largest_with_noise_wins(rng):
+    """log_prob and averages, against draws; far out too."""
+    probit, mean = MultinomialProbit(4), np.array([[0.3, -0.5, 1.0, 0.2]])
+    A = rng.standard_normal((4, 4))
+    f = mean + rng.standard_normal((400_000, 4)) @ A.T
+    counted = np.bincount(probit.sample(rng, f).astype(int)) / len(f)
+    p, variance = probit.predict(mean, (A @ A.T)[None])
+    np.testing.assert_allclose(p[0], counted, atol=4e-3)
+    np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(variance, p * (1 - p))
+    y = np.arange(4.0)
+    at_mean = np.exp(np.asarray(probit.log_prob(np.repeat(mean, 4, 0), y)))
+    np.testing.assert_allclose(at_mean.sum(), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(probit.probability(mean, 0.0 * mean)[0], at_mean, rtol=2e-3)
+    expected = np.mean(np.asarray(probit.log_prob(f[:20_000], np.full(20_000, 2.0))))
+    assert probit.expectation(y[2:3], mean, (A @ A.T)[None])[0] == pytest.approx(expected, abs=0.05)
+    far = np.array([[300.0, 0.0, -300.0, 40.0]])
+    for c in (1, 2, 3):
+        by_quadrature = float(probit.log_prob(far, y[c : c + 1])[0])
+        assert probit.log_density(y[c : c + 1], far, 0.0 * far)[0] == pytest.approx(by_quadrature, rel=1e-3)
+
+
+def test_the_quadrature_of_a_multinomial_probit(rng):
+    for f in (rng.standard_normal(3), np.array([-8.0, 0.0, 7.0]), np.array([60.0, -20.0, 0.0])):
+        for c in range(3):
+            others = np.delete(f, c)
+            u = np.linspace(-5, 110, 200_001)
+            log_p = stats.norm.logpdf(u) + stats.norm.logcdf(u[:, None] + f[c] - others).sum(1)
+            exact = np.log(np.sum(np.exp(log_p - log_p.max())) * (u[1] - u[0])) + log_p.max()
+            if f[c] == f.max():
+                continue
+            found = float(MultinomialProbit(3).log_prob(f[None], np.array([float(c)]))[0])
+            assert found == pytest.approx(exact, abs=1e-6)
+
+
+def test_orthants_in_blocks(monkeypatch, rng):
+    from mercer.likelihoods import multinomial
+
+    mean, v = rng.standard_normal((5, 3)), np.full((5, 3), 0.5)
+    whole = MultinomialProbit(3).probability(mean, v)
+    monkeypatch.setattr(multinomial, "_ENTRIES", 1)
+    np.testing.assert_array_equal(MultinomialProbit(3).probability(mean, v), whole)
 
 
 # -------------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ EXAMPLES = {
     "gp.Model": lambda: mc.Model(mc.GP(k.SE(0.3)), likelihoods.Gaussian(mc.fixed([0.1, 0.2]))),
     "likelihoods.Custom": lambda: likelihoods.Custom(trend, "trend", {"scale": 0.3}),
     "likelihoods.Ordinal": lambda: likelihoods.Ordinal([-1.0, 0.2, 1.5]),
+    "likelihoods.MultinomialProbit": lambda: likelihoods.MultinomialProbit(3),
     "likelihoods.Softmax": lambda: likelihoods.Softmax(3),
     "relatives.Polyharmonic": lambda: relatives.Polyharmonic(2, 0.7, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
     "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),

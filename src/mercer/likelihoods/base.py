@@ -55,8 +55,8 @@ class AbstractLikelihood(Parametrised):
 
     @property
     def contest(self) -> AbstractLikelihood | None:
-        """Where y says which of several latent functions wins, p(y | f) = E_u prod_{j != y} p(+1 | u + f_y - f_j)
-        with u ~ N(0, 1): the likelihood of one latent function in this product, else None. EP asks for it.
+        """Where y says which of several latent functions wins, p(y | f) = E_u prod_{j != y} p(+1 | u + f_y -
+        f_j) with u ~ N(0, 1): the likelihood of one latent function in this product. Else None. EP asks.
         """
         return None
 

@@ -1,10 +1,10 @@
 """EP where y says which of C latent functions wins: a site for each contest of the winner with another.
 
-p(y | f) = E_u prod_{j != y} p(+1 | u + f_y - f_j), u ~ N(0, 1) (`AbstractLikelihood.contest`). The factors are
-functions of one number each, the winner's lead h_j = u + f_y - f_j, and EP gives each of them a site of
-precision tau_j (Riihimaki, Jylanki and Vehtari 2013, whose inner and outer loops are one here: they share
-their fixed points). With u integrated out, and pi = tau with 1 in the place of y, the sites of a datum are one
-of its latent functions with the precision
+p(y | f) = E_u prod_{j != y} p(+1 | u + f_y - f_j), u ~ N(0, 1) (`AbstractLikelihood.contest`). Each factor is
+a function of one number, the winner's lead h_j = u + f_y - f_j, and EP gives it a site of precision tau_j
+(Riihimaki, Jylanki and Vehtari 2013, whose inner and outer loops are one here: they share their fixed
+points). With u integrated out, and pi = tau with 1 in the place of y, those of a datum are one site of its
+latent functions, of precision
 
     W = diag(pi) - pi pi' / s,    s = 1'pi,
 

@@ -31,7 +31,7 @@ from mercer.posteriors.cavity import cavity
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Sites, SolverError
 
 NEAR = 1e-3  # sites that change by less are better than those of another rule
-Start = Callable[[AbstractProblem], Sites]
+Start = Callable[[OneLatent], Sites]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +161,7 @@ class EP(AbstractSiteRule):
 
     # -- one run after the other, until one converges --------------------------------------------------------
 
-    def _parallel(self, problem: AbstractProblem, warm: Sites | None) -> End:
+    def _parallel(self, problem: OneLatent, warm: Sites | None) -> End:
         """From each start in turn; where none converges, the end that was nearest."""
         ends: list[End] = []
         sweeps, most = 0, max(1, self.max_iterations // 2)
@@ -187,7 +187,7 @@ class EP(AbstractSiteRule):
             return [(first, self.damping), (_flat, self.damping), (_cold, 0.2 * self.damping)]
         return [(first, self.damping), (_cold, 0.5 * self.damping)]
 
-    def _afterwards(self, problem: AbstractProblem, before: End, notes: list[str]) -> End:
+    def _afterwards(self, problem: OneLatent, before: End, notes: list[str]) -> End:
         """One site after the other, from where parallel runs have come."""
         more = self._sequential(max(20, self.max_iterations // 5))
         end = more.run(problem, before.sites, before.sweeps)
@@ -202,7 +202,7 @@ class EP(AbstractSiteRule):
     def _sequential(self, max_iterations: int) -> Sequential:
         return Sequential(self.damping, self.tol, max_iterations)
 
-    def _instead(self, problem: AbstractProblem, end: End, notes: list[str], status: InferenceStatus) -> Result:
+    def _instead(self, problem: OneLatent, end: End, notes: list[str], status: InferenceStatus) -> Result:
         """What is returned where EP is lost: ScaleMixture's posterior, or the one that EP started from."""
         model = problem.model
         if _several_modes(model) and model.likelihood.scale_mixture:
@@ -236,7 +236,7 @@ def _found_before(problem: AbstractProblem) -> Sites | None:
     return old if old is not None and old.centre.shape[0] == problem.y.shape[0] else None
 
 
-def _flat(problem: AbstractProblem) -> Sites:
+def _flat(problem: OneLatent) -> Sites:
     """No sites; Gaussian ones where the prior needs data to be proper."""
     if problem.model.gp.basis is not None:
         return gaussian_start(problem.model, problem.X, problem.y)
@@ -244,7 +244,7 @@ def _flat(problem: AbstractProblem) -> Sites:
     return Sites(m, np.zeros_like(m), np.zeros_like(m))
 
 
-def _cold(problem: AbstractProblem) -> Sites:
+def _cold(problem: OneLatent) -> Sites:
     """Where the posterior may have several modes, sites of a rule that finds one of them, all of positive
     precision so that every cavity is proper; else none.
     """

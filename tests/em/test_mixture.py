@@ -177,7 +177,9 @@ def test_a_component_on_one_point_keeps_the_floor_and_fails_clearly_without():
     found = em(GaussianMixture.assigned(X, labels, 2), [X], max_evaluations=20)
     assert np.isfinite(found.model.covariances).all() and found.model.weights[1] == pytest.approx(1 / 51)
     np.testing.assert_allclose(
-        np.linalg.eigvalsh(found.model.covariances[1] / np.sqrt(np.outer(*[spread(X)] * 2))), 1e-6, rtol=1e-6
+        np.linalg.eigvalsh(found.model.covariances[1] / np.sqrt(np.outer(*[spread(X[:50])] * 2))),
+        1e-6,
+        rtol=1e-6,
     )
     with pytest.raises(np.linalg.LinAlgError, match="floor or a prior"):
         GaussianMixture.assigned(X, labels, 2, floor=0.0)

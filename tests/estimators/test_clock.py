@@ -223,3 +223,10 @@ def test_the_line_is_kept_unless_the_evidence_is_against_it():
     assert preferred({"linear": -10.0, "level": -8.5}) == "linear"
     assert preferred({"linear": -10.0, "level": -7.5}) == "level"
     assert preferred({"level": 1.0}) == "level"
+
+
+def test_whole_times_that_float64_cannot_tell_apart_are_refused():
+    t = 2**60 + np.arange(10)
+    with pytest.raises(InputError, match="datetime64"):
+        observe((t, np.arange(10.0)))
+    observe((t - 2**60, np.arange(10.0)))

@@ -4,6 +4,7 @@ command line.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import pickle
 import warnings
@@ -130,12 +131,40 @@ def test_priors_and_pseudo_counts_hold_a_small_component():
 )
 @pytest.mark.parametrize("kind", ["full", "diagonal", "spherical", "tied"])
 def test_degenerate_data_give_finite_parameters(X, kind):
-    model = mc.GaussianMixture(2, kind, random_state=0).fit(X)
+    repeated = X[0, 0] == X[1, 0] != X[-1, 0]
+    with (
+        pytest.warns(ConvergenceWarning, match="smallest variance") if repeated else contextlib.nullcontext()
+    ):
+        model = mc.GaussianMixture(2, kind, random_state=0).fit(X)
     assert (
         np.isfinite(model.covariances_).all()
         and np.isfinite(model.means_).all()
         and np.isfinite(model.score(X))
     )
+
+
+def test_groups_far_apart_keep_their_own_variances():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 0.1, 100), rng.normal(1000, 0.1, 100)])[:, None]
+    found = mc.GaussianMixture(2, "diagonal").fit(X)
+    own = [X[:100].var(), X[100:].var()]
+    np.testing.assert_allclose(found.covariances_[np.argsort(found.means_[:, 0]), 0], own, rtol=1e-6)
+
+
+def test_a_component_on_one_row_says_that_it_is_at_the_floor_and_leaves_the_others_alone():
+    X = np.append(np.random.default_rng(0).normal(size=200), 1e5)[:, None]
+    with pytest.warns(ConvergenceWarning, match="component 1 shrank"):
+        found = mc.GaussianMixture(2).fit(X)
+    assert found.covariances_[0, 0, 0] == pytest.approx(X[:200].var(), rel=1e-6)
+
+
+def test_rows_beyond_the_range_of_squares_belong_to_the_wider_component():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(50, 2)), 5 * rng.normal(size=(50, 2)) + 20])
+    found = mc.GaussianMixture(2, "spherical").fit(X)
+    wide = int(np.argmax(found.covariances_))
+    np.testing.assert_array_equal(found.predict_proba([[1e155, 0.0], [0.0, -1e300]])[:, wide], 1.0)
+    assert found.predict([[1e200, 1e10]]) == [wide]
 
 
 def test_wrong_settings_are_refused_in_words():

@@ -492,3 +492,11 @@ def test_a_dict_of_columns_is_taken_by_name():
     np.testing.assert_allclose(model.predict(new), GPRegressor().fit(X[:, :2], Y).predict(XS[:, :2]))
     with pytest.raises(ValueError, match="lacks the column 'b'"):
         model.predict({"a": XS[:, 0]})
+
+
+def test_latent_is_the_latent_function_with_and_without_its_deviation():
+    X = np.linspace(0, 3, 15)[:, None]
+    model = GPRegressor(kernel=k.SE(1.0), likelihood="poisson", max_evaluations=0).fit(X, np.arange(15.0))
+    mean, _ = model.predict(X, latent=True, return_std=True)
+    np.testing.assert_array_equal(model.predict(X, latent=True), mean)
+    np.testing.assert_array_equal(model.predict(X, latent=True, return_cov=True)[0], mean)

@@ -8,7 +8,9 @@ from scipy import integrate, stats
 from mercer.likelihoods import (
     AbstractNoise,
     ContaminatedUniform,
+    Custom,
     EpsilonInsensitive,
+    Gaussian,
     GaussianMixtureNoise,
     Laplace,
     StudentT,
@@ -16,7 +18,7 @@ from mercer.likelihoods import (
 )
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.quadrature import derivatives
-from mercer.params import ParameterError, parameters
+from mercer.params import ParameterError, param, parameters
 from mercer.persist import from_json, to_json
 
 from .conformance import log_normal, panels
@@ -244,3 +246,20 @@ def test_quantiles_are_found_from_any_bracket():
         np.testing.assert_allclose(
             continuous_quantile(cauchy.cdf, q, *ends), cauchy.ppf(q), rtol=1e-6, atol=1e-9
         )
+
+
+def test_a_variance_for_each_datum_cannot_be_learned():
+    with pytest.raises(ParameterError, match="known, not learned"):
+        Gaussian(param([0.1, 0.2]))
+    assert not parameters(Gaussian(np.array([0.1, 0.2])))[0].free
+
+
+def test_counts_of_your_own_without_their_values_are_refused_not_nan():
+    def log_prob(f, y):
+        return y * f - jax.numpy.exp(f) - jax.scipy.special.gammaln(y + 1)
+
+    mean, variance = np.zeros(3), np.full(3, 0.5)
+    with pytest.raises(ParameterError, match="values="):
+        Custom(log_prob).predict(mean, variance)
+    average, _ = Custom(log_prob, values=range(60)).predict(mean, variance)
+    np.testing.assert_allclose(average, np.exp(0.25), rtol=1e-6)

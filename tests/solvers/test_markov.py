@@ -229,3 +229,13 @@ def test_refusals():
         == Markov(states=2).cost(1000, 1).bytes
         < Markov(states=3).cost(1000, 1).bytes
     )
+
+
+@pytest.mark.parametrize("span", [0.2, 4.0])
+def test_states_that_would_lose_their_digits_are_refused(span):
+    t = np.linspace(0.0, span, 2000)[:, None]
+    gp, y = mc.GP(k.SE(1.0)), np.sin(3 * t[:, 0])
+    with pytest.raises(NotPositiveDefinite, match="tolerance"):
+        gp.condition(t, y, noise_variance=1e-6, solver=Markov(tolerance=1e-4))
+    notes = gp.condition(t, y, noise_variance=1e-4, solver=Markov(tolerance=1e-4)).notes
+    assert any("rounding may reach" in note for note in notes)

@@ -234,6 +234,17 @@ class Gaussians:
         """These, with covariances that keep the floor."""
         return replace(self, covariances=self._lift(self.covariances))
 
+    def at_floor(self, columns: np.ndarray) -> np.ndarray:
+        """Whether each Gaussian (k,) has the smallest variance in some direction of these columns (d,)."""
+        if self.floor is None or not columns.any():
+            return np.zeros(self.count, bool)
+        just = 1 + 1e-6
+        if self.covariance_type == "spherical":
+            return self.covariances <= just * np.mean(self.floor)
+        scale = np.sqrt(np.asarray(self.floor)[columns])
+        scaled = self.matrices()[:, columns][:, :, columns] / np.outer(scale, scale)
+        return np.linalg.eigvalsh(scaled)[:, 0] <= just
+
     def _lift(self, covariances: np.ndarray) -> np.ndarray:
         if self.floor is None:
             return covariances

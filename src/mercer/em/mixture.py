@@ -12,10 +12,9 @@ import numpy as np
 from mercer.em.blocks import Moments
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.scores import choose, moving, possible, scores
-from mercer.em.starts import plus_plus, spread
+from mercer.em.starts import ENOUGH, plus_plus, smallest_variances
 from mercer.registry import Saved
 
-ENOUGH = 50_000  # rows that a start looks at
 NODES = {1: 180, 2: 120}  # of the quadrature, by dimension
 
 
@@ -178,7 +177,7 @@ class GaussianMixture:
     ) -> GaussianMixture:
         """A start: k-means++ centres, and the moments of the rows nearest to each, of at most 50,000 rows.
 
-        floor: smallest variance, as a share of the columns' variances.
+        floor: smallest variance, as a share of the tightest group's own (`starts.smallest_variances`).
         """
         part = X if len(X) <= ENOUGH else X[rng.choice(len(X), ENOUGH, replace=False)]
         return cls.assigned(part, plus_plus(part, k, rng), k, covariance_type, floor, prior, pseudo_count)
@@ -195,7 +194,7 @@ class GaussianMixture:
         pseudo_count: float = 0.0,
     ) -> GaussianMixture:
         """The mixture whose components are the groups labels (n,) in 0 … k − 1."""
-        smallest = floor * spread(X) if floor > 0 else None
+        smallest = smallest_variances(X, labels, floor)
         weights = np.eye(k)[labels].T
         gaussians = Gaussians.fitted(X, weights, covariance_type, smallest, prior)
         return cls(shares(weights.sum(1), pseudo_count), gaussians, pseudo_count)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+ENOUGH = 50_000  # rows that a start looks at
+ROUNDING = 16 * float(np.finfo(float).eps)  # of a value: standard deviations below it are none
+
 
 def plus_plus(
     X: np.ndarray, k: int, rng: np.random.Generator, rounds: int = 10, most: int = 20_000
@@ -35,10 +38,32 @@ def spread(X: np.ndarray) -> np.ndarray:
     """Variances (d,) of the observed values; one for a constant column."""
     X = np.asarray(X, np.float64)
     seen = np.isfinite(X)
+    mean = np.where(seen, X, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    variance = _variances(X)
+    return np.where(variance > (1e-12 * np.abs(mean)) ** 2, variance, 1.0)
+
+
+def smallest_variances(X: np.ndarray, labels: np.ndarray, share: float) -> np.ndarray | None:
+    """Floors (d,) of variances: `share` of the tightest group's own variance, column by column, so that
+    groups far apart do not blur each other; None for a share of 0.
+
+    Groups whose rows are equal do not count, and no floor is below what rounding leaves.
+    """
+    if not share > 0:
+        return None
+    X = np.asarray(X, np.float64)
+    groups = np.array([_variances(X[labels == label]) for label in np.unique(labels)])
+    rounding = (ROUNDING * np.nanmax(np.abs(X), axis=0)) ** 2
+    own = np.where(groups > rounding, groups, np.inf).min(0)
+    return np.maximum(share * np.where(np.isfinite(own), own, spread(X)), rounding)
+
+
+def _variances(X: np.ndarray) -> np.ndarray:
+    """Of the observed values of each column; 0 where there are none."""
+    seen = np.isfinite(X)
     count = np.maximum(seen.sum(0), 1)
     mean = np.where(seen, X, 0.0).sum(0) / count
-    variance = (np.where(seen, X - mean, 0.0) ** 2).sum(0) / count
-    return np.where(variance > (1e-12 * np.abs(mean)) ** 2, variance, 1.0)
+    return (np.where(seen, X - mean, 0.0) ** 2).sum(0) / count
 
 
 def _scaled(X: np.ndarray) -> np.ndarray:

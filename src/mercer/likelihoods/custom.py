@@ -18,6 +18,7 @@ from mercer.params import Hyper, ParameterError, Parametrised, hyper, positive, 
 
 # y - f = sinh of these: from a tiny fraction of a unit to ten million
 _LOG_SCALES = np.linspace(-18.0, 18.0, 577)
+_LARGEST = 700.0  # log density that can still be summed
 _ROWS = 256  # draws made at a time
 
 
@@ -130,6 +131,14 @@ class Custom(AbstractLikelihood):
             )
         rows = (y.ravel(), *(np.broadcast_to(a, y.shape).ravel() for a in (mean, variance)))
         log_density = self.log_density(*rows) if variance.any() else self.compute(_given, *rows[:2])
+        wrong = ~(log_density < _LARGEST)  # NaN too
+        if wrong.any():
+            y_wrong = float(rows[0][np.argmax(wrong)])
+            raise ParameterError(
+                f"Custom.function is not a log density at y = {y_wrong:.3g} (NaN, or above {_LARGEST:g}): "
+                "name all that y can be in values=, such as values=range(100) for counts, or let it be -inf "
+                "where y is impossible."
+            )
         return y, np.exp(log_density).reshape(y.shape), step
 
     def _invert(self, q, mean, variance):

@@ -37,6 +37,11 @@ class Gaussian(AbstractLikelihood):
             raise ParameterError("Gaussian.noise_variance must be one number or one for each datum.")
         known = jnp.ndim(value) == 1 or (isinstance(value, np.ndarray) and float(value) == 0.0)
         info = dict(self.info)
+        if jnp.ndim(value) == 1 and info.get("noise_variance", Info(free=False)).free:
+            raise ParameterError(
+                "Gaussian.noise_variance for each datum is known, not learned: give the plain numbers, or "
+                "one param(...) for all."
+            )
         if known and info.get("noise_variance", Info()).free:
             info["noise_variance"] = Info(free=False)
             object.__setattr__(self, "info", tuple(sorted(info.items())))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import jax
@@ -34,6 +34,7 @@ from mercer.solvers.protocol import (
 )
 
 COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
+LOST, TOO_MUCH_LOST = 0.1, 3.0  # rounding in units of the noise variance: to be said, to be refused
 SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
 
 
@@ -229,21 +230,37 @@ class MarkovState(AbstractHostState):
             raise NotPositiveDefinite(
                 "the sites of negative precision outweigh the prior: the posterior is not proper."
                 if (self.precision < 0).any()
-                else "the covariance filter lost positive definiteness: raise the noise variance, or use "
-                "solver='dense'."
+                else "the covariance filter lost positive definiteness: raise the noise variance or Markov's "
+                "tolerance, or use solver='dense'."
             )
         self.logdet = float(logdet)
+        self.notes = tuple(self._approximation())
+
+    def _approximation(self) -> Iterator[str]:
+        """What is to be said of a form that is not exact. The states of an SE cancel in f: what rounding
+        leaves adds up along the data, and beside a small noise variance it is felt.
+        """
         error = self.form.error()
-        self.notes = (
-            (
-                (
-                    f"the covariance is that of {self.form.size} states in time: its error is at most "
-                    f"{error:.2g} of the variance"
-                ),
-            )
-            if error
-            else ()
+        if not error:
+            return
+        size = self.form.size
+        yield (
+            f"the covariance is that of {size} states in time: its error is at most {error:.2g} of "
+            "the variance"
         )
+        P, h = (
+            np.abs(np.asarray(part(self.line.t[:1]))[0])
+            for part in (self.form.covariance, self.form.observation)
+        )
+        lost = float(h @ P @ h) * np.finfo(float).eps * self.line.n * float(np.max(self.precision))
+        remedy = "a larger tolerance needs fewer states and is more accurate here"
+        if lost > TOO_MUCH_LOST:
+            raise NotPositiveDefinite(
+                f"Markov: beside this small noise variance {size} states lose their digits (rounding up to "
+                f"{lost:.2g} times the noise variance): {remedy}, or use solver='dense'."
+            )
+        if lost > LOST:
+            yield f"rounding may reach {lost:.2g} of the noise variance: {remedy}"
 
     # -- alpha and the log normaliser ------------------------------------------------------------------------
 

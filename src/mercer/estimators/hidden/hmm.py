@@ -15,13 +15,14 @@ from mercer.em import Filter, InverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
 from mercer.em.emission import symbols, vectors
 from mercer.em.hmm_starts import EMISSIONS, Settings, start
-from mercer.em.starts import spread
 from mercer.estimators.hidden.shared import (
     covariance_kind,
+    floor_of,
     generator,
     learned,
     prior_of,
     relearned,
+    warn_at_floor,
     warn_unless_converged,
 )
 from mercer.persist import AbstractSavable
@@ -46,7 +47,8 @@ class HMM(BaseEstimator, AbstractSavable):
         has converged; tol=0 takes max_evaluations steps
     pseudo_count: added to each possible count of first states, transitions, symbols and components, a
         Dirichlet prior
-    covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
+    covariance_floor: smallest variance in any direction, as a share of the variances within the tightest of
+        the groups that k-means++ finds; 0 for none. A warning says where it acts
     covariance_prior: an inverse Wishart, or how many data it is worth
     criterion: "bic", "aic" or "held-out" (5-fold over sequences), where n_states are several
 
@@ -117,6 +119,9 @@ class HMM(BaseEstimator, AbstractSavable):
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
         warn_unless_converged(outcome, self.tol)
+        if self.emission != "categorical":
+            word = "state" if self.emission == "gaussian" else "component"
+            warn_at_floor(outcome.model.emission.gaussians, np.concatenate(sequences), word)
         return self
 
     def _climb(self, sequences, n: int, rng):
@@ -124,7 +129,7 @@ class HMM(BaseEstimator, AbstractSavable):
         floor = prior = None
         if self.emission != "categorical":
             prior = prior_of(self.covariance_prior, rows, n)
-            floor = self.covariance_floor * spread(rows) if self.covariance_floor > 0 else None
+            floor = floor_of(self.covariance_floor, rows, n)
         settings = Settings(
             n,
             self.emission,

@@ -12,18 +12,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
-from mercer.em.starts import spread
 from mercer.estimators.hidden.shared import (
     covariance_kind,
+    floor_of,
     generator,
     learned,
     names_of,
     prior_of,
     relearned,
+    warn_at_floor,
     warn_unless_converged,
 )
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
+
+FARTHEST = 1e100
 
 
 class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
@@ -36,7 +39,8 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
     restarts: starts beyond the first; the best of all is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
         has converged
-    covariance_floor: smallest variance in any direction, as a share of the columns' variances; 0 for none
+    covariance_floor: smallest variance in any direction, as a share of the variances within the tightest of
+        the groups that k-means++ finds; 0 for none. A warning says where it acts
     covariance_prior: an inverse Wishart (`mercer.em.InverseWishart`), or how many data a prior around the
         columns' variances is worth; the fit is then the posterior mode
     pseudo_count: added to each component's expected count
@@ -99,6 +103,7 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
         warn_unless_converged(outcome, self.tol)
+        warn_at_floor(outcome.model.gaussians, X, "component")
         return self
 
     def _take(
@@ -131,15 +136,19 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
 
     def _start(self, X, k: int, rng) -> Model:
         given = dict(self.init) if isinstance(self.init, dict) else {}
-        if not isinstance(self.init, dict) and self.init != "k-means++":
+        if not given and not (isinstance(self.init, str) and self.init == "k-means++"):
             raise ValueError(
                 f'init must be "k-means++" or a dict of weights, means and covariances, got {self.init!r}.'
             )
         if unknown := sorted(set(given) - {"weights", "means", "covariances"}):
             raise ValueError(f"init has weights, means and covariances, not {unknown}.")
+        if "means" in given and np.shape(given["means"]) != (k, X.shape[1]):
+            raise ValueError(
+                f"init['means'] must have the shape {(k, X.shape[1])}, got {np.shape(given['means'])}."
+            )
         kind, prior = covariance_kind(self.covariance_type), prior_of(self.covariance_prior, X, k)
         if set(given) >= {"means", "covariances"}:
-            floor = self.covariance_floor * spread(X) if self.covariance_floor > 0 else None
+            floor = floor_of(self.covariance_floor, X, k)
             gaussians = Gaussians(given["means"], given["covariances"], kind, floor, prior)
             weights = np.full(gaussians.count, 1 / gaussians.count)
         else:
@@ -148,10 +157,6 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
             gaussians, weights = (
                 Gaussians(**parts, covariance_type=kind, floor=near.gaussians.floor, prior=prior),
                 near.weights,
-            )
-        if gaussians.means.shape != (k, X.shape[1]):
-            raise ValueError(
-                f"init['means'] must have the shape {(k, X.shape[1])}, got {gaussians.means.shape}."
             )
         return Model(given.get("weights", weights), gaussians.lifted(), self.pseudo_count)
 
@@ -169,12 +174,12 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability (n, k) of each component, given what is observed of a row."""
-        rows = self._rows(X)
+        rows = _within(self._rows(X))
         return self.model_.responsibilities(rows)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable component (n,) of each row."""
-        rows = self._rows(X)
+        rows = _within(self._rows(X))
         return self.model_.log_joint(rows).argmax(0)
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
@@ -222,3 +227,11 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _within(rows: np.ndarray) -> np.ndarray:
+    """Rows whose squares float64 can hold: farther ones are brought back along their direction,
+    where the same component wins.
+    """
+    size = np.nanmax(np.abs(rows), axis=1, initial=0.0)
+    return rows * np.minimum(1.0, FARTHEST / np.maximum(size, FARTHEST))[:, None]

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from mercer.em import InverseWishart, Outcome
-from mercer.em.starts import spread
+from mercer.em import Gaussians, InverseWishart, Outcome
+from mercer.em.starts import ENOUGH, plus_plus, smallest_variances, spread
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -23,6 +23,30 @@ def warn_unless_converged(outcome: Outcome[Any], tol: float) -> None:
     if not outcome.converged and tol > 0:
         warnings.warn(
             f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def floor_of(share: float, X: np.ndarray, k: int) -> np.ndarray | None:
+    """The smallest variances (d,) of k groups in X, the same for every start; None for a share of 0."""
+    rng = np.random.default_rng(0)
+    part = X if len(X) <= ENOUGH else X[rng.choice(len(X), ENOUGH, replace=False)]
+    return smallest_variances(part, plus_plus(part, min(k, len(part)), rng), share) if share > 0 else None
+
+
+def warn_at_floor(gaussians: Gaussians, X: np.ndarray, word: str) -> None:
+    """Say which components (or states) have the smallest variance that is allowed. Called by `fit` itself.
+
+    A column that does not vary is the same for all of them, and no reason.
+    """
+    varies = np.nanmax(X, 0) > np.nanmin(X, 0)
+    if low := np.flatnonzero(gaussians.at_floor(varies)).tolist():
+        names = ", ".join(map(str, low))
+        warnings.warn(
+            f"{word}{'s' if len(low) > 1 else ''} {names} shrank to the smallest variance that "
+            "covariance_floor allows: the rows there are nearly equal, or columns depend on each other. "
+            "Take fewer of them, another covariance_type, or a covariance_prior.",
             ConvergenceWarning,
             stacklevel=3,
         )

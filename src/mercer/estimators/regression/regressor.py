@@ -321,10 +321,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         X = self._inputs(X)
         with self._telling():
             if return_cov:
-                return self.posterior_.mean(X), self.posterior_.covariance(X, latent, noise_variance)
+                return self.posterior_.mean(X, latent), self.posterior_.covariance(X, latent, noise_variance)
             if return_std:
                 return self.posterior_.mean_and_std(X, latent, noise_variance)
-            return self.posterior_.mean(X)
+            return self.posterior_.mean(X, latent)
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;

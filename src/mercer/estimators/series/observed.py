@@ -209,10 +209,20 @@ def _stamps(given: Any) -> tuple[np.ndarray, str | None, tuple[str, ...]]:
                 f"the time in row {int(np.argmax(wrong))} is missing or infinite: correct it or leave the "
                 "row out."
             )
+        _check_whole(array)
         return array.astype(float), None, ()
     if array.dtype.kind == "M":
         return _checked(array, given), None, ()
     return _parsed([_moment(entry, row) for row, entry in enumerate(array)])
+
+
+def _check_whole(times: np.ndarray) -> None:
+    """Whole numbers that float64 tells apart: nanoseconds since 1970 are none."""
+    if times.dtype.kind in "iu" and times.size and max(int(times.max()), -int(times.min())) > EXACT:
+        raise InputError(
+            f"whole times up to {int(times.max())} cannot be told apart in float64 (beyond 2^53): subtract "
+            "the first, or give dates (nanoseconds since 1970 are dates by times.astype('datetime64[ns]'))."
+        )
 
 
 def _checked(stamps: Any, given: Any) -> np.ndarray:
@@ -234,6 +244,7 @@ def _known(zone: str) -> tuple[str, tuple[str, ...]]:
         return "UTC", (f"times of the zone {zone} were put on UTC",)
 
 
+EXACT = 2**53  # the largest whole number below which float64 has them all
 YEAR_MONTH = re.compile(r"(\d{4})-(\d{2})")
 
 

@@ -6,6 +6,7 @@ import functools
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
@@ -27,12 +28,14 @@ from mercer.registry import of_room
 from mercer.selection import Pool
 from mercer.solvers import SolverError
 from mercer.solvers import by_name as solver_by_name
-from mercer.solvers.protocol import AbstractSolver
+from mercer.solvers.protocol import AbstractSolver, Judge
 
 __all__ = [
     "GP",
+    "HeldOut",
     "Model",
     "as_model",
+    "at_rows",
     "choose_solver",
     "log_evidence",
     "log_evidence_and_gradient",
@@ -204,11 +207,21 @@ def choose_solver(model: Model, solver: AbstractSolver | str | None) -> Abstract
 
 
 def settle(
-    model: Model, inputs: Inputs, y: np.ndarray, rule: Rule, solver: AbstractSolver
+    model: Model,
+    inputs: Inputs,
+    y: np.ndarray,
+    rule: Rule,
+    solver: AbstractSolver,
+    judge: Judge | None = None,
 ) -> tuple[Inputs, np.ndarray, Rule, AbstractSolver]:
-    """Inputs, targets, rule and solver with the solver's choices made: inducing inputs, blocks,
-    the part of the data it uses.
+    """Inputs, targets, rule and solver with the solver's choices made: which it is, inducing inputs, blocks,
+    the part of the data it uses. `judge` is asked by solver="auto"; by default it holds rows out at the
+    hyperparameters of the model.
     """
+    noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
+    if judge is None and (held := HeldOut.of(model, inputs, y, rule)) is not None:
+        judge = functools.partial(held.score, model)
+    solver = solver.chosen(model.priors, inputs.values, noise, judge)
     rows = solver.rows(_pool(model, inputs.values, y))
     inputs, y, n = Inputs(inputs.values[rows], inputs.names), y[rows], y.shape[0]
     if y.shape[0] < n and model.likelihood.per_datum:
@@ -216,8 +229,58 @@ def settle(
             "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y and it "
             "first."
         )
-    noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
     return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)
+
+
+HELD_OUT = 500  # rows by which solvers are judged
+
+
+class HeldOut:
+    """Rows at random that are set aside, and how well a model conditioned on the others predicts them."""
+
+    def __init__(self, inputs: Inputs, y: np.ndarray, rule: AbstractInference):
+        self.inputs, self.y, self.rule = inputs, y, rule
+
+    @functools.cached_property
+    def out(self) -> np.ndarray:
+        """Which rows are set aside, in ascending order."""
+        n = self.y.shape[0]
+        return np.sort(np.random.default_rng(0).permutation(n)[: min(HELD_OUT, n // 10)])
+
+    @functools.cached_property
+    def kept(self) -> np.ndarray:
+        """The others."""
+        return np.delete(np.arange(self.y.shape[0]), self.out)
+
+    @classmethod
+    def of(cls, model: Model, inputs: Inputs, y: np.ndarray, rule: AbstractInference) -> HeldOut | None:
+        """None where it cannot be done: the rule samples, or the likelihood has parameters for each datum."""
+        known = isinstance(model.likelihood, Gaussian) or not model.likelihood.per_datum
+        return cls(inputs, y, rule) if known and rule.learns == "gradient" else None
+
+    def data(self, model: Model, most: int | None = None) -> tuple[Model, Inputs, np.ndarray]:
+        """The model, inputs and targets of the rows that are kept; of at most so many of them, at random."""
+        rows = self.kept
+        if most is not None and most < rows.size:
+            rows = np.sort(np.random.default_rng(1).choice(rows, most, replace=False))
+        cut = at_rows(model, rows, self.y.shape[0])
+        return cut, Inputs(self.inputs.values[rows], self.inputs.names), self.y[rows]
+
+    def score(self, model: Model, solver: AbstractSolver) -> float:
+        """Mean log density of the rows set aside, at the hyperparameters of the model."""
+        kept, inputs, y = self.data(model)
+        found = posterior(kept, *settle(kept, inputs, y, self.rule, solver))
+        likelihood: Any = model.likelihood
+        noise = likelihood.noise_variance[self.out] if likelihood.per_datum else None
+        return float(np.mean(found.log_density(self.inputs.values[self.out], self.y[self.out], noise)))
+
+
+def at_rows(model: Model, rows: np.ndarray, n: int) -> Model:
+    """The model of n data for some of their rows: what the likelihood says of each datum is cut."""
+    if not model.likelihood.per_datum:
+        return model
+    cut = jax.tree.map(lambda a: a[rows] if np.shape(a) == (n,) else a, model.likelihood)
+    return Model(model.gp, cut)
 
 
 def _pool(model: Model, X: np.ndarray, y: np.ndarray) -> Pool:

@@ -2,8 +2,8 @@
 
 Whoever works calls `tell` now and then; whoever asked for the work opens `shown` around it, and `within` a
 deadline where there is one. Every `progress=` argument has one meaning: True shows a line on standard error,
-False nothing, None a line in a terminal after a second, and a function `(done, total, text)` is called
-instead. `total` is None where nobody knows it.
+False nothing, None a line in a terminal or a notebook after a second, and a function `(done, total, text)` is
+called instead. `total` is None where nobody knows it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ __all__ = [
     "Listener",
     "Progress",
     "Watch",
+    "announce",
+    "duration",
+    "in_lines",
     "seconds_of",
     "shown",
     "tell",
@@ -53,6 +56,16 @@ def tell(done: float, total: float | None, text: str) -> None:
         watch.step(finished=total is not None and done >= total)
 
 
+def announce(text: str) -> None:
+    """Something that was foreseen or chosen: shown at once where progress is, on a line that stays.
+
+    >>> announce("60,000 rows by VFE(m=256): about 3 min and 300 MiB")
+    """
+    announcer = _announcer.get()
+    if announcer is not None:
+        announcer(text)
+
+
 @contextlib.contextmanager
 def shown(what: str, progress: Progress = None, hint: str = "") -> Iterator[None]:
     """Within, what is told is heard as `progress` says, on a line from `what` to `hint`.
@@ -72,11 +85,18 @@ def shown(what: str, progress: Progress = None, hint: str = "") -> Iterator[None
     line = Line(what, None if callable(progress) else progress, hint)
     listener = progress if callable(progress) else line.hear if line.show else _nobody
     token = _listener.set(listener)
+    announced = _announcer.set(_as_heard(progress) if callable(progress) else line.announce)
     try:
         yield
     finally:
+        _announcer.reset(announced)
         _listener.reset(token)
         line.close()
+
+
+def _as_heard(listener: Listener) -> Callable[[str], Any]:
+    """The listener for what is announced."""
+    return lambda text: listener(0, None, text)
 
 
 def listening() -> bool:
@@ -89,23 +109,46 @@ def _nobody(done: float, total: float | None, text: str) -> None:
 
 
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("listener", default=None)
+_announcer: contextvars.ContextVar[Callable[[str], Any] | None] = contextvars.ContextVar(
+    "announcer", default=None
+)
 
 
+@contextlib.contextmanager
+def in_lines() -> Iterator[None]:
+    """Within, `progress=None` also shows where there is no terminal: a plain line every ten seconds. The
+    command line works within it.
+    """
+    token = _lines.set(True)
+    try:
+        yield
+    finally:
+        _lines.reset(token)
+
+
+_lines: contextvars.ContextVar[bool] = contextvars.ContextVar("lines", default=False)
+
+WIDTH = 80  # columns of a line where no terminal says how many there are
 EVERY = 10.0  # seconds between two lines where there is no terminal to write the same line again
 
 
 class Line:
-    """A line such as "conditioning: factor 40%, about 12 s left", written over in a terminal."""
+    """A line such as "conditioning: factor 40%, about 12 s left", written over in a terminal or a notebook;
+    elsewhere another one now and then.
+    """
 
     def __init__(self, what: str, show: bool | None, hint: str = ""):
-        self.show = sys.stderr.isatty() if show is None else show
+        self._notebook = in_notebook()
+        terminal = sys.stderr.isatty() or self._notebook
+        self.show = terminal or _lines.get() if show is None else show
         self._what, self._hint = what, f"; {hint}" if hint else ""
         self._heading = what
-        self._delay = 1.0 if show is None else 0.0
+        self._delay = 0.0 if show else 1.0 if terminal else 2.0
         self._clock, self._began = Clock(), time.perf_counter()
         self._console: Any = None
         self._status: Any = None
         self._next = -math.inf
+        self._written = False
 
     def hear(self, done: float, total: float | None, text: str) -> None:
         """A listener. What has no total is the heading of what is counted after it."""
@@ -115,36 +158,79 @@ class Line:
         else:
             self.say(f"{self._heading}: {self._clock.says(done, total, text)}{self._hint}")
 
+    def announce(self, text: str) -> None:
+        """Show this at once, on a line that stays."""
+        if self.show:
+            self._clear()
+            print(_fitted(f"{self._what}: {text}", WIDTH - 1), file=sys.stderr, flush=True)
+
     def say(self, text: str) -> None:
         """Show this, unless silent or too early."""
-        if not self.show or time.perf_counter() - self._began < self._delay:
+        now = time.perf_counter()
+        if not self.show or now - self._began < self._delay or now < self._next:
             return
+        if self._notebook:
+            self._next = now + 0.2
+            self._written = True
+            print("\r" + self._cut(text, WIDTH - 1).ljust(WIDTH - 1), end="", file=sys.stderr, flush=True)
+        elif not self._in_terminal(text):
+            self._next = now + EVERY
+            print(self._cut(text, WIDTH - 1), file=sys.stderr, flush=True)
+
+    def _in_terminal(self, text: str) -> bool:
+        """Write over the last line; False where there is no terminal."""
         from rich.console import Console
         from rich.text import Text
 
         if self._console is None:
             self._console = Console(stderr=True)
-        if self._console.is_terminal or self._console.is_jupyter:
-            line = Text(_fitted(text, self._console.width - 4))
-            if self._status is None:
-                self._status = self._console.status(line)
-                self._status.start()
-            self._status.update(line)
-        elif time.perf_counter() >= self._next:
-            self._next = time.perf_counter() + EVERY
-            print(text, file=sys.stderr, flush=True)
+        if not self._console.is_terminal:
+            return False
+        line = Text(self._cut(text, self._console.width - 4))
+        if self._status is None:
+            self._status = self._console.status(line)
+            self._status.start()
+        self._status.update(line)
+        return True
+
+    def _cut(self, text: str, room: int) -> str:
+        """The text in one line: without its hint, then without its middle."""
+        return _fitted(text if len(text) <= room else text.removesuffix(self._hint), room)
+
+    def _clear(self) -> None:
+        if self._written:
+            print("\r" + " " * (WIDTH - 1), end="\r", file=sys.stderr, flush=True)
+            self._written = False
 
     def close(self) -> None:
         """Clear the line."""
+        self._clear()
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook, where what is written appears below a cell."""
+    IPython = sys.modules.get("IPython")
+    return IPython is not None and type(IPython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def _fitted(text: str, room: int) -> str:
     """The text, without its middle if it is too long for one line: both ends matter."""
     half = max(room // 2 - 2, 0)
     return text if len(text) <= room else f"{text[:half]} … {text[len(text) - half :]}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: "12 s", "3 min", "1.5 h".
+
+    >>> duration(200.0)
+    '3 min'
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class Clock:
@@ -163,7 +249,7 @@ class Clock:
         gone = share - self._first
         if gone <= 0 or share >= 1:
             return f"{part} {counted}"
-        return f"{part} {counted}, about {(now - self._began) * (1.0 - share) / gone:.0f} s left"
+        return f"{part} {counted}, about {duration((now - self._began) * (1.0 - share) / gone)} left"
 
 
 # -------------------------------------------------------------------------------------------------- deadlines

@@ -291,7 +291,7 @@ def test_errors_of_predict_and_info_are_one_line(saved, tmp_path):
         ),
         (("predict", model, data, "--out", tmp_path), "is a folder"),
         (("info", data), "not a saved model"),
-        (("info", tmp_path / "none.mercer"), "No such file"),
+        (("info", tmp_path / "none.mercer"), "there is no such file"),
     ]
     for arguments, message in cases:
         result = run(*arguments)

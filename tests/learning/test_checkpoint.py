@@ -113,6 +113,47 @@ def test_rules_that_remember_their_last_sites_go_on(tmp_path, monkeypatch, infer
     assert resumed.posterior.log_evidence == pytest.approx(whole.posterior.log_evidence, abs=1e-5)
 
 
+def test_a_comparison_of_solvers_goes_on(tmp_path, monkeypatch):
+    """Candidates that were judged before the end are not judged again, however often it comes."""
+    monkeypatch.setattr("mercer.learning.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("mercer.solvers.auto.QUICK", 0.01)
+    monkeypatch.setattr("mercer.learning.by_gradient.PILOT", 500)
+    x = RNG.uniform(0, 5, (700, 1))
+    y = np.sin(2 * x[:, 0]) + 0.1 * RNG.normal(size=700)
+    model, auto = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1)), mc.solvers.Auto(say=False)
+    whole = mc.fit(model, x, y, solver=auto)
+    labels = list(dict.fromkeys(e.start for e in whole.history if "(" in e.start))
+    assert len(labels) >= 3
+    path = tmp_path / "fit.npz"
+    for label in labels[1:]:
+        with monkeypatch.context() as m:
+            kill_when(m, lambda _, start, label=label: start == label)
+            with pytest.raises(Killed):
+                mc.fit(model, x, y, solver=auto, checkpoint=path)
+    computed = []
+    answer = LearningProblem.value_and_gradient
+    monkeypatch.setattr(
+        LearningProblem, "value_and_gradient", lambda self, v: computed.append(self.size) or answer(self, v)
+    )
+    resumed = mc.fit(model, x, y, solver=auto, checkpoint=path)
+    assert len(computed) < 0.5 * len(whole.history) and len(resumed.history) == len(whole.history)
+    assert resumed.posterior.notes == whole.posterior.notes
+    assert resumed.posterior.log_evidence == pytest.approx(whole.posterior.log_evidence, abs=1e-9)
+
+
+def test_neighbours_are_those_where_the_fit_began(tmp_path, monkeypatch):
+    """They depend on hyperparameters, so a fit that goes on must find the ones it had."""
+    monkeypatch.setattr("mercer.learning.checkpoint.EVERY", 0.0)
+    path, solver = tmp_path / "fit.npz", mc.solvers.Vecchia(8)
+    whole = mc.fit(MODEL, X, Y, solver=solver)
+    with monkeypatch.context() as m:
+        kill_when(m, lambda recorder, _: len(recorder.history) == 12)
+        with pytest.raises(Killed):
+            mc.fit(MODEL, X, Y, solver=solver, checkpoint=path)
+    resumed = mc.fit(MODEL, X, Y, solver=solver, checkpoint=path)
+    assert resumed.value == pytest.approx(whole.value, abs=1e-9)
+
+
 def test_batches_go_on_after_the_last_epoch(tmp_path, monkeypatch):
     path = tmp_path / "svgp.npz"
     rule = SVGP(m=12, batch=50, epochs=4)

@@ -18,18 +18,13 @@ from mercer.solvers import (
     Toeplitz,
     Vecchia,
     WeightSpace,
+    auto,
     by_name,
 )
 from mercer.solvers.auto import Task, name
 from mercer.solvers.vecchia import expected_loss
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def same_machine(monkeypatch):
-    """Choices by time do not depend on how busy the machine is."""
-    monkeypatch.setattr(Task, "rate", 5e10)
 
 
 def gp(kernel, X):
@@ -87,7 +82,7 @@ def test_scattered_inputs_of_many_columns_are_no_grid():
 
 
 def test_what_takes_longer_than_exact_is_not_considered():
-    X = cube(2500, 4, 4)
+    X = cube(3500, 4, 4)
     choice = Auto(tolerance=0.0).choose(gp(k.SE([0.5] * 4), X), X, 0.1)
     dense = next(p for p in choice.proposals if isinstance(p.solver, Dense))
     assert all(p.seconds <= dense.seconds for p in choice.proposals if isinstance(p.solver, VFE))
@@ -148,7 +143,7 @@ def test_rough_functions_of_few_inputs_go_to_neighbours():
 
 
 def test_grids():
-    t = np.linspace(0, 100, 3000)[:, None]
+    t = np.linspace(0, 100, 3500)[:, None]
     assert isinstance(Auto(tolerance=0.0).choose(gp(k.Matern(nu=0.5), t), t, 0.1).solver, Markov)
     assert isinstance(Auto(tolerance=0.0).choose(gp(k.RationalQuadratic(1.0), t), t, 0.1).solver, Toeplitz)
     grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(50.0)), -1).reshape(-1, 2)
@@ -170,15 +165,122 @@ def test_unexplained_variance_falls():
     assert left[0] == pytest.approx(2.0) and left == sorted(left, reverse=True) and left[-1] < 1e-3
 
 
-def test_through_an_estimator(capsys):
+def test_through_an_estimator(capsys, monkeypatch):
+    monkeypatch.setattr(auto, "QUICK", 0.5)
     X = RNG.uniform(-3, 3, (2500, 1))
     y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=2500)
     model = mc.GPRegressor(k.SE(1.0), solver="auto").fit(X, y)
-    assert "solver: VFE" in capsys.readouterr().err
-    assert any(note.startswith("solver: VFE") for note in model.posterior_.notes)
+    said = capsys.readouterr().err
+    assert said.startswith("solver: VFE") and max(map(len, said.splitlines())) < 80
+    (note,) = [note for note in model.posterior_.notes if note.startswith("solver: VFE")]
+    assert "rows held out" in note and "Dense() " in note and "SubsetOfData" not in note
     lower, upper = model.posterior_.evidence_bounds()
     assert upper - lower < 1.0
     assert isinstance(by_name("auto"), Auto)
+    mc.GPRegressor(k.SE(1.0), solver="auto", progress=False, max_evaluations=0).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+# -- by rows held out ---------------------------------------------------------------------------------------
+
+
+def judged(scores, X, noise=0.1, kernel=None, **settings):
+    """The choice where each solver has the density `scores` gives to its name, and the names in the order in
+    which they were tried."""
+    tried = []
+
+    def judge(solver):
+        tried.append(name(solver))
+        score = scores[name(solver)]
+        if score is None:
+            raise SolverError("does not work")
+        return score
+
+    kernel = k.Matern([1.0] * X.shape[1], nu=1.5) if kernel is None else kernel
+    return Auto(**settings).choose(gp(kernel, X), X, noise, judge), tried
+
+
+LARGE = cube(6000, 4, 4)
+V30, DENSE, PART = "Vecchia(neighbours=30)", "Dense()", "SubsetOfData(m=4000)"
+
+
+def test_what_another_candidate_beats_is_not_taken():
+    scores = {"VFE(m=64)": 0.0, "VFE(m=128)": 0.02, V30: 0.4, PART: 0.2, DENSE: 0.42}
+    choice, tried = judged(scores, LARGE)
+    assert name(choice.solver) == V30 and f"{DENSE} 0.420, {V30} 0.400" in choice.why
+    assert tried == ["VFE(m=64)", V30, "VFE(m=128)", PART, DENSE]  # no larger size: it would not catch up
+    assert "0.4000" in str(choice) and "held-out log density" in str(choice)
+    choice, _ = judged({**scores, DENSE: 0.46}, LARGE)
+    assert name(choice.solver) == DENSE
+
+
+def test_sizes_grow_while_it_helps():
+    ladder = {f"VFE(m={m})": s for m, s in zip((64, 128, 256, 512), (0.0, 0.3, 0.4, 0.41), strict=True)}
+    choice, tried = judged({**ladder, V30: 0.1, PART: 0.2, DENSE: 0.41}, LARGE)
+    # quick ones: the best of them, though a smaller one is within the tolerance
+    assert name(choice.solver) == "VFE(m=512)" and "VFE(m=1024)" not in tried
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        found = {s: float(rng.normal()) for s in (V30, PART, DENSE)}
+        found |= {f"VFE(m={m})": float(rng.normal()) for m in auto.LADDER}
+        choice, tried = judged(found, LARGE)
+        assert found[name(choice.solver)] >= max(found[s] for s in tried) - Auto.tolerance
+
+
+def test_a_candidate_that_fails_is_left_out():
+    choice, _ = judged({"VFE(m=64)": None, V30: None, "VFE(m=128)": None, PART: -1.0, DENSE: None}, LARGE)
+    assert name(choice.solver) == PART
+    choice, _ = judged(dict.fromkeys(["VFE(m=64)", V30, "VFE(m=128)", PART, DENSE]), LARGE)
+    assert "promises" in choice.why  # nobody could say
+
+
+def test_exact_and_quick_needs_no_judge():
+    choice, tried = judged({}, cube(2000, 4, 4))
+    assert name(choice.solver) == DENSE and not tried and "exact and quick" in choice.why
+    choice, tried = judged({}, times(50_000), kernel=k.Matern(5.0, nu=1.5))
+    assert isinstance(choice.solver, Markov) and not tried
+
+
+def test_the_choice_does_not_depend_on_the_machine(monkeypatch):
+    scores = {f"VFE(m={m})": 0.1 * i for i, m in enumerate(auto.LADDER)} | {V30: 0.0, PART: 0.0, DENSE: 9.0}
+    X = cube(30_000, 4, 4)
+    first, tried = judged(scores, X)
+    monkeypatch.setattr("mercer.linalg.memory.available", lambda: 1e6)
+    monkeypatch.setattr("mercer.solvers.lowrank.thread_count", lambda: 64)
+    again, same = judged(scores, X)
+    assert str(first) == str(again) and tried == same and DENSE not in tried
+
+
+def test_a_choice_at_given_hyperparameters_is_judged_too(monkeypatch):
+    """Many waves: few inducing inputs do not follow them."""
+    monkeypatch.setattr(auto, "QUICK", 0.5)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (2400, 2))
+    y = np.sin(60 * X[:, 0]) + np.sin(60 * X[:, 1])
+    post = mc.GP(k.SE([0.03, 0.03])).condition(X, y, 1e-2, solver="auto")
+    (note,) = [note for note in post.notes if note.startswith("solver:")]
+    assert not note.startswith("solver: VFE(m=64)") and "VFE(m=64)" in note and "held out" in note
+
+
+def test_known_noise_of_each_row_is_held_out_with_it(monkeypatch):
+    monkeypatch.setattr(auto, "QUICK", 0.5)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (2400, 1))
+    noise = np.where(X[:, 0] > 0, 0.01, 0.25)
+    y = np.sin(X[:, 0]) + np.sqrt(noise) * rng.normal(size=2400)
+    post = mc.GP(k.SE(1.0)).condition(X, y, noise, solver="auto")
+    assert any("held out" in note and "SubsetOfData" not in note for note in post.notes)
+
+
+def test_classes_are_judged_by_their_probability(monkeypatch):
+    monkeypatch.setattr(auto, "QUICK", 1.0)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (1200, 1))
+    y = (np.sin(3 * X[:, 0]) > rng.normal(size=1200)).astype(int)
+    model = mc.Model(mc.GP(k.SE(0.5, 4.0)), mc.likelihoods.Bernoulli())
+    post = model.condition(X, y, "laplace", solver="auto")
+    (note,) = [note for note in post.notes if note.startswith("solver:")]
+    assert "FITC(m=64) -0." in note and "held out" in note
 
 
 def test_a_budget_nobody_can_meet():

@@ -12,7 +12,7 @@ import typer
 from mercer.app import em as em_commands
 from mercer.app import forecast as forecast_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_outputs
+from mercer.app.paths import check_inputs, check_outputs
 
 app = typer.Typer(
     name="mercer",
@@ -112,6 +112,20 @@ def fit(
             help="The target holds classes, though it is numeric (text is taken as classes anyway).",
         ),
     ] = False,
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help="How the algebra is done: dense, vfe, vecchia ... (default: dense up to 10,000 rows, auto "
+            "beyond, which says what it chose)."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="What the solver may use, such as 8GiB (default: 4GiB).")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep what is reached in this file; the same command goes on from it if killed."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw the fit to this file (.png, .pdf or .svg).")
@@ -126,12 +140,14 @@ def fit(
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot
     weather.png
     """
+    check_inputs([data])
+    check_outputs([out, plot, checkpoint], [data])
     from mercer.app import work
 
-    check_outputs([out, plot], [data])
+    how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
     X, y, rows, notes = work.training_data(data, target, features, classify)
     with warnings_as_notes(quiet):
-        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows)
+        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how)
     model.save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)
@@ -175,9 +191,10 @@ def predict(
 
     Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
     """
+    check_inputs([model, new])
+    check_outputs([out], [model, new])
     from mercer.app import work
 
-    check_outputs([out], [model, new])
     with warnings_as_notes():
         rows = work.predict(model, new, out, level, latent)
     typer.echo(f"predicted {rows} row{'s' if rows != 1 else ''} into {out}")
@@ -190,6 +207,7 @@ def info(model: Annotated[Path, typer.Argument(help="A model saved by `mercer fi
 
     Columns and how much they matter, kernel, noise, outliers, hyperparameters, evidence, versions.
     """
+    check_inputs([model])
     from mercer.app import work
 
     for title, columns, rows in work.describe(model):
@@ -208,10 +226,11 @@ def assess(
 
     Runs Laplace, EP and the variational bound beside a sampled reference on the model's own data.
     """
+    check_inputs([model])
+    check_outputs([plot], [model])
     import mercer
     from mercer.app.work import draw_verdict
 
-    check_outputs([plot], [model])
     with warnings_as_notes():
         verdict = mercer.assess(mercer.load(model), budget=budget, seed=seed)
         header, rows = verdict.table()

@@ -11,6 +11,8 @@ from typing import ParamSpec
 
 import typer
 
+from mercer.progress import in_lines
+
 P = ParamSpec("P")
 EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError)
 
@@ -23,7 +25,8 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with in_lines():
+                command(*args, **kwargs)
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_outputs, save_figure
+from mercer.app.paths import check_inputs, check_outputs, save_figure
 
 
 class Covariance(enum.StrEnum):
@@ -63,6 +63,7 @@ def cluster(
 
     Example: mercer cluster faithful.csv -k 2 --out groups.csv --plot groups.png
     """
+    check_inputs([data])
     import mercer
     from mercer.app.tables import read_table, write_table
 
@@ -114,6 +115,7 @@ def hmm(
 
     Example: mercer hmm nile.csv --columns Nile --states 2 --plot states.png
     """
+    check_inputs([data])
     import mercer
     from mercer.app.tables import read_table, write_table
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_outputs, save_figure
+from mercer.app.paths import check_inputs, check_outputs, save_figure
 
 SHOWN = 12  # rows of the forecast that are printed
 
@@ -57,6 +57,7 @@ def forecast(
 
     Example: mercer forecast sales.csv --time month --target sales --horizon 24 --out next.csv --plot next.png
     """
+    check_inputs([data])
     import mercer
     from mercer.app.tables import TableError, read_table, write_table
 

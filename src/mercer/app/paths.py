@@ -1,4 +1,4 @@
-"""Where commands write: refused before the work is done, not after."""
+"""What commands read and where they write: refused before the work is done, not after."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any
 
 from mercer.files import written_whole
 
-__all__ = ["check_outputs", "save_figure"]
+__all__ = ["check_inputs", "check_outputs", "save_figure"]
+
+
+def check_inputs(paths: Iterable[Path]) -> None:
+    """Say at once that a file is missing: what reads it takes seconds to load."""
+    for path in paths:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file.")
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None] = ()) -> None:

@@ -72,13 +72,14 @@ def fit_model(
     classify: bool = False,
     robust: str = "none",
     rows: np.ndarray | None = None,
+    how: dict[str, Any] | None = None,
 ) -> Estimator:
     """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise,
-    `rows` the rows for its report.
+    `rows` the rows for its report; `how` holds solver, memory and checkpoint.
     """
     common: dict[str, Any] = dict(
         kernel=kernel, restarts=restarts, random_state=seed, progress=None if progress else False
-    )
+    ) | (how or {})
     if not classify and y.dtype != object:
         if robust == "none":
             return GPRegressor(noise_variance=noise, **common).fit(X, y)

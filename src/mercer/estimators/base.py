@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.columns import Columns
 from mercer.conditioned import AbstractConditioned
 from mercer.estimators import reading, saving
+from mercer.estimators.many import solver_for
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import Inputs, Targets
 from mercer.kernels import AbstractKernel
@@ -101,12 +102,16 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
         "ccd" and "grid" integrate over them around the best.
         """
         targets = Targets(y)
-        if isinstance(inference, str) and inference in INTEGRATED:
+        integrated = isinstance(inference, str) and inference in INTEGRATED
+        rule_of = inference_by_name(None if integrated else inference, model.likelihood)
+        solver = self._solver(model, inputs) if rule_of.learns == "gradient" else self.solver
+        settings["solver"] = solver
+        if integrated:
             from mercer.learning import integrate
 
             found = fit(model, inputs, targets, inference=None, **settings)
             return dataclasses.replace(
-                found, posterior=integrate(found, how=inference, solver=settings.get("solver"))
+                found, posterior=integrate(found, how=inference, solver=found.posterior.solver)
             )
         if isinstance(inference, str) and inference == "mcmc":
             rule: Any = inference_by_name("mcmc", model.likelihood)
@@ -115,15 +120,10 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     # -- settings --------------------------------------------------------------------------------------------
 
-    def _solver(self) -> Any:
-        """The solver as learning takes it: "auto" with the memory it may use."""
-        if self.memory is None:
-            return self.solver
-        if self.solver != "auto":
-            raise ValueError("memory= is a limit for solver='auto'; other solvers take what they need.")
-        from mercer.solvers.auto import Auto
-
-        return Auto(memory=self.memory)
+    def _solver(self, model: Any, inputs: Inputs) -> Any:
+        """The solver as learning takes it."""
+        shape = inputs.values.shape
+        return solver_for(self.solver, self.memory, shape, model.likelihood.latents, self.progress)
 
     def _telling(self) -> Any:
         """Around predictions: a line with the time left, as `progress` says."""

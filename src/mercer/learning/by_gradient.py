@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from mercer.gp import choose_solver, posterior, settle
+from mercer.gp import HeldOut, choose_solver, posterior, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
@@ -26,16 +26,21 @@ PILOT = 2000  # data; beyond, solvers that choose by hyperparameters see rough o
 def learn(task: Task) -> Fit:
     """The hyperparameters of the highest objective, and the posterior there."""
     rule = site_rule(task.rule)
-    problem, candidates = _settled(task, rule)
-    if problem.objective.scale_free:
-        _warn_scale_free(problem)
-    if moved := bounds.moved_starts(problem.flat):
+    flat = flatten(task.model)
+    if moved := bounds.moved_starts(flat):
         warnings.warn(f"{moved}: give a value within them.", FitWarning, stacklevel=3)
     with shown("fitting", task.progress, KEEPS):
-        recorder = Recorder(problem.size)
+        recorder = Recorder(sum(y.shape[0] for _, y in task.data))
         if task.checkpoint is not None:
-            recorder.journal = Journal(Checkpoint(task.checkpoint, _mark(task, problem)))
-        found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
+            recorder.journal = Journal(Checkpoint(task.checkpoint, _mark(task)))
+        problem, candidates, interrupted = _settled(task, rule, recorder)
+        if problem.objective.scale_free:
+            _warn_scale_free(problem)
+        recorder.size = problem.size
+        if interrupted:
+            found = _stopped(problem, candidates, recorder)
+        else:
+            found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
         found = _refined(problem, found, rule, recorder, task.max_evaluations)
         if recorder.journal is not None:
             recorder.journal.write()
@@ -64,43 +69,63 @@ def learn(task: Task) -> Fit:
     )
 
 
-def _settled(task: Task, rule: AbstractSiteRule) -> tuple[LearningProblem, Starts]:
-    """The problem with the solver's choices made, at rough hyperparameters, and where to start."""
+def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[LearningProblem, Starts, bool]:
+    """The problem with the solver's choices made, at rough hyperparameters; where to start; and whether that
+    was interrupted.
+    """
     model, solver = task.model, choose_solver(task.model, task.solver)
     inputs, y = task.data[0]
+    solver.check_room(y.shape[0])
     piloted = solver.pilot and not task.pooled and y.shape[0] > PILOT
+    judge = None
     if piloted:
-        rough, seen = _pilot(task, rule)
-        guess = flatten(model).unflatten(rough)
+        pilot, seen = _pilot(task, rule, recorder)
+        guess = flatten(model).unflatten(pilot.best.vector)
+        from mercer.learning.tournament import Tournament
+
+        held = HeldOut.of(model, inputs, y, rule)
+        if held is not None:
+            judge = Tournament(task, rule, held, pilot.best.vector, recorder)
+            judge.interrupted = pilot.interrupted
     else:
         guess = starts.data_driven(model, inputs.values, y)
-    settled = [settle(guess, inputs, y, rule, solver) for inputs, y in task.data]
+    settled = [settle(guess, inputs, y, rule, solver, judge) for inputs, y in task.data]
     data = [(inputs, y) for inputs, y, _, _ in settled]
     if not task.pooled:  # several data sets have inducing inputs of their own
         solver = settled[0][3]
+        solver.check_room(data[0][1].shape[0])
     goal = objective_by_name(task.objective, task.n_folds, task.seed)
     problem = LearningProblem(model, data, rule.rough(), solver, goal, task.jacobian)
+    if judge is not None and judge.own:
+        return problem, Starts(judge.start(solver), problem.size, near=True), judge.interrupted
     if piloted:
         raised = starts.with_rest(guess, data[0][0].values, solver)
-        return problem, Starts({"pilot": flatten(raised).vector}, seen)
-    return problem, usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
+        interrupted = pilot.interrupted if judge is None else judge.interrupted
+        return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
+    usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
+    return problem, usual, False
 
 
-def _pilot(task: Task, rule: AbstractSiteRule) -> tuple[np.ndarray, int]:
+def _pilot(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Found, int]:
     """Hyperparameters from a part of the data, by dense algebra, and how many data that were."""
     most = PILOT // 2 if task.model.likelihood.mean_is_latent else PILOT // 4
     part = part_of(task.model, task.data, rule.rough(), most, task.seed)
-    candidates = usual_starts(task.model, part.data, 0, task.seed, task.max_evaluations)
-    with shown("fitting", task.progress, KEEPS):
-        recorder = Recorder(task.data[0][1].shape[0])
-        found = search(part, candidates, recorder, task.seed, task.max_evaluations)
-    return found.best.vector, part.size
+    candidates = usual_starts(part.model, part.data, 0, task.seed, task.max_evaluations)
+    return search(part, candidates, recorder, task.seed, task.max_evaluations), part.size
 
 
-def _mark(task: Task, problem: LearningProblem) -> str:
+def _stopped(problem: LearningProblem, candidates: Starts, recorder: Recorder) -> Found:
+    """The start, judged on all data, where Ctrl-C came before the search."""
+    vector = bounds.clip(problem.flat, next(iter(candidates.vectors.values())))
+    best = Optimum(vector, *problem.value_and_gradient(vector), size=problem.size)
+    recorder.note("interrupted", problem.size, best.value)
+    return Found(best, {}, True)
+
+
+def _mark(task: Task) -> str:
     """What must be the same for a fit to go on: everything but how many starts and evaluations there are."""
     goal, solver = (task.objective, task.n_folds, task.seed), choose_solver(task.model, task.solver)
-    return fingerprint(task.model, problem.data, task.rule, solver, goal, task.jacobian)
+    return fingerprint(task.model, task.data, task.rule, solver, goal, task.jacobian)
 
 
 def _refined(

@@ -90,7 +90,8 @@ class Journal:
 
     def ask(self, problem: Any, vector: np.ndarray) -> Answer:
         """`problem.value_and_gradient(vector)`, found here or computed."""
-        place = fingerprint(problem.rule, problem.solver, problem.size, vector).encode()
+        problem.open(vector)
+        place = fingerprint(problem.rule, problem.solver, problem.mark, vector).encode()
         if place not in self.answers:
             self.answers[place] = problem.value_and_gradient(vector)
             if self.checkpoint.due():
@@ -114,7 +115,7 @@ class Journal:
 
 def fingerprint(*values: Any) -> str:
     """The same text for the same values, also in another process: classes, settings, arrays, functions by
-    their names and code.
+    their names and code; not what is only said to people (fields with "words" in their metadata).
     """
     digest = hashlib.sha256()
     for value in values:
@@ -131,7 +132,8 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, np.ndarray | np.generic):
         said, inner = f"{said} {value.dtype} {value.shape}", [value.tobytes()]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        counted = [field.name for field in dataclasses.fields(value) if "words" not in field.metadata]
+        inner = [(name, getattr(value, name)) for name in counted]
     elif isinstance(value, dict):
         inner = list(value.items())
     elif isinstance(value, list | tuple):

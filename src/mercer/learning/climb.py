@@ -16,9 +16,10 @@ import numpy as np
 
 from mercer.learning.bounds import STEEP, Bound, pressed
 from mercer.learning.checkpoint import Answer, Journal
+from mercer.learning.foresee import Foresight
 from mercer.learning.problem import LearningProblem
 from mercer.linalg.lapack import threads_for
-from mercer.progress import tell
+from mercer.progress import duration, tell
 
 
 @dataclasses.dataclass
@@ -56,16 +57,21 @@ class Recorder:
         self.began = time.perf_counter()
         self.size, self.highest = size, -np.inf
         self.journal: Journal | None = None
+        self.foresight: Foresight | None = None
         self.best: Optimum | None = None
 
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
         whole = size == self.size
         self.highest = max(self.highest, value) if whole else self.highest
-        part = "" if whole else f" on {size} of {self.size} data"
+        part = "" if whole else f" on {size:,} of {self.size:,} rows"
         best = f", best {self.highest:.2f}" if self.highest > -np.inf else ""
+        left = ""
+        if self.foresight is not None:
+            self.foresight.note(size)
+            left = f", about {duration(self.foresight.left())} left"
         count = len(self.history)
-        tell(count, None, f"evaluation {count} (start: {start}{part}) {value:.2f}{best}")
+        tell(count, None, f"evaluation {count} (start: {start}{part}){best}{left}")
 
     def ask(self, problem: Any, vector: np.ndarray, label: str) -> Answer:
         """What the objective says at a vector; noted."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 
-from mercer.gp import Model
+from mercer.gp import Model, at_rows
 from mercer.inference.protocol import AbstractSiteRule
 from mercer.inputs import Inputs
+from mercer.learning.checkpoint import fingerprint
 from mercer.learning.objectives import Objective
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import Flattened, flatten
@@ -35,9 +37,23 @@ class LearningProblem:
     def size(self) -> int:
         return sum(y.shape[0] for _, y in self.data)
 
+    @functools.cached_property
+    def mark(self) -> str:
+        """Of its data, to tell it from problems on other rows."""
+        return fingerprint(self.data)
+
     @property
     def smooth(self) -> bool:
         return self.rule.smooth or self.model.likelihood.log_concave
+
+    def open(self, vector: np.ndarray) -> None:
+        """Make the workspaces, at the first hyperparameters that are asked about: nearest neighbours depend
+        on them.
+        """
+        for i, (inputs, _) in enumerate(self.data):
+            if self.workspaces[i] is None:
+                model = self.flat.unflatten(vector)
+                self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
 
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros,
@@ -48,9 +64,8 @@ class LearningProblem:
             return failed
         model = self.flat.unflatten(vector)
         total, gradient = 0.0, np.zeros_like(vector)
+        self.open(vector)
         for i, (inputs, y) in enumerate(self.data):
-            if self.workspaces[i] is None:
-                self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
             try:
                 with np.errstate(all="ignore"):
                     result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])
@@ -71,14 +86,15 @@ class LearningProblem:
         """The same problem on a random part of the data of about this size."""
         fraction = size / self.size
         rng = np.random.default_rng(seed)
-        parts = []
+        parts, model = [], self.model
         for inputs, y in self.data:
             rows = np.sort(
                 rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False)
             )
             parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
+            model = at_rows(model, rows, y.shape[0])
         return LearningProblem(
-            self.model, parts, self.rule.coarse(self.model), self.solver, self.objective, self.jacobian
+            model, parts, self.rule.coarse(model), self.solver, self.objective, self.jacobian
         )
 
     def foresee(self, part: LearningProblem, vector: np.ndarray) -> None:
@@ -86,7 +102,8 @@ class LearningProblem:
         model = self.flat.unflatten(vector)
         for i, ((few, y_few), (inputs, y)) in enumerate(zip(part.data, self.data, strict=True)):
             try:
-                result = part.rule.run(model, few.values, y_few, self.solver, part.workspaces[i])
+                few_model = part.flat.unflatten(vector)
+                result = part.rule.run(few_model, few.values, y_few, self.solver, part.workspaces[i])
                 mean, variance = result.state.predict(inputs.values)
                 assert variance is not None
             except NotPositiveDefinite:

@@ -12,6 +12,7 @@ from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
 from mercer.learning.climb import Optimum, Recorder, curvature, levels, maximise
+from mercer.learning.foresee import Foresight, stages
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.learning.task import Data
@@ -20,14 +21,18 @@ from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.params import flatten
 from mercer.progress import STOPPED, shown
 
+ROUND = 1600  # data that tell the curvature near a good start
 GAUSSIAN_START = 1000  # data that tell the prior which Gaussian noise learns
 
 
 class Starts(NamedTuple):
-    """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited."""
+    """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited.
+    `near`: there is one, found on many data with the same solver: no part is climbed on again.
+    """
 
     vectors: dict[str, np.ndarray]
     seen: int = 0
+    near: bool = False
 
 
 class Found(NamedTuple):
@@ -48,9 +53,16 @@ def search(
         return _as_given(problem, recorder)
     sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
     climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
+    recorder.foresight = _foresight(problem, sizes, candidates)
+    if problem.size == recorder.size:
+        recorder.foresight.announce()
     best = Optimum(next(iter(vectors.values())))
     ends: dict[str, float] = {}
     try:
+        if candidates.near:
+            ((label, vector),) = vectors.items()
+            top = climb_near(problem, vector, label, recorder, max_evaluations)
+            return Found(top, {label: top.value}, False)
         if not sizes:
             for label, vector in vectors.items():
                 top = climb(problem, vector, label, gtol=1e-3, ftol=1e-9)
@@ -77,6 +89,27 @@ def search(
         if running.size != problem.size:  # judge it on all data
             running = Optimum(running.vector, *problem.value_and_gradient(running.vector))
         return Found(max(best, running, key=_height), ends, True)
+
+
+def _foresight(problem: LearningProblem, sizes: list[int], candidates: Starts) -> Foresight:
+    """What the search will take."""
+    parameters = problem.flat.vector.size
+    expected = stages([] if candidates.near else sizes, problem.size, len(candidates.vectors), parameters)
+    return Foresight(problem, expected)
+
+
+def climb_near(
+    problem: LearningProblem, start: np.ndarray, label: str, recorder: Recorder, max_evaluations: int
+) -> Optimum:
+    """The best point near a good start, in coordinates that a part of the data makes round."""
+    part = problem.subset(ROUND, 0) if problem.size > 2 * ROUND else problem
+    at_start = Optimum(start, *recorder.ask(part, start, label))
+    scaling = curvature(part, at_start, label, recorder, problem.size / part.size)
+    if part is not problem:
+        part.release()
+    return maximise(
+        problem, start, label, recorder, scaling=scaling, gtol=2e-2, max_evaluations=max_evaluations
+    )
 
 
 def usual_starts(

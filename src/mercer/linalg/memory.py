@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+LIMIT = 4 * 2.0**30  # bytes that a solver may take where nobody says how many
 UNITS = {
     "b": 1.0,
     "kb": 1e3,

@@ -1,5 +1,5 @@
-"""Choosing a solver: each proposes itself for a task, with its time, memory and error;
-the fastest that is good enough wins.
+"""Choosing a solver: each proposes itself for a task; those that are not exact are judged by how well they
+predict rows held out of them, and the fastest that is about as good as the best wins.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 import sys
-import time
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -20,11 +20,13 @@ from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.params import strip
 from mercer.prior import AbstractPrior
+from mercer.solvers.basis import WithBasis
 from mercer.solvers.protocol import (
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
     Cost,
+    Judge,
     Proposal,
     Sites,
     SolverError,
@@ -32,17 +34,23 @@ from mercer.solvers.protocol import (
 from mercer.tables import text_table
 
 EVALUATIONS = 20  # of all data in one fit, after the coarse part
+QUICK = 10.0  # seconds of a fit, on the nominal machine, within which an exact answer is not looked beyond
 
 
 @dataclasses.dataclass(frozen=True)
 class Auto(AbstractSolver):
-    """The fastest solver that is good enough, chosen from n, the inputs, the kernel, memory and time.
+    """The fastest solver that is good enough, chosen from n, the inputs, the kernel and the data.
 
-    memory: bytes or a text such as "8GiB" (None: what is free)
-    seconds: what a fit may take
-    tolerance: accepted loss in nats for each datum where theory gives an estimate (for inducing inputs half
-        the unexplained variance over the noise variance)
+    An exact solver that is quick is taken at once. Else the candidates are conditioned on all data but 500
+    rows, and the fastest is taken whose mean log density of those rows is at most `tolerance` below the
+    highest. Times are counted, on a nominal machine of 5e10 flops per second, not measured: the same call
+    makes the same choice everywhere.
+
+    memory: bytes or a text such as "8GiB" (None: 4 GiB)
+    seconds: what a fit may take on the nominal machine
+    tolerance: accepted loss in nats for each datum
     say: whether the choice is printed; the posterior's notes tell it anyway
+    because: why a solver is to be chosen at all, for people
 
     >>> mercer.GPRegressor(solver="auto", memory="8GiB").fit(X, y)
     >>> solvers.Auto(seconds=60).choose(gp, X, 0.1)   # the choice with all proposals, as a table
@@ -51,7 +59,8 @@ class Auto(AbstractSolver):
     memory: Any = None
     seconds: float = 600.0
     tolerance: float = 0.05
-    say: bool = True
+    say: bool = dataclasses.field(default=True, metadata={"words": True})
+    because: str = dataclasses.field(default="", metadata={"words": True})
 
     offers: ClassVar[frozenset[str]] = frozenset(
         {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
@@ -59,72 +68,128 @@ class Auto(AbstractSolver):
     pilot: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.memory is not None:
-            room.parse(self.memory)
+        self._limit()
         if not self.seconds > 0:
             raise ValueError(f"Auto.seconds must be positive, got {self.seconds}.")
 
-    def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
-        choice = self.choose(prior, X, noise_variance)
-        if self.say and X.shape[0] > SMALL:
-            print(choice.why, file=sys.stderr)
-        chosen = choice.solver.prepare(prior, X, y, noise_variance)
-        chosen = dataclasses.replace(chosen)  # a copy of our own, to carry the reason
-        object.__setattr__(chosen, "why", choice.why)
-        return chosen
+    def chosen(
+        self, prior: Any, X: np.ndarray, noise_variance: Any = None, judge: Judge | None = None
+    ) -> AbstractSolver:
+        choice = self.choose(prior, X, noise_variance, judge)
+        if self.say and X.shape[0] > TINY:
+            print(textwrap.fill(choice.why, 79, subsequent_indent="  "), file=sys.stderr, flush=True)
+        return dataclasses.replace(choice.solver, why=choice.why)
 
     def choose(
         self,
         prior: AbstractPrior | tuple[AbstractPrior, ...],
         X: np.ndarray,
         noise_variance: np.ndarray | float | None = None,
+        judge: Judge | None = None,
     ) -> Choice:
-        """The choice for data at X under this prior; `noise_variance` of Gaussian noise,
-        None for other likelihoods.
+        """The choice for data at X under this prior; `noise_variance` of Gaussian noise, None for other
+        likelihoods. Without a `judge` approximations are believed what they promise at these hyperparameters.
         """
         first, several = (prior[0], True) if isinstance(prior, tuple) else (prior, False)
-        task = Task(first, np.asarray(X), noise_variance, several, self.tolerance)
+        task = Task(first, np.asarray(X), noise_variance, several, self.tolerance, judge is not None)
         proposals = sorted(_proposals(task), key=lambda p: p.seconds)
         affordable = self.affordable(proposals)
-        good = [p for p in affordable if p.error <= self.tolerance]
-        if good:
-            best, why = good[0], "the fastest that is exact or accurate enough"
-        elif affordable:
-            best = min(affordable, key=lambda p: p.error)
-            why = (
-                f"the most accurate within the limits, but it misses the tolerance of {self.tolerance:g} "
-                "nats per datum"
-            )
+        if not affordable:
+            raise self._too_much(task.n, proposals)
+        exact = [p for p in affordable if p.error == 0.0]
+        if exact and _fit_seconds(exact[0]) <= QUICK:
+            best, why = exact[0], "exact and quick"
+        elif judge is not None:
+            tried = self._race(affordable, judge)
+            proposals = [next((t for t in tried if t.solver == p.solver), p) for p in proposals]
+            failed = max(map(_held_out, tried)) == -math.inf
+            best, why = self._by_promises(affordable) if failed else self._decide(tried)
         else:
-            limit = self._limit()
-            least = min(proposals, key=lambda p: max(p.bytes / limit, EVALUATIONS * p.seconds / self.seconds))
-            raise SolverError(
-                f"no solver fits {task.n:,} data into {room.text(limit)} and {self.seconds:g} s: the "
-                "closest, "
-                f"{name(least.solver)}, needs {room.text(least.bytes)} and about "
-                f"{EVALUATIONS * least.seconds:.2g} s. Give more, "
-                "or fewer data."
-            )
-        return Choice(best, why, tuple(proposals), task.n, task.d)
+            best, why = self._by_promises(affordable)
+        return Choice(
+            best, f"{self.because}{'; ' if self.because else ''}{why}", tuple(proposals), task.n, task.d
+        )
 
     def affordable(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Those within the limits of memory and time."""
         limit = self._limit()
-        return [p for p in proposals if p.bytes <= limit and EVALUATIONS * p.seconds <= self.seconds]
+        return [p for p in proposals if p.bytes <= limit and _fit_seconds(p) <= self.seconds]
+
+    def _race(self, affordable: list[Proposal], judge: Judge) -> list[Proposal]:
+        """Those that were tried, each with its held-out density: the smallest size of each approximation
+        first, what is exact last, so that it is judged at the best hyperparameters found.
+        """
+        tried: list[Proposal] = []
+        sizes = {id(p): [q for q in affordable if type(q.solver) is type(p.solver)] for p in affordable}
+        order = sorted(
+            affordable, key=lambda p: ("exact" in p.solver.offers, sizes[id(p)].index(p), p.seconds)
+        )
+        for proposal in order:
+            larger = len(sizes[id(proposal)]) - sizes[id(proposal)].index(proposal)
+            if self._may_win(proposal, larger, tried):
+                tried.append(dataclasses.replace(proposal, held_out=_score(judge, proposal.solver)))
+        return tried
+
+    def _may_win(self, proposal: Proposal, larger: int, tried: list[Proposal]) -> bool:
+        """Whether a further size of a solver is worth trying: the last step to a larger one brought
+        something, and as much again for each step that is left would reach the best.
+        """
+        mine = [_held_out(t) for t in tried if type(t.solver) is type(proposal.solver)]
+        if len(mine) < 2:
+            return True
+        gain = mine[-1] - mine[-2]
+        best = max(map(_held_out, tried))
+        return gain > 0.5 * self.tolerance and mine[-1] + larger * gain > best - self.tolerance
+
+    def _decide(self, tried: list[Proposal]) -> tuple[Proposal, str]:
+        """Of those that are about as good as the best: the best of the quick ones, or the fastest."""
+        top = max(map(_held_out, tried))
+        good = sorted((t for t in tried if _held_out(t) >= top - self.tolerance), key=lambda t: t.seconds)
+        quick = [t for t in good if _fit_seconds(t) <= QUICK]
+        best = max(quick, key=_held_out) if quick else good[0]
+        which = "the best of the quick ones" if quick else "the fastest"
+        densities = ", ".join(
+            f"{name(t.solver)} {_held_out(t):.3f}" for t in sorted(tried, key=_held_out, reverse=True)
+        )
+        return best, (
+            f"{which} within {self.tolerance:g} nats per datum of the best on rows held out (mean log "
+            f"density of {densities})"
+        )
+
+    def _by_promises(self, affordable: list[Proposal]) -> tuple[Proposal, str]:
+        good = [p for p in affordable if p.error <= self.tolerance]
+        if good:
+            return good[
+                0
+            ], f"the fastest that is exact or promises a loss of at most {self.tolerance:g} nats per datum"
+        return min(affordable, key=lambda p: p.error), (
+            f"the most accurate within the limits, but it misses the tolerance of {self.tolerance:g} nats "
+            "per datum"
+        )
+
+    def _too_much(self, n: int, proposals: list[Proposal]) -> SolverError:
+        limit = self._limit()
+        least = min(proposals, key=lambda p: max(p.bytes / limit, _fit_seconds(p) / self.seconds))
+        return SolverError(
+            f"no solver fits {n:,} data into {room.text(limit)} and {self.seconds:g} s: the closest, "
+            f"{name(least.solver)}, needs {room.text(least.bytes)} and about {_fit_seconds(least):.2g} s. "
+            "Give more, or fewer data."
+        )
 
     def _limit(self) -> float:
-        return room.available() if self.memory is None else room.parse(self.memory)
+        return room.LIMIT if self.memory is None else room.parse(self.memory)
 
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
-        return self.choose(prior, X).solver.workspace(prior, X)
+        raise SolverError(FIRST)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
-        raise SolverError(
-            "solver 'auto' makes its choice first: use it through condition, fit or an estimator."
-        )
+        raise SolverError(FIRST)
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         raise SolverError("solver 'auto' costs what it chooses: see Auto().choose(gp, X, noise_variance).")
+
+
+FIRST = "solver 'auto' makes its choice first: use it through condition, fit or an estimator."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -145,33 +210,34 @@ class Choice:
     def why(self) -> str:
         p = self.best
         return (
-            f"solver: {name(p.solver)} for n = {self.n:,}, d = {self.d}: {self.reason} ({p.says}; about "
-            f"{EVALUATIONS * p.seconds:.2g} s for a fit, {room.text(p.bytes)})"
+            f"solver: {name(p.solver)} for n = {self.n:,}, d = {self.d}: {self.reason}; {p.says}; about "
+            f"{_fit_seconds(p):.2g} s for a fit, {room.text(p.bytes)}"
         )
 
     def __str__(self) -> str:
         rows = [
             (
                 ("* " if p is self.best else "  ") + name(p.solver),
-                f"{EVALUATIONS * p.seconds:.2g}",
+                f"{_fit_seconds(p):.2g}",
                 room.text(p.bytes),
                 _error(p),
+                "" if p.held_out is None else f"{p.held_out:.4f}",
             )
             for p in self.proposals
         ]
-        return "\n".join(
-            [self.why, *text_table(("solver", "fit, s", "memory", "error, nats per datum"), rows)]
-        )
+        header = ("solver", "fit, s", "memory", "expected loss", "held-out log density")
+        return "\n".join([self.why, *text_table(header, rows), "in nats per datum"])
 
 
 TINY = 500  # up to here the dense solver is chosen without looking further
-SMALL = 2000  # up to here only exact solvers are considered
 LADDER = (64, 128, 256, 512, 1024, 2048, 4096)  # inducing inputs to consider
 SAMPLE = 1000  # data on which the unexplained variance is estimated
 
 
 class Task:
-    """What a solver needs to know to propose itself."""
+    """What a solver needs to know to propose itself. `judged`: approximations will be judged by held-out
+    rows, so they need not promise anything.
+    """
 
     def __init__(
         self,
@@ -180,26 +246,16 @@ class Task:
         noise_variance: np.ndarray | float | None,
         several: bool,
         tolerance: float,
+        judged: bool = False,
     ):
-        self.prior, self.X, self.several, self.tolerance = prior, X, several, tolerance
+        self.prior, self.X, self.several, self.tolerance, self.judged = prior, X, several, tolerance, judged
         self.n, self.d = X.shape
-        self.exact_only = self.n <= SMALL
         self.kernel = strip(prior.kernel)
         self.gaussian = noise_variance is not None
         self.constant_noise = noise_variance is not None and np.ndim(noise_variance) == 0
         self.noise = None if noise_variance is None else float(np.mean(noise_variance))
+        self.rounds = 1 if self.gaussian else 10  # factorisations until the sites are found
         self._left: dict[int, np.ndarray] = {}
-
-    @functools.cached_property
-    def rate(self) -> float:
-        """Flops per second of large products, measured now."""
-        A = np.ones((768, 768))
-        best = math.inf
-        for _ in range(4):
-            began = time.perf_counter()
-            A @ A
-            best = min(best, time.perf_counter() - began)
-        return 2.0 * 768**3 / best
 
     @functools.cached_property
     def exact_seconds(self) -> float:
@@ -247,8 +303,27 @@ def _proposals(task: Task) -> Iterator[Proposal]:
                 yield from other.propose(task)
 
 
+def _score(judge: Judge, solver: AbstractSolver) -> float:
+    """What the judge says; minus infinity where the solver fails."""
+    try:
+        return judge(solver)
+    except (SolverError, np.linalg.LinAlgError):
+        return -math.inf
+
+
+def _held_out(p: Proposal) -> float:
+    return -math.inf if p.held_out is None or math.isnan(p.held_out) else p.held_out
+
+
+def _fit_seconds(p: Proposal) -> float:
+    """Of a fit on the nominal machine."""
+    return EVALUATIONS * p.seconds
+
+
 def name(solver: AbstractSolver) -> str:
     """A solver with the sizes that matter: VFE(m=256)."""
+    if isinstance(solver, WithBasis):
+        return name(solver.base)
     fields = [f"{f}={getattr(solver, f)}" for f in ("m", "neighbours", "size") if hasattr(solver, f)]
     return f"{type(solver).__name__}({', '.join(fields)})"
 

@@ -28,6 +28,7 @@ from mercer.solvers.protocol import (
     Cost,
     Cotangents,
     Diagnostics,
+    Judge,
     MeanWeights,
     PriorBar,
     SiteBars,
@@ -50,21 +51,27 @@ class WithBasis(AbstractSolver):
         )
 
     @property
-    def why(self) -> str:  # type: ignore[override]
-        return self.base.why
-
-    @property
     def pilot(self) -> bool:  # type: ignore[override]
         return self.base.pilot
 
     def with_basis(self) -> AbstractSolver:
         return self
 
+    def chosen(
+        self, prior: Any, X: np.ndarray, noise_variance: Any = None, judge: Judge | None = None
+    ) -> AbstractSolver:
+        with_basis = None if judge is None else lambda base: judge(base.with_basis())
+        chosen = self.base.chosen(prior, X, noise_variance, with_basis)
+        return WithBasis(chosen, why=chosen.why)
+
+    def check_room(self, n: int) -> None:
+        self.base.check_room(n)
+
     def rows(self, pool: Pool) -> np.ndarray | slice:
         return self.base.rows(pool)
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
-        return WithBasis(self.base.prepare(prior, X, y, noise_variance))
+        return dataclasses.replace(self, base=self.base.prepare(prior, X, y, noise_variance))
 
     def inducing_inputs(self) -> np.ndarray | None:
         return self.base.inducing_inputs()

@@ -28,6 +28,7 @@ from mercer.solvers.host import (
 )
 from mercer.solvers.protocol import (
     EVERYTHING,
+    RATE,
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
@@ -68,8 +69,7 @@ class Dense(AbstractSolver):
     @classmethod
     def propose(cls, task: Any) -> Iterable[Proposal]:
         n = task.n
-        rounds = 1 if task.gaussian else 10  # factorisations until the sites are found
-        seconds = 3e-3 + rounds * (n**3 / task.rate + 2e-8 * n**2)
+        seconds = 3e-3 + task.rounds * (n**3 / RATE + 2e-8 * n**2)
         return [Proposal(cls(), seconds, 8.0 * n**2 * (1.1 if task.gaussian else 3.0), 0.0, "exact, n^3")]
 
     def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
@@ -89,12 +89,21 @@ class Dense(AbstractSolver):
             return CoupledState(DenseState, prior, X, sites, workspace)
         return DenseState(prior, X, sites, workspace)
 
+    def check_room(self, n: int) -> None:
+        check_square(n)
+
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (n**3 / 3 + n**2 * (2 * d + 20)), bytes=8.0 * L * n**2)
 
 
 def square(n: int, dtype: Any = np.float64) -> np.ndarray:
     """A buffer for an n x n matrix, if there is room for it."""
+    check_square(n, dtype)
+    return np.empty((n, n), dtype)
+
+
+def check_square(n: int, dtype: Any = np.float64) -> None:
+    """Refuse an n x n matrix that does not fit into memory."""
     need, there = (
         np.dtype(dtype).itemsize * float(n) ** 2,
         memory.available() if n >= blocked.FROM else np.inf,
@@ -105,7 +114,6 @@ def square(n: int, dtype: Any = np.float64) -> np.ndarray:
             "use solvers.VFE(m=1024) "
             f"({memory.text(8.0 * n * 1024)}), solvers.Vecchia() for inputs of few columns, or solver='auto'."
         )
-    return np.empty((n, n), dtype)
 
 
 class DenseWorkspace(AbstractWorkspace):

@@ -22,6 +22,7 @@ from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHostState, Columns
 from mercer.solvers.protocol import (
     EVERYTHING,
+    RATE,
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
@@ -59,9 +60,7 @@ class Kronecker(AbstractSolver):
 
     @classmethod
     def propose(cls, task: Any) -> Iterable[Proposal]:
-        return _proposal(
-            cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * task.rate), "exact on a full grid"
-        )
+        return _proposal(cls, task, lambda cost: 8e-3 + cost.flops / (0.7 * RATE), "exact on a full grid")
 
     def workspace(self, prior: Any, X: np.ndarray) -> KroneckerWorkspace:
         from mercer.solvers.kronecker import KroneckerWorkspace

@@ -29,7 +29,7 @@ from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, InducingWorkspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
-from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
+from mercer.solvers.protocol import RATE, AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
 SAMPLE = 1000  # data on which the unexplained variance is estimated
 
@@ -124,14 +124,17 @@ class AbstractLowRank(AbstractSolver):
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         m = min(self.m, n)
+        return Cost(
+            flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)), bytes=L * self.bytes(n, thread_count())
+        )
+
+    def bytes(self, n: int, threads: int) -> float:
+        """What n rows take while so many threads work on them."""
+        m = min(self.m, n)
         stored = self.store is True or (self.store is None and 8.0 * n * m <= STORE_BYTES)
         # rows of Psi, weighted, their cotangents, tiles
-        working = 14.0 * thread_count() * min(BLOCK_BYTES, 8.0 * n * m)
-        features = 8.0 * n * m * stored + working
-        return Cost(
-            flops=L * (2.0 * n * m**2 + n * m * (2 * d + 20)),
-            bytes=L * (features + 8.0 * (8 * m**2 + 10 * n)),
-        )
+        working = 14.0 * threads * min(BLOCK_BYTES, 8.0 * n * m)
+        return 8.0 * n * m * stored + working + 8.0 * (8 * m**2 + 10 * n)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +170,7 @@ class FITC(AbstractLowRank):
 
     @classmethod
     def propose(cls, task: Any) -> Iterable[Proposal]:
-        return () if task.gaussian else _proposals(cls, task, rounds=12)
+        return () if task.gaussian else _proposals(cls, task)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,23 +201,24 @@ class VFE(AbstractLowRank):
 
     @classmethod
     def propose(cls, task: Any) -> Iterable[Proposal]:
-        return _proposals(cls, task, rounds=1) if task.gaussian else ()
+        return _proposals(cls, task) if task.gaussian else ()
 
 
-def _proposals(cls, task, rounds: int):
-    """More and more inducing inputs until they are accurate enough, by the variance they leave unexplained.
+def _proposals(cls, task):
+    """More and more inducing inputs until they are accurate enough, by the variance they leave unexplained;
+    or as many as are worth it, where held-out rows will tell.
 
     Half its mean over the noise variance is the loss of the bound per datum; other likelihoods are taken to
     be as informative as noise of the variance of f.
     """
     from mercer.solvers.auto import LADDER
 
-    if task.several or task.exact_only:
+    if task.several:
         return
     scale = task.noise or task.unexplained(0)
     for m in LADDER:
-        seconds = rounds * (
-            (4.0 * task.n * m**2 + 2.0 * m**3) / task.rate + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40))
+        seconds = task.rounds * (
+            (4.0 * task.n * m**2 + 2.0 * m**3) / RATE + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40))
         )
         if 2 * m > task.n or seconds > task.exact_seconds:
             break
@@ -223,8 +227,8 @@ def _proposals(cls, task, rounds: int):
             f"inducing inputs leave about {2 * error:.2g} of the "
             f"{'noise' if task.gaussian else 'prior'} variance unexplained"
         )
-        yield Proposal(cls(m=m), seconds, cls(m=m).cost(task.n, task.d).bytes, error, says)
-        if error <= task.tolerance:
+        yield Proposal(cls(m=m), seconds, cls(m=m).bytes(task.n, threads=2), error, says)
+        if error <= task.tolerance and not task.judged:
             break
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -193,18 +193,30 @@ def condition_from_pivots(pivots: np.ndarray) -> float:
     return float((pivots.max() / pivots.min()) ** 2)
 
 
+RATE = 5e10  # flops per second of the nominal machine, in large products
+
+
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a factorisation will take."""
+    """What a factorisation will take. `rate`: flops per second of this kind of work on the nominal machine,
+    which is the same everywhere: what is chosen by it does not depend on how busy a machine is.
+    """
 
     flops: float
     bytes: float
+    rate: float = RATE
+
+    @property
+    def seconds(self) -> float:
+        """Of one value and its gradient, on the nominal machine."""
+        return 3.0 * self.flops / self.rate
 
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """A solver for a task (see `mercer.solvers.auto`): seconds for one value and gradient, bytes, the
-    estimated error in nats per datum (0: exact, inf: nobody knows), and a few words for people.
+    """A solver for a task (see `mercer.solvers.auto`): seconds for one value and gradient on the nominal
+    machine, bytes, the estimated error in nats per datum (0: exact, inf: nobody knows), a few words for
+    people, and the mean log density of rows that were held out of it, where that was looked at.
     """
 
     solver: Any
@@ -212,6 +224,12 @@ class Proposal:
     bytes: float
     error: float
     says: str
+    held_out: float | None = None
+
+
+Judge = Callable[["AbstractSolver"], float]
+"""Mean log density, in nats, that a solver gives to rows held out of the data it is conditioned on. Who knows
+likelihoods makes one; it raises `SolverError` or LinAlgError for a solver that cannot work on them."""
 
 
 class SolverError(ValueError):
@@ -241,13 +259,16 @@ def is_coupled(sites: Sites) -> bool:
 class AbstractSolver(abc.ABC):
     """How Gaussian algebra is done. `offers` is a set out of variance, logdet, blocks, indefinite, sample,
     stream, full: the joint covariance of f at the data is what `predict` says at the same inputs, and exact:
-    the algebra is that of the prior itself, nothing stands in its place.
+    the algebra is that of the prior itself, nothing stands in its place. why: how it came to be chosen, for
+    people.
     """
 
     offers: ClassVar[frozenset[str]]
     # choices depend on hyperparameters: learning finds rough ones on a part of the data first
     pilot: ClassVar[bool] = False
-    why = ""  # how it came to be chosen
+    why: str = dataclasses.field(
+        default="", kw_only=True, compare=False, repr=False, metadata={"words": True}
+    )
 
     # -- hooks: what only some solvers do, with a default that does nothing ----------------------------------
 
@@ -255,6 +276,14 @@ class AbstractSolver(abc.ABC):
     def propose(cls, task: Any) -> Iterable[Proposal]:
         """Itself, for solver="auto", where it suits the task; nothing by default."""
         return ()
+
+    def chosen(
+        self, prior: Any, X: np.ndarray, noise_variance: Any = None, judge: Judge | None = None
+    ) -> AbstractSolver:
+        """The solver that does the work: itself by default. Asked first, before `rows` and `prepare`; `judge`
+        says how well a candidate predicts rows held out of it.
+        """
+        return self
 
     def rows(self, pool: Pool) -> np.ndarray | slice:
         """Which of the data it works on, in ascending order: all of them by default. Asked once, before
@@ -269,6 +298,9 @@ class AbstractSolver(abc.ABC):
         `noise_variance` is that of Gaussian noise, else None.
         """
         return self
+
+    def check_room(self, n: int) -> None:  # noqa: B027  (a hook)
+        """Refuse n rows that surely do not fit into memory, before anything is done with a part of them."""
 
     def with_basis(self) -> AbstractSolver:
         """The same solver for a prior with explicit basis functions."""

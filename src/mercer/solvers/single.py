@@ -12,7 +12,7 @@ import numpy as np
 from mercer.linalg import lapack
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.prior import AbstractPrior
-from mercer.solvers.dense import AbstractDenseState, DenseWorkspace
+from mercer.solvers.dense import AbstractDenseState, DenseWorkspace, check_square
 from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Sites, SolverError
 
 REFINED = 1e-11  # relative residual at which a solution is refined enough
@@ -38,6 +38,9 @@ class SinglePrecision(AbstractSolver):
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return SingleState(prior, X, sites, workspace or self.workspace(prior, X))
+
+    def check_room(self, n: int) -> None:
+        check_square(n, np.float32)
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (n**3 / 6 + n**2 * (2 * d + 20)), bytes=4.0 * L * n**2)

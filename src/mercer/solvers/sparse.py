@@ -34,6 +34,7 @@ from mercer.solvers.host import (
 )
 from mercer.solvers.protocol import (
     EVERYTHING,
+    RATE,
     AbstractSolver,
     AbstractState,
     Cost,
@@ -83,8 +84,7 @@ class SparseCholesky(AbstractSolver):
         except SolverError:  # says that it would not fit
             return []
         pairs, size = plan.i.size, np.diff(plan.edges).astype(float)
-        rounds = 1 if task.gaussian else 10
-        seconds = rounds * (SECONDS * pairs + FLOPS * float(np.sum(size**3)) / task.rate)
+        seconds = task.rounds * (SECONDS * pairs + FLOPS * float(np.sum(size**3)) / RATE)
         return [
             Proposal(
                 cls(),

@@ -22,6 +22,7 @@ from mercer.solvers.coupled import CoupledState, CoupledWorkspace
 from mercer.solvers.host import AbstractHoldingWorkspace, AbstractMatrixState, Columns, KernelBar, Pulled
 from mercer.solvers.protocol import (
     EVERYTHING,
+    RATE,
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
@@ -52,8 +53,7 @@ class WeightSpace(AbstractSolver):
         p = task.prior.kernel.rank(task.d)
         if p is None or p >= task.n:
             return []
-        rounds = 1 if task.gaussian else 10
-        seconds = 2e-3 + rounds * ((6.0 * task.n * p**2 + p**3) / task.rate + task.n * (7e-7 + 2e-8 * p))
+        seconds = 2e-3 + task.rounds * ((6.0 * task.n * p**2 + p**3) / RATE + task.n * (7e-7 + 2e-8 * p))
         return [
             Proposal(cls(), seconds, 8.0 * (4.0 * task.n * p + p**2), 0.0, f"exact, the kernel has rank {p}")
         ]

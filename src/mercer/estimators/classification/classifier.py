@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -24,6 +25,7 @@ from mercer.estimators.classification.labels import (
     loss_matrix,
 )
 from mercer.estimators.explained import AbstractExplained
+from mercer.estimators.many import checkpoint_of
 from mercer.gp import GP, Model
 from mercer.inference import by_name
 from mercer.inference.protocol import AbstractInference
@@ -72,9 +74,9 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         combined.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
-    solver: str, instance or None. How the algebra is done (default "dense").
-    restarts, random_state, max_evaluations, progress, memory, missing: as in `GPRegressor`, whose docstring
-        also says which columns of a table are taken and how
+    solver, restarts, random_state, max_evaluations, progress, memory, checkpoint, missing: as in
+        `GPRegressor`, whose docstring also says which columns of a table are taken and how; several problems
+        of two classes have a checkpoint each
 
     classes_: the sorted labels (C,)
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history;
@@ -111,6 +113,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         max_evaluations: int = 500,
         progress: Progress = None,
         memory: str | float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         missing: Literal["indicator", "error"] = "indicator",
     ):
         self.kernel = kernel
@@ -126,6 +129,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         self.max_evaluations = max_evaluations
         self.progress = progress
         self.memory = memory
+        self.checkpoint = checkpoint
         self.missing = missing
 
     def __sklearn_tags__(self):
@@ -146,7 +150,6 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         self._check_classes()
         common: dict[str, Any] = dict(
             inference=self._rule,
-            solver=self._solver(),
             objective=self.objective,
             restarts=self.restarts,
             seed=self._seed(),
@@ -156,7 +159,10 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         problems = self._problems(inputs, codes)
         models = self._models(kernels, problems)
         return self._take(
-            [self._learn(model, *problem, **common) for model, problem in zip(models, problems, strict=True)]
+            [
+                self._learn(model, *problem, checkpoint=checkpoint_of(self.checkpoint, i), **common)
+                for i, (model, problem) in enumerate(zip(models, problems, strict=True))
+            ]
         )
 
     def _kernels(self) -> tuple[AbstractKernel | None, ...]:

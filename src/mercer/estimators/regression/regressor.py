@@ -5,6 +5,7 @@ with Gaussian noise or noise that outliers cannot spoil.
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators import defaults
 from mercer.estimators.base import column_lines, evidence_of, frame_index, read_kernel
 from mercer.estimators.explained import AbstractExplained
+from mercer.estimators.many import checkpoint_of
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
     AUTO,
@@ -68,8 +70,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         Student-t, Laplace and mixture noise and keeps what predicts left-out data best. "poisson" is for
         counts. An instance such as `likelihoods.StudentT(dof=4.0)` is learned as it stands.
     objective: str. "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
-    solver: str, instance or None. How the algebra is done (default "dense"). For many data an instance such
-        as `solvers.VFE(m=512)`, or "auto", which says what it chose and why.
+    solver: str, instance or None. How the algebra is done. None is "dense" up to 10,000 rows, and "auto" for
+        more, which says what it chose and why; or an instance such as `solvers.VFE(m=512)`.
     inference: str, instance or None. How the posterior is found: "exact" for Gaussian noise, else
         "variational", "ep" or "laplace"; None is the best suited one (variational for Student-t). "mcmc" (or
         `inference.MCMC(...)`) samples the hyperparameters, "ccd" and "grid" integrate over a few settings
@@ -78,8 +80,11 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     random_state: int, RandomState or None. Seed of the random starts.
     max_evaluations: int. Limit on evaluations of the objective per start; with 0 nothing is learned.
     progress: bool, None or function (done, total, text). Show how far fits and predictions are: always,
-        never, or (None) in a terminal after a second.
-    memory: str, number or None. What solver="auto" may use, such as "8GiB" (default: what is free).
+        never, or (None) in a terminal or a notebook after a second.
+    memory: str, number or None. What the solver may use, such as "8GiB" (default 4 GiB): where "dense" needs
+        more, the default is "auto".
+    checkpoint: path or None. A file such as "fit.npz" in which a long fit keeps what it has reached; the same
+        call goes on from it if it was killed.
     repeats: str. Rows that repeat another in every input and in y. "merge" takes them for copies and counts
         them once, which a note says: as two measurements that agree to the last digit they would say that
         there is no noise. "keep" takes every row for a measurement of its own. Equal inputs with different
@@ -146,6 +151,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         progress: Progress = None,
         likelihood: str | AbstractLikelihood | None = None,
         memory: str | float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         repeats: str = "merge",
         missing: Literal["indicator", "error"] = "indicator",
     ):
@@ -162,6 +168,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self.progress = progress
         self.likelihood = likelihood
         self.memory = memory
+        self.checkpoint = checkpoint
         self.repeats = repeats
         self.missing = missing
 
@@ -197,10 +204,13 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     ) -> Fit:
         """The model with this noise, learned."""
         model = self._model(likelihood, kernel, inputs, y)
-        common: dict[str, Any] = dict(solver=self._solver(), progress=self.progress, seed=self._seed())
+        common: dict[str, Any] = dict(progress=self.progress, seed=self._seed())
         if defaults.constant(y):
-            return fit(defaults.hold(model), inputs, Targets(y), **common)
+            solver = self._solver(model, inputs)
+            return fit(defaults.hold(model), inputs, Targets(y), solver=solver, **common)
         common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
+        several = isinstance(self.likelihood, str) and self.likelihood == "auto"
+        common["checkpoint"] = checkpoint_of(self.checkpoint, likelihood if several else "")
         return self._learn(model, inputs, y, self.inference, **common)
 
     def _choose(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:

@@ -455,6 +455,18 @@ GREEDY = {
         put(*FIT, "solver", value={"class": "solvers.RandomFeatures", "m": 10**9}),
         "m = 1000000000 is more than the 100,000",
     ),
+    "classes": (
+        put(*FIT, "model", "likelihood", value={"class": "likelihoods.Softmax", "classes": 4096}),
+        "the model cannot be built",
+    ),
+    "latent functions": (
+        put(*FIT, "model", "likelihood", value={"class": "likelihoods.Heteroscedastic"}),
+        "does not go with 20 data and 2 latent functions",
+    ),
+    "basis functions": (
+        put(*FIT, "model", "gp", "basis", value={"class": "means.Polynomial", "degree": 4096}),
+        "the saved weights of the mean do not go with the model",
+    ),
     "nesting": (put(*KERNEL, value=nested(80)), "more than 32 values nested in one another"),
     "posterior": (put(*FIT, "posterior", value="os"), "no posterior 'os'"),
     "posterior without a file form": (put(*FIT, "posterior", value="EnumeratedPosterior"), "is not saved"),

@@ -105,11 +105,16 @@ class PosteriorFunction(AbstractFitted):
         variance of y, or minus the log probability of the class.
         """
         post, likelihood = self.posterior, self.posterior.model.likelihood
-        mean, variance = post.left_out(values, rows) if self.leaves_out else post.latent_moments(values)
+        known = likelihood.mean_is_latent  # and needs no variance
+        mean, variance = (
+            post.left_out(values, rows, not known)
+            if self.leaves_out
+            else post.latent_moments(values, variance=not known)
+        )
         y = np.asarray(post.y)[rows]
         if likelihood.categorical:
             return -np.asarray(likelihood.log_density(y, mean, variance))
-        predicted = mean if likelihood.mean_is_latent else likelihood.predict(mean, variance)[0]
+        predicted = mean if known else likelihood.predict(mean, variance)[0]
         return np.asarray((y - predicted) ** 2 / (np.var(post.y) or 1.0))
 
     def closed(self, groups: Sequence[tuple[int, ...]]) -> Indices | None:

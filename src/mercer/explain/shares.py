@@ -17,7 +17,7 @@ Groups = Mapping[str, Sequence[int]]
 """Names of the columns as people know them, and for each the positions of the inputs that it became."""
 
 DRAWS = 32  # functions drawn from the posterior
-WORK = 4e9  # covariances times columns that integration may take
+WORK = 2e9  # covariances times columns that integration may take
 SIZES = 16, 256  # fewest and most points of one of its replicates
 DRAWING = 4e10  # operations that joint draws may take
 ROWS, SHUFFLES = 256, 5  # rows that are predicted with each column shuffled, and how often

@@ -190,25 +190,25 @@ class GaussianPosterior(AbstractPosterior):
         proper = np.isfinite(m) & (v > 0) & np.isfinite(v)
         return np.where(proper, m, mean), np.where(proper, v, variance)
 
-    def left_out(self, Xs: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    def left_out(self, Xs: Any, rows: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance (m,) of f at each of Xs (m, d) given all data but the one at the position `rows`
         (m,) says; given all where that is improper.
         """
         self.check("left_out")
         rows = np.asarray(rows, int)
         alpha, kappa = (np.asarray(a)[:, 0] for a in self.state.dual())
-        means, variances = [np.zeros(0)], [np.zeros(0)]
-        for first, values in self._positions(Xs):
+        proper = kappa * np.asarray(self.state.sites.precision)[:, 0] > 0
+        kappa = np.where(proper, kappa, np.inf)
+        means, variances, first = [np.zeros(0)], [np.zeros(0)], 0
+        for _, values in self._blocks(Xs, rows=2048):
             without = rows[first : first + len(values)]
-            mean, variance = self.state.predict(values)
-            assert variance is not None
+            first += len(values)
+            mean, var = self.state.predict(values, variance=variance)
             weight = self.state.own_weights(values, without)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                shift, widening = weight * alpha[without] / kappa[without], weight**2 / kappa[without]
-            proper = np.isfinite(shift) & (variance[:, 0] + widening > 0)
-            means.append(mean[:, 0] - np.where(proper, shift, 0.0))
-            variances.append(variance[:, 0] + np.where(proper, widening, 0.0))
-        return np.concatenate(means), np.concatenate(variances)
+            means.append(mean[:, 0] - weight * alpha[without] / kappa[without])
+            if var is not None:
+                variances.append(var[:, 0] + weight**2 / kappa[without])
+        return np.concatenate(means), np.concatenate(variances) if variance else None
 
     def outlier_score(self) -> np.ndarray:
         """How far each datum is from being a regular observation (n,), from its prediction by the others."""
@@ -286,13 +286,6 @@ class GaussianPosterior(AbstractPosterior):
         n, rows = values.shape[0], rows or BLOCK_ROWS
         for start in range(0, n, rows):
             yield min(1.0, (start + rows) / n), values[start : start + rows]
-
-    def _positions(self, Xs: Any) -> Iterator[tuple[int, np.ndarray]]:
-        """Blocks of rows of Xs, each with the position of its first."""
-        first = 0
-        for _, block in self._blocks(Xs, rows=2048):
-            yield first, block
-            first += len(block)
 
     def _findings(self) -> list[str]:
         algebra = self.state.diagnostics()

@@ -55,7 +55,7 @@ class AbstractMixturePosterior(AbstractPosterior):
         """Not of a mixture: a `PosteriorError`."""
         self._refuse("loo_latent")
 
-    def left_out(self, Xs: Any, rows: Any) -> NoReturn:
+    def left_out(self, Xs: Any, rows: Any, variance: bool = True) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""
         self._refuse("left_out")
 

@@ -225,9 +225,10 @@ class AbstractPosterior(AbstractConditioned):
         """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
 
     @abc.abstractmethod
-    def left_out(self, Xs: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    def left_out(self, Xs: Any, rows: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance (m,) of f at each of Xs (m, d) given all data but one: the datum at the position
-        that `rows` (m,) says. At the inputs of the data themselves it is `loo_latent`.
+        that `rows` (m,) says. At the inputs of the data themselves it is `loo_latent`. `variance=False`: the
+        mean and None.
 
         >>> post.left_out(Xs, np.zeros(len(Xs), int))  # as if the first datum had not been seen
         """

@@ -15,6 +15,10 @@ class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
         """How much each column matters (`mercer.explain.Importance`)."""
         return None
 
+    def column_effects(self, columns: Any = None, most: int = 6, level: float = 0.95) -> Any:
+        """How columns matter (a tuple of `mercer.explain.Effect`)."""
+        return None
+
     def outlier_report(self) -> Any:
         """Which training rows are outliers (`GPRegressor.outliers_`)."""
         return None

@@ -11,7 +11,7 @@ from mercer.estimators.base import AbstractEstimator
 from mercer.progress import shown
 
 if TYPE_CHECKING:
-    from mercer.explain import AbstractFitted, Importance
+    from mercer.explain import AbstractFitted, Effect, Importance
 
 
 class AbstractExplained(AbstractEstimator):
@@ -31,9 +31,8 @@ class AbstractExplained(AbstractEstimator):
         training data.
 
         permutation: shuffle columns, too
-        draws: functions drawn from the posterior, for the standard errors; 0: they are those of the
-        integration groups: {name: positions of the inputs that belong together}; default: the columns of the
-        table
+        draws: functions drawn from the posterior, for the standard errors; 0: those of the integration
+        groups: {name: positions of the inputs that belong together}; default: the columns of the table
 
         >>> found = model.importance()
         >>> print(found); found.to_frame(); found.pairs
@@ -49,6 +48,29 @@ class AbstractExplained(AbstractEstimator):
     def input_importance(self) -> Importance:
         """How much each column matters, without shuffling them."""
         return self.importance(permutation=False)
+
+    def effects(
+        self, columns: Any = None, most: int = 6, level: float = 0.95, groups: Any = None
+    ) -> tuple[Effect, ...]:
+        """How columns matter: the prediction along each, averaged over rows of the training data (partial
+        dependence), with the interval of the averaged function.
+
+        columns: names, or pairs of names for the effect of two together; default: the `most` important ones
+        level: probability of the intervals
+        groups: as in `importance`
+
+        >>> model.effects()[0].mean
+        >>> model.effects(["age", ("age", "weight")])  # along one column, and along two
+        """
+        from mercer.explain import effects
+
+        check_is_fitted(self)
+        with shown("effects", self.progress):
+            return effects(self._function(), columns, groups, most, level, self._seed())
+
+    def column_effects(self, columns: Any = None, most: int = 6, level: float = 0.95) -> tuple[Effect, ...]:
+        """`effects`, for pictures."""
+        return self.effects(columns, most, level)
 
     def _importance_lines(self) -> list[str]:
         """A line of the summary: the leading columns; none for one column, or where predictions average over

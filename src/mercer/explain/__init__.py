@@ -1,13 +1,14 @@
 """What a fitted function does with its columns: which of them matter, and how.
 
 `importance` says what share of the prediction's variance each column (and pair of columns) explains, how sure
-that is, and how much worse the other rows predict one whose column is shuffled. Estimators offer it as a
-method.
+that is, and how much worse the other rows predict one whose column is shuffled; `effects` the prediction
+along a column or two, averaged over the others. Estimators offer them as methods.
 
 >>> print(GPRegressor().fit(df[["a", "b", "c"]], df["y"]).importance())
 >>> explain.importance(post, groups={"place": (0, 1), "depth": (2,)}).pairs
 """
 
+from mercer.explain.effects import Axis, Effect, effects
 from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.result import Importance, Pair
 from mercer.explain.shares import importance
@@ -15,10 +16,13 @@ from mercer.explain.sobol import Indices, sobol_indices
 
 __all__ = [
     "AbstractFitted",
+    "Axis",
+    "Effect",
     "Importance",
     "Indices",
     "Pair",
     "PosteriorFunction",
+    "effects",
     "importance",
     "sobol_indices",
 ]

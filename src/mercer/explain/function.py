@@ -7,6 +7,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from mercer.explain.closed import closed_indices
 from mercer.explain.sobol import Indices
 from mercer.inputs import Inputs
 from mercer.posteriors.protocol import AbstractPosterior, class_probabilities
+
+DRAWS = 200  # of an interval
 
 
 class AbstractFitted(abc.ABC):
@@ -34,9 +37,24 @@ class AbstractFitted(abc.ABC):
     def what(self) -> str:
         """What the values are, in words."""
 
+    @property
+    @abc.abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """What the q values are called, where they are classes; none for one number."""
+
     @abc.abstractmethod
     def value(self, values: np.ndarray) -> np.ndarray:
         """The function at rows (m, d): (m, q)."""
+
+    @abc.abstractmethod
+    def expected(self, values: np.ndarray) -> np.ndarray:
+        """What is predicted at rows (m, d), averaged over f: (m, q)."""
+
+    @abc.abstractmethod
+    def around(self, values: np.ndarray, level: float, seed: Any) -> np.ndarray:
+        """How far below and above the posterior mean of its average over rows (m, d) the function may be: the
+        interval of probability `level` (2, q), from the joint posterior at all rows.
+        """
 
     @abc.abstractmethod
     def draw(self, values: np.ndarray, size: int, seed: Any) -> np.ndarray:
@@ -70,9 +88,19 @@ class AbstractFitted(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PosteriorFunction(AbstractFitted):
-    """The function inside one posterior."""
+    """The function inside one posterior. `classes`: what they are called, where it predicts classes."""
 
     posterior: AbstractPosterior
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What classes are called."""
+        if not self.posterior.model.likelihood.categorical:
+            return ()
+        if self.classes is not None:
+            return self.classes
+        return tuple(f"class {c}" for c in range(self.value(self.inputs.values[:1]).shape[1]))
 
     @property
     def loss_name(self) -> str:
@@ -94,6 +122,19 @@ class PosteriorFunction(AbstractFitted):
     def value(self, values: np.ndarray) -> np.ndarray:
         """The function at rows (m, d): (m, q)."""
         return self._observed(self.posterior.latent_moments(values, variance=False)[0])
+
+    def expected(self, values: np.ndarray) -> np.ndarray:
+        """The predicted mean (m, 1), or probabilities of the classes (m, C)."""
+        if self.posterior.model.likelihood.categorical:
+            return self.posterior.class_probabilities(values)
+        return self.posterior.mean(values)[:, None]
+
+    def around(self, values: np.ndarray, level: float, seed: Any) -> np.ndarray:
+        """Of Gaussian averages by their covariances, else by draws."""
+        if not self.posterior.model.likelihood.mean_is_latent:
+            return around_by_draws(self, values, level, seed)
+        variance = max(float(self.posterior.covariance(values, latent=True).mean()), 0.0)
+        return np.sqrt(variance) * NormalDist().inv_cdf(0.5 + 0.5 * level) * np.array([[-1.0], [1.0]])
 
     def draw(self, values: np.ndarray, size: int, seed: Any) -> np.ndarray:
         """Joint draws of the function at rows (m, d): (size, m, q)."""
@@ -140,3 +181,10 @@ class PosteriorFunction(AbstractFitted):
         if likelihood.categorical:
             return class_probabilities(likelihood, f, none, "map")
         return np.asarray(likelihood.predict(f, none)[0])[:, None]
+
+
+def around_by_draws(function: AbstractFitted, values: np.ndarray, level: float, seed: Any) -> np.ndarray:
+    """`AbstractFitted.around` from draws of the function."""
+    averages = function.draw(values, DRAWS, seed).mean(1)
+    ends: np.ndarray = np.quantile(averages, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    return ends - averages.mean(0)

@@ -36,8 +36,7 @@ class Importance:
     names: the columns (G,), the most important first
     first_order (G,): share of the variance that the column explains alone (Sobol's first index)
     total (G,): share that would be left if all other columns were known, interactions included; 0 says that
-    the
-        column does nothing. The totals sum to more than 1 where columns interact
+        the column does nothing. The totals sum to more than 1 where columns interact
     permutation (G,) or None: how much the loss of left-out predictions rises where the column is shuffled: of
         numbers the squared error as a share of the variance of y (so it is what R2 loses), of classes the log
         loss in nats

@@ -11,6 +11,7 @@ from mercer.conditioned import AbstractConditioned
 from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.result import Importance
 from mercer.explain.sobol import REPLICATES, Marginals, independent_halves, shares_of, sobol_indices
+from mercer.inputs import Inputs
 from mercer.progress import tell
 
 Groups = Mapping[str, Sequence[int]]
@@ -42,11 +43,11 @@ def importance(
     >>> print(explain.importance(post))
     >>> explain.importance(post, groups={"place": (0,)}, permutation=False).total
     """
-    function = model if isinstance(model, AbstractFitted) else _function(model)
-    values, names = function.inputs.values, function.inputs.names
+    function = as_function(model)
+    values = function.inputs.values
     n, d = values.shape
-    groups = {(names[j] if names else f"x{j}"): (j,) for j in range(d)} if groups is None else groups
-    positions = _checked(groups, d)
+    groups = checked_groups(groups, function.inputs)
+    positions = list(groups.values())
     found = function.closed(positions)
     if found is None:
         size = _power(WORK / (REPLICATES * (2 * len(positions) + 2) * n * max(d, 4)), *SIZES)
@@ -90,7 +91,10 @@ def importance(
     )
 
 
-def _function(model: Any) -> AbstractFitted:
+def as_function(model: Any) -> AbstractFitted:
+    """The function inside a posterior, a fit or an estimator that holds one."""
+    if isinstance(model, AbstractFitted):
+        return model
     if not isinstance(model, AbstractConditioned):
         raise TypeError(
             f"cannot explain a {type(model).__name__}: give a posterior (what condition returns), a Fit or a "
@@ -99,14 +103,18 @@ def _function(model: Any) -> AbstractFitted:
     return PosteriorFunction(model.one_posterior())
 
 
-def _checked(groups: Groups, d: int) -> list[tuple[int, ...]]:
-    positions = [tuple(int(j) for j in columns) for columns in groups.values()]
-    if sorted(j for columns in positions for j in columns) != list(range(d)) or not all(positions):
+def checked_groups(groups: Groups | None, inputs: Inputs) -> dict[str, tuple[int, ...]]:
+    """Groups that name every input once; None: each column for itself."""
+    d = inputs.values.shape[1]
+    if groups is None:
+        return {name: (j,) for j, name in enumerate(inputs.names or [f"x{j}" for j in range(d)])}
+    found = {name: tuple(int(j) for j in columns) for name, columns in groups.items()}
+    if sorted(j for columns in found.values() for j in columns) != list(range(d)) or not all(found.values()):
         raise ValueError(
             f"groups must name every one of the {d} input columns once, by positions 0 to {d - 1}; got "
             f"{dict(groups)}."
         )
-    return positions
+    return found
 
 
 def _power(most: float, low: int, high: int) -> int:

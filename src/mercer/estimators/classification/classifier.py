@@ -449,11 +449,12 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         from mercer.estimators.classification.function import ContestsFunction
         from mercer.explain import PosteriorFunction
 
+        labels = tuple(map(str, self.classes_.tolist()))
         if self._softmax:
-            return PosteriorFunction(self._posteriors[0])
+            return PosteriorFunction(self._posteriors[0], labels)
         inputs, codes = self._data
         return ContestsFunction(
-            inputs, codes, self._posteriors, self._contests, self._wins, len(self.classes_), self.multi_class
+            inputs, codes, self._posteriors, self._contests, self._wins, labels, self.multi_class
         )
 
     def _targets(self, y, n: int) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.estimators.classification.labels import TINY, combine, contest_rows
 from mercer.explain import AbstractFitted, Indices
+from mercer.explain.function import around_by_draws
 from mercer.inputs import Inputs
 from mercer.posteriors import AbstractPosterior
 
@@ -28,8 +29,13 @@ class ContestsFunction(AbstractFitted):
     posteriors: Sequence[AbstractPosterior]
     contests: Sequence[tuple[int, int | None]]
     wins: Wins
-    classes: int
+    classes: tuple[str, ...]
     scheme: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the classes are called."""
+        return self.classes
 
     @property
     def inputs(self) -> Inputs:
@@ -51,6 +57,15 @@ class ContestsFunction(AbstractFitted):
         means = [p.latent_moments(values, variance=False)[0] for p in self.posteriors]
         return self._classes([self.wins(i, f, np.zeros_like(f), "map") for i, f in enumerate(means)])
 
+    def expected(self, values: np.ndarray) -> np.ndarray:
+        """Probabilities (m, C) averaged over the latent functions."""
+        moments = [p.latent_moments(values) for p in self.posteriors]
+        return self._classes([self.wins(i, *m, "average") for i, m in enumerate(moments)])
+
+    def around(self, values: np.ndarray, level: float, seed: Any) -> np.ndarray:
+        """By draws."""
+        return around_by_draws(self, values, level, seed)
+
     def draw(self, values: np.ndarray, size: int, seed: Any) -> np.ndarray:
         """Probabilities (size, m, C) at joint draws of the latent functions."""
         seeds = np.random.SeedSequence(seed).spawn(len(self.posteriors))
@@ -59,7 +74,7 @@ class ContestsFunction(AbstractFitted):
             for p, s in zip(self.posteriors, seeds, strict=True)
         ]
         won = [self.wins(i, f, np.zeros_like(f), "map") for i, f in enumerate(drawn)]
-        return self._classes(won).reshape(size, len(values), self.classes)
+        return self._classes(won).reshape(size, len(values), -1)
 
     def loss(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Minus the log probability of the classes of these rows."""
@@ -92,6 +107,6 @@ class ContestsFunction(AbstractFitted):
         return all(p.can("left_out") for p in self.posteriors)
 
     def _classes(self, won: list[np.ndarray]) -> np.ndarray:
-        if self.classes == 2:
+        if len(self.classes) == 2:
             return np.column_stack([1.0 - won[0], won[0]])
-        return combine(np.column_stack(won), self.classes, self.scheme)
+        return combine(np.column_stack(won), len(self.classes), self.scheme)

@@ -96,7 +96,8 @@ def effects(
 
     For each of `columns` (a name, or a pair of names; default: the `most` important ones) the prediction
     where that column has one value in all rows, averaged over rows of the training data: up to 512 of them
-    chosen at random, fewer where there are many data. The interval is that of the averaged function.
+    chosen at random (64 for classes and counts), fewer where there are many data. The interval is that of the
+    averaged function.
 
     groups: the positions of the inputs that belong together, by name; default: each column for itself
 
@@ -107,9 +108,7 @@ def effects(
         raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
     groups = checked_groups(groups, function.inputs)
     if columns is None:
-        columns = list(groups)
-        if len(columns) > most:
-            columns = importance(function, groups, permutation=False, draws=0, seed=seed).names[:most]
+        columns = importance(function, groups, permutation=False, draws=0, seed=seed).names[:most]
     pairs = [(column,) if isinstance(column, str) else tuple(column) for column in columns]
     unknown = [name for pair in pairs for name in pair if name not in groups]
     if unknown or any(len(set(pair)) not in (1, 2) for pair in pairs):
@@ -131,12 +130,10 @@ def _effect(function: AbstractFitted, groups: Mapping[str, Sequence[int]], level
     axes, settings = [axis for axis, _ in both], [values for _, values in both]
     shape = tuple(len(values) for values in settings)
     cells = int(np.prod(shape))
-    # probabilities need variances
-    count = int(
-        np.clip(BAND / (n * n * cells) if function.labels else CURVE / (n * max(d, 4) * cells), *ROWS)
-    )
-    rng = np.random.default_rng(seed)
-    rows = inputs.values[np.sort(rng.choice(n, min(n, count), replace=False))]
+    few = int(np.clip(BAND / (n * n * cells), ROWS[0], JOINT))
+    # probabilities and rates need variances
+    count = int(np.clip(CURVE / (n * max(d, 4) * cells), *ROWS)) if function.is_latent else few
+    rows = inputs.values[np.random.default_rng(seed).permutation(n)[: min(n, count)]]
     mean = function.expected(_set(rows, groups, settings)).reshape(*shape, len(rows), -1).mean(-2)
     lower = upper = None
     if len(groups) == 1 and function.why_no_draws is None:

@@ -42,6 +42,11 @@ class AbstractFitted(abc.ABC):
     def labels(self) -> tuple[str, ...]:
         """What the q values are called, where they are classes; none for one number."""
 
+    @property
+    @abc.abstractmethod
+    def is_latent(self) -> bool:
+        """Whether what is predicted is f itself, so that a mean needs no variance."""
+
     @abc.abstractmethod
     def value(self, values: np.ndarray) -> np.ndarray:
         """The function at rows (m, d): (m, q)."""
@@ -119,6 +124,11 @@ class PosteriorFunction(AbstractFitted):
         likelihood = self.posterior.model.likelihood
         return "probabilities of the classes" if likelihood.categorical else "mean of y"
 
+    @property
+    def is_latent(self) -> bool:
+        """Whether noise is symmetric around f."""
+        return bool(self.posterior.model.likelihood.mean_is_latent)
+
     def value(self, values: np.ndarray) -> np.ndarray:
         """The function at rows (m, d): (m, q)."""
         return self._observed(self.posterior.latent_moments(values, variance=False)[0])
@@ -131,7 +141,7 @@ class PosteriorFunction(AbstractFitted):
 
     def around(self, values: np.ndarray, level: float, seed: Any) -> np.ndarray:
         """Of Gaussian averages by their covariances, else by draws."""
-        if not self.posterior.model.likelihood.mean_is_latent:
+        if not self.is_latent:
             return around_by_draws(self, values, level, seed)
         variance = max(float(self.posterior.covariance(values, latent=True).mean()), 0.0)
         return np.sqrt(variance) * NormalDist().inv_cdf(0.5 + 0.5 * level) * np.array([[-1.0], [1.0]])
@@ -146,16 +156,15 @@ class PosteriorFunction(AbstractFitted):
         variance of y, or minus the log probability of the class.
         """
         post, likelihood = self.posterior, self.posterior.model.likelihood
-        known = likelihood.mean_is_latent  # and needs no variance
         mean, variance = (
-            post.left_out(values, rows, not known)
+            post.left_out(values, rows, not self.is_latent)
             if self.leaves_out
-            else post.latent_moments(values, variance=not known)
+            else post.latent_moments(values, variance=not self.is_latent)
         )
         y = np.asarray(post.y)[rows]
         if likelihood.categorical:
             return -np.asarray(likelihood.log_density(y, mean, variance))
-        predicted = mean if known else likelihood.predict(mean, variance)[0]
+        predicted = mean if self.is_latent else likelihood.predict(mean, variance)[0]
         return np.asarray((y - predicted) ** 2 / (np.var(post.y) or 1.0))
 
     def closed(self, groups: Sequence[tuple[int, ...]]) -> Indices | None:
@@ -175,7 +184,7 @@ class PosteriorFunction(AbstractFitted):
     def _observed(self, f: np.ndarray) -> np.ndarray:
         """What is predicted where f is known: (m, q)."""
         likelihood = self.posterior.model.likelihood
-        if likelihood.mean_is_latent and f.ndim == 1:
+        if self.is_latent and f.ndim == 1:
             return f[:, None]
         none = np.zeros(f.shape if f.ndim == 1 else (*f.shape, f.shape[1]))
         if likelihood.categorical:

@@ -52,6 +52,11 @@ class ContestsFunction(AbstractFitted):
         """What `loss` is."""
         return "log loss"
 
+    @property
+    def is_latent(self) -> bool:
+        """Probabilities are not."""
+        return False
+
     def value(self, values: np.ndarray) -> np.ndarray:
         """Probabilities (m, C) at the posterior means of the latent functions."""
         means = [p.latent_moments(values, variance=False)[0] for p in self.posteriors]

@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-__all__ = ["AbstractConditioned", "AbstractSubject"]
+import numpy as np
+
+from mercer.inputs import Inputs
+
+__all__ = ["AbstractConditioned", "AbstractSubject", "ClassFunction", "Classified"]
+
+
+class Classified(NamedTuple):
+    """What a classifier says of rows: the labels of the classes (C,), which one each row has (n,), the
+    predicted probabilities (n, C), and how they were predicted, in words.
+    """
+
+    labels: tuple[str, ...]
+    codes: np.ndarray
+    probability: np.ndarray
+    how: str
+
+
+class ClassFunction(NamedTuple):
+    """A fitted classifier as a function: the training inputs and which class each row has (n,), the labels of
+    the classes, and their probabilities (m, C) at inputs (m, d).
+    """
+
+    inputs: Inputs
+    codes: np.ndarray
+    labels: tuple[str, ...]
+    probability: Callable[[np.ndarray], np.ndarray]
 
 
 class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
@@ -17,6 +44,22 @@ class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
 
     def column_effects(self, columns: Any = None, most: int = 6, level: float = 0.95) -> Any:
         """How columns matter (a tuple of `mercer.explain.Effect`)."""
+        return None
+
+    def classified(self, X: Any = None, y: Any = None) -> Classified | None:
+        """What it says of the classes of rows X with labels y; without them, of the training rows left out
+        one at a time.
+        """
+        return None
+
+    def class_function(self) -> ClassFunction | None:
+        """Probabilities of classes as a function of the inputs."""
+        return None
+
+    def coverage(self, levels: Any, X: Any = None, y: Any = None) -> tuple[int, np.ndarray] | None:
+        """How many rows there are, and the shares of them in their intervals of these `levels`: rows X with
+        targets y, or the training rows left out one at a time.
+        """
         return None
 
     def outlier_report(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mercer.conditioned import AbstractConditioned
+from mercer.conditioned import AbstractConditioned, ClassFunction
 from mercer.gp import Model
 from mercer.learning.climb import Evaluation
 from mercer.learning.summary import summary
@@ -57,6 +57,10 @@ class Fit(AbstractConditioned):
     def posteriors(self) -> list[AbstractPosterior]:
         """One for each data set."""
         return self.posterior if isinstance(self.posterior, list) else [self.posterior]
+
+    def class_function(self) -> ClassFunction | None:
+        """That of the `posterior`."""
+        return self.one_posterior().class_function()
 
     def one_posterior(self) -> AbstractPosterior:
         """The `posterior`, where there is one."""

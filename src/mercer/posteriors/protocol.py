@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.conditioned import AbstractConditioned
+from mercer.conditioned import AbstractConditioned, ClassFunction
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.noise import AbstractNoise
@@ -288,6 +288,15 @@ class AbstractPosterior(AbstractConditioned):
     def one_posterior(self) -> Self:
         """Itself."""
         return self
+
+    def class_function(self) -> ClassFunction | None:
+        """Probabilities of the classes, called "class 0", "class 1" ..., as a function of the inputs."""
+        if not self.can("probability"):
+            return None
+        C = self.class_probabilities(self.inputs.values[:1]).shape[1]
+        codes = (self.y > 0).astype(int) if C == 2 else self.y.astype(int)
+        labels = tuple(f"class {c}" for c in range(C))
+        return ClassFunction(self.inputs, codes, labels, self.class_probabilities)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -13,9 +13,11 @@ from mercer.viz._chains import chains
 from mercer.viz._checks import calibration, evidence_profile, fit_history, importance, observed_vs_predicted
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
+from mercer.viz._effects import effects
 from mercer.viz._kernel import kernel
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, scores
+from mercer.viz._reliability import confusion
 from mercer.viz._series import decomposition
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
@@ -23,7 +25,9 @@ __all__ = [
     "calibration",
     "chains",
     "components",
+    "confusion",
     "decomposition",
+    "effects",
     "ellipses",
     "evidence_profile",
     "fit_history",

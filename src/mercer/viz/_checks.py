@@ -11,6 +11,7 @@ import numpy as np
 from mercer.conditioned import AbstractSubject
 from mercer.metrics import calibration_curve
 from mercer.params import parameters, replace_leaves
+from mercer.viz._reliability import classified, reliability
 from mercer.viz._style import (
     BLACK,
     BLUE,
@@ -28,27 +29,42 @@ from mercer.viz._style import (
 GAP = 1e-4  # a start closer than this to the best has arrived
 
 
-def calibration(y: Any, mean: Any, std: Any, ax: Any = None, levels: Any = None) -> Any:
-    """How often central intervals of N(mean, std²) held y, against how often they claim to.
+def calibration(of: Any, first: Any = None, second: Any = None, ax: Any = None, levels: Any = None) -> Any:
+    """How often predictions came true, against how often they claim to.
+
+    `calibration(y, mean, std)`: the share of y in central intervals of N(mean, std²). `calibration(model, X,
+    y)`: the same for the intervals of a fitted regressor, whatever its noise; for a classifier the predicted
+    probabilities against the shares that came true. `calibration(model)`: of the training rows, each
+    predicted from the others.
 
     A curve below the diagonal claims too much certainty. The grey band is where a calibrated model's curve
     lies, at each level, for 95 % of samples of this size.
 
     >>> loo = post.loo()
     >>> viz.calibration(y, loo.mean, np.sqrt(loo.variance))
+    >>> viz.calibration(model, X, y)
     """
+    if not isinstance(of, AbstractSubject):
+        nominal, empirical = calibration_curve(of, first, second, levels)
+        return _coverage(ax, nominal, empirical, np.size(of), "predictions")
+    if of.classified() is not None:
+        return reliability(classified(of, first, second), ax)
+    nominal = np.linspace(0.05, 0.95, 19) if levels is None else np.asarray(levels, float)
+    found = of.coverage(nominal, first, second)
+    if found is None:
+        raise TypeError(f"viz.calibration draws GPRegressor and GPClassifier, not {type(of).__name__}.")
+    return _coverage(ax, nominal, found[1], found[0], "predictions" if first is not None else "left out")
+
+
+def _coverage(ax: Any, nominal: np.ndarray, empirical: np.ndarray, n: int, what: str) -> Any:
     from scipy.stats import binom
 
-    nominal, empirical = calibration_curve(y, mean, std, levels)
-    n = np.size(y)
     ax = frame(ax, "nominal coverage", "observed coverage", size=(4.2, 4.0))
     fine = np.linspace(0.005, 0.995, 199)
     low, high = (binom.ppf(q, n, fine) / n for q in (0.025, 0.975))
     ax.fill_between(fine, low, high, color=GREY, alpha=0.25, linewidth=0, label="chance (95 %)")
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9)
-    ax.plot(
-        nominal, empirical, "o-", color=BLUE, markersize=3.5, linewidth=1.3, label=f"predictions, n = {n}"
-    )
+    ax.plot(nominal, empirical, "o-", color=BLUE, markersize=3.5, linewidth=1.3, label=f"{what}, n = {n}")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     legend(ax)
     return ax

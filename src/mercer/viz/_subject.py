@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.conditioned import AbstractConditioned
-from mercer.inputs import as_inputs
+from mercer.conditioned import AbstractConditioned, AbstractSubject, ClassFunction
+from mercer.inputs import Inputs, as_inputs
 
 
 def posterior_of(model: Any) -> Any:
@@ -32,9 +32,23 @@ def knows_noise(post: Any) -> bool:
     return not post.model.likelihood.per_datum
 
 
+def classes_of(model: Any) -> ClassFunction:
+    """The probabilities of classes as a function, of what was fitted to classes."""
+    found = model.class_function() if isinstance(model, AbstractSubject) else None
+    if found is None:
+        posterior_of(model)  # says what is wrong with what is no model
+        raise ValueError("this picture is of classes, and the model predicts none.")
+    return found
+
+
 def grid(post: Any, count: int) -> np.ndarray:
     """(count, 1) along the range of the data and a twentieth more at each end."""
-    values = post.inputs.values
+    return line_through(post.inputs, count)
+
+
+def line_through(inputs: Inputs, count: int) -> np.ndarray:
+    """(count, 1) along the range of one input and a twentieth more at each end."""
+    values = inputs.values
     if values.shape[1] != 1:
         raise ValueError(f"this picture is of one input, and the model has {values.shape[1]}.")
     low, high = float(values.min()), float(values.max())

@@ -12,6 +12,7 @@ from scipy.special import expit, ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.conditioned import ClassFunction, Classified
 from mercer.decide import decide
 from mercer.estimators import defaults
 from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, read_kernel
@@ -35,6 +36,7 @@ from mercer.learning import Fit
 from mercer.learning.objectives import Objective
 from mercer.likelihoods import Bernoulli, Gaussian, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
+from mercer.metrics.labels import columns_of
 from mercer.params import Param, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
@@ -374,6 +376,26 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         if len(self.classes_) == 2:
             return np.column_stack([1.0 - columns[0], columns[0]])
         return combine(np.column_stack(columns), len(self.classes_), self.multi_class)
+
+    def classified(self, X: Any = None, y: Any = None) -> Classified:
+        """Labels, codes and probabilities of rows X with labels y, or of the training rows left out one at a
+        time: what pictures of reliability and confusion are of.
+        """
+        check_is_fitted(self)
+        labels = tuple(map(str, self.classes_.tolist()))
+        if X is None:
+            codes, p = self._data[1].astype(int), np.asarray(self.loo().probability)
+            return Classified(labels, codes, p, "left out one at a time")
+        return Classified(
+            labels, columns_of(np.asarray(y), self.classes_), self.predict_proba(X), "predicted"
+        )
+
+    def class_function(self) -> ClassFunction:
+        """Probabilities of the classes as a function of the inputs."""
+        check_is_fitted(self)
+        inputs, codes = self._data
+        labels = tuple(map(str, self.classes_.tolist()))
+        return ClassFunction(inputs, codes.astype(int), labels, lambda X: self._probabilities(X, "average"))
 
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""

@@ -428,6 +428,23 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             lower, upper = (posterior.model.likelihood.quantile(q, *moments) for q in tails)
         return self._each_row(lower), self._each_row(upper)
 
+    def coverage(
+        self, levels: ArrayLike, X: Any = None, y: ArrayLike | None = None
+    ) -> tuple[int, np.ndarray]:
+        """Number of rows, and the shares of them that lie in their intervals of these `levels`: rows X with
+        targets y, or the training rows left out one at a time.
+
+        >>> n, observed = model.coverage([0.5, 0.9, 0.95])
+        """
+        levels = np.asarray(levels, float)
+        if X is None:
+            ends, y = [self.loo_interval(level) for level in levels], self.posterior_.y
+        else:
+            tails = np.concatenate([0.5 - 0.5 * levels, 0.5 + 0.5 * levels])
+            found = self.predict_quantile(X, tails)
+            y, ends = as_targets(y, len(found)), list(zip(*np.split(found.T, 2), strict=True))
+        return len(y), np.array([np.mean((low <= y) & (y <= high)) for low, high in ends])
+
     def name_rows(self, names: Iterable[Any]) -> GPRegressor:
         """Call the training rows by these names in `outliers_`,
         instead of by their positions or the labels of a frame.

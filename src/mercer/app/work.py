@@ -168,8 +168,7 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     if isinstance(model, GPClassifier):
-        figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-        _draw_classes(model, y, target, ax)
+        figure = _draw_classes(model, target)
     elif model.n_features_in_ == 1:
         figure = mc.viz.posterior(model, ylabel=target).figure
     else:
@@ -186,23 +185,22 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
     plt.close(figure)
 
 
-def _draw_classes(model: GPClassifier, y: np.ndarray, target: str, ax: Any) -> None:
-    if model.n_features_in_ > 1:
-        curve = mc.metrics.error_reject_curve(y, np.asarray(model.loo().probability), model.classes_)
-        ax.step(100 * curve.rejected, 100 * curve.error, where="post")
-        ax.set(
-            xlabel="% left undecided, the most doubtful first", ylabel=f"% errors in {target}", ylim=(0, None)
-        )
-        ax.set_title("each datum predicted from the others", fontsize="medium")
-        return
-    name, x = model.feature_names_in_[0], model._training[0].values[:, 0]
-    margin = 0.05 * float(np.ptp(x)) or 1.0
-    grid = np.linspace(x.min() - margin, x.max() + margin, 300)
-    for c, (label, p) in enumerate(zip(model.classes_, model.predict_proba({name: grid}).T, strict=True)):
-        ax.plot(grid, p, color=f"C{c}", label=str(label))
-        ax.plot(x[y == label], np.full(int(np.sum(y == label)), -0.03), "|", color=f"C{c}")
-    ax.set(xlabel=name, ylabel=f"probability of {target}", ylim=(-0.06, 1.03))
-    ax.legend()
+def _draw_classes(model: GPClassifier, target: str) -> Any:
+    """One input: the probability of each class along it. Else which classes are taken for which, beside the
+    regions of two inputs, or how far probabilities can be taken at their word.
+    """
+    import matplotlib.pyplot as plt
+
+    columns = model.class_function().inputs.values.shape[1]
+    if columns == 1:
+        ax = mc.viz.probability(model)
+        ax.set_ylabel(f"{ax.get_ylabel()} ({target})")
+        return ax.figure
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.8), layout="constrained")
+    (mc.viz.regions if columns == 2 else mc.viz.calibration)(model, ax=left)
+    mc.viz.confusion(model, ax=right)
+    figure.suptitle(target, fontsize="medium")
+    return figure
 
 
 def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) -> int:

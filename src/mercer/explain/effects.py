@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
     objects: each of them, the most frequent ones of many. Several columns of numbers that are one (a date and
     its seasons): rows at quantiles of the first.
     """
-    block = inputs.values[:, group]
+    block = _as_numbers(inputs.values[:, group])
     names = [f"{name}=" for _ in group] if inputs.names is None else [inputs.names[j] for j in group]
     levels = inputs.names is not None and len(group) > 1 and all(one.startswith(f"{name}=") for one in names)
     rows, counts = _distinct(block)
@@ -183,6 +184,13 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
         return Axis(name, at, False, data), at[:, None]
     rows = block[np.argsort(data, kind="stable")[np.linspace(0, len(data) - 1, points).astype(int)]]
     return Axis(name, rows[:, 0].astype(float), False, data), rows
+
+
+def _as_numbers(block: np.ndarray) -> np.ndarray:
+    """Columns of a table of objects that are numbers, as such."""
+    if block.dtype == object and all(isinstance(value, Real) for value in block.ravel().tolist()):
+        return block.astype(float)
+    return block
 
 
 def _distinct(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

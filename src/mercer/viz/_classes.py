@@ -124,7 +124,15 @@ def paint(ax: Any, a: Any, b: Any, p: Any, labels: Any, smooth: bool, named: boo
     best, top = p.argmax(-1), p.max(-1)
     strength = 0.12 + 0.68 * np.clip((top - 1.0 / C) / (1.0 - 1.0 / C), 0.0, 1.0)
     tints = np.array([to_rgb(colour(c)) for c in range(C)])[best]
-    ax.pcolormesh(a, b, 1.0 - strength[..., None] * (1.0 - tints), shading="nearest", rasterized=True)
+    shades = 1.0 - strength[..., None] * (1.0 - tints)
+    even = [np.allclose(np.diff(at), at[1] - at[0]) for at in (a, b) if len(at) > 1]
+    if smooth and all(even):
+        half = [0.5 * (at[1] - at[0]) for at in (a, b)]
+        ends = (a[0] - half[0], a[-1] + half[0], b[0] - half[1], b[-1] + half[1])
+        ax.imshow(shades, origin="lower", extent=ends, aspect="auto", interpolation="bilinear")
+        ax.set(xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
+    else:
+        ax.pcolormesh(a, b, shades, shading="nearest", rasterized=True)
     if smooth:
         for c in np.unique(best):
             others = np.delete(p, c, -1).max(-1)

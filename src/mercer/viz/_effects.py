@@ -35,11 +35,12 @@ def effects(
     found = model.column_effects(columns, most, level) if isinstance(model, AbstractSubject) else tuple(model)
     if found is None:
         raise TypeError("give a fitted estimator of tables, or what explain.effects says of a posterior.")
-    axes = _panels(len(found)) if axes is None else np.ravel(axes)
+    own = axes is None
+    axes = _panels(len(found)) if own else np.ravel(axes)
     if len(axes) != len(found):
         raise ValueError(f"there are {len(found)} effects, but {len(axes)} Axes were given.")
-    name = ylabel or ("probability" if found and found[0].labels else "mean of y")
     for i, (ax, effect) in enumerate(zip(axes, found, strict=True)):
+        name = ylabel or _name(effect)
         if len(effect.axes) == 2:
             _surface(ax, effect, name)
             continue
@@ -52,9 +53,19 @@ def effects(
         low, high = min(ax.get_ylim()[0] for ax in one), max(ax.get_ylim()[1] for ax in one)
         for ax in one:
             ax.set_ylim(low, high)
-    if one:
+    if one and own:
+        what = one[0].get_legend_handles_labels()
+        one[0].figure.legend(*what, loc="outside upper left", ncols=5, frameon=False, fontsize="small")
+    elif one:
         legend(one[0])
     return axes
+
+
+def _name(effect: Any) -> str:
+    """What is predicted: of two classes, the probability of the second."""
+    if len(effect.labels) == 2 and len(effect.axes) == 1:
+        return f"probability of {effect.labels[1]}"
+    return "probability" if effect.labels else effect.what
 
 
 def _panels(count: int) -> Any:
@@ -70,18 +81,19 @@ def _panels(count: int) -> Any:
 
 
 def _series(effect: Any) -> Any:
-    """Colour, label, mean, lower and upper of each curve."""
-    for c in range(effect.mean.shape[-1]):
+    """Colour, label, mean, lower and upper of each curve: one of numbers and of two classes."""
+    several = len(effect.labels) > 2
+    for c in range(effect.mean.shape[-1]) if several else (-1,):
         ends = [None if end is None else end[:, c] for end in (effect.lower, effect.upper)]
-        label = effect.labels[c] if effect.labels else f"average of {effect.rows} rows"
-        yield colour(c) if effect.labels else BLUE, label, effect.mean[:, c], *ends
+        label = effect.labels[c] if several else f"average of {effect.rows} rows"
+        yield colour(c) if several else BLUE, label, effect.mean[:, c], *ends
 
 
 def _curves(ax: Any, effect: Any) -> None:
     axis = effect.axes[0]
     for tint, label, mean, lower, upper in _series(effect):
         if lower is not None:
-            band = None if effect.labels else f"{percent(effect.level)} of the average"
+            band = None if len(effect.labels) > 2 else f"{percent(effect.level)} of the average"
             ax.fill_between(axis.at, lower, upper, color=tint, alpha=0.22, linewidth=0, label=band)
         ax.plot(axis.at, mean, color=tint, linewidth=1.8, label=label)
     if axis.data is not None:
@@ -90,12 +102,13 @@ def _curves(ax: Any, effect: Any) -> None:
             seen, np.full(len(seen), 0.015), "|", color=GREY, markersize=5, transform=ax.get_xaxis_transform()
         )
     ax.set_xlim(axis.at.min(), axis.at.max())
+    ax.locator_params(axis="x", nbins=5)
 
 
 def _levels(ax: Any, effect: Any) -> None:
     """Bars from the average of all levels, with intervals; classes are points side by side."""
     axis = effect.axes[0]
-    at, C = np.arange(len(axis.at)), effect.mean.shape[-1]
+    at, C = np.arange(len(axis.at)), len(effect.labels) if len(effect.labels) > 2 else 1
     for c, (tint, label, mean, lower, upper) in enumerate(_series(effect)):
         where = at + (0.16 * (c - 0.5 * (C - 1)) if C > 1 else 0.0)
         if C == 1:

@@ -159,6 +159,16 @@ def test_less_data_is_less_certain():
     assert np.mean(few.total_error) > 3 * np.mean(many.total_error)
 
 
+def test_a_function_that_is_all_but_known_can_be_drawn():
+    """Its covariance is a small difference of large ones, and not positive by rounding."""
+    x = np.random.default_rng(5).normal(size=(90, 2))
+    post = mc.GP(k.Matern([231.0, 21.0], 1534.0)).condition(x, x[:, 0] + np.sin(x[:, 1]), noise_variance=2e-8)
+    found = importance(post)
+    assert found.names == ("x0", "x1") and np.isfinite(found.total_error).all()
+    drawn = post.sample(np.repeat(x, 3, 0), 4, seed=0, latent=True)
+    np.testing.assert_allclose(drawn, np.tile(post.mean(np.repeat(x, 3, 0)), (4, 1)), atol=1e-2)
+
+
 def test_groups_have_names():
     post = mc.GP(KERNELS["se"]).condition(X, Y, noise_variance=0.01)
     groups = {"place": (0, 1), "bend": (2,), "line": (3,), "rest": (4, 5)}

@@ -149,7 +149,8 @@ def test_effects_have_a_panel_for_each_column():
 
 
 def test_effects_of_classes_and_categories(three):
-    first, pair = viz.effects(three, ["x0", ("x0", "x1")])
+    (first,) = viz.effects(three, ["x0"])
+    (pair,) = viz.effects(three, [("x0", "x1")])
     assert len(first.lines) == 4 and names(pair) == ["high", "low", "middle"]  # three curves and the data
     assert first.get_ylim() == (-0.03, 1.03)
     colours = np.array(["red", "blue"], dtype=object)[(PLANE[:, 1] > 0).astype(int)]

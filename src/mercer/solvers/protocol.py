@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
+from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.prior import AbstractPrior
 from mercer.registry import Saved
 from mercer.selection import Pool
@@ -367,6 +368,9 @@ class PlainWorkspace(AbstractWorkspace):
     """Of a solver that has nothing to reuse."""
 
 
+ROUNDING = 1e-6  # of the prior variance: how far below zero a posterior variance may be
+
+
 class AbstractState(abc.ABC):
     """A factored problem. Immutable; every method is a view (shapes for L latent functions)."""
 
@@ -468,7 +472,18 @@ class AbstractState(abc.ABC):
 
         mean, covariance = self.predict(Xs, full=True)
         assert covariance is not None
-        return sample_gaussian(mean[:, 0], covariance, size, seed)
+        try:
+            return sample_gaussian(mean[:, 0], covariance, size, seed)
+        except NotPositiveDefinite:
+            # where f is all but known the covariance is a small difference of large ones: what is negative
+            # by their rounding is zero
+            values, vectors = np.linalg.eigh(covariance)
+            kernel = self.prior.kernel
+            if values[0] < -ROUNDING * float(np.max(np.asarray(kernel.diag(kernel.encode(Xs))))):
+                raise
+            u = np.random.default_rng(seed).standard_normal((size, len(mean)))
+            drawn: np.ndarray = mean[:, 0] + (u * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+            return drawn
 
     # -- hooks: what only some States know -------------------------------------------------------------------
 

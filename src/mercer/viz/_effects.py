@@ -39,16 +39,17 @@ def effects(
     axes = _panels(len(found)) if own else np.ravel(axes)
     if len(axes) != len(found):
         raise ValueError(f"there are {len(found)} effects, but {len(axes)} Axes were given.")
+    one = [ax for ax, effect in zip(axes, found, strict=True) if len(effect.axes) == 1]
     for i, (ax, effect) in enumerate(zip(axes, found, strict=True)):
         name = ylabel or _name(effect)
         if len(effect.axes) == 2:
-            _surface(ax, effect, name)
+            _surface(ax, effect, name, named=not one)
             continue
-        frame(ax, effect.columns[0], name if i % ACROSS == 0 else "")
+        first = i % ACROSS == 0 or len(found[i - 1].axes) == 2
+        frame(ax, effect.columns[0], name if first else "")
         (_levels if effect.axes[0].discrete else _curves)(ax, effect)
         if effect.labels:
             ax.set_ylim(-0.03, 1.03)
-    one = [ax for ax, effect in zip(axes, found, strict=True) if len(effect.axes) == 1]
     if len(one) > 1 and not found[0].labels:
         low, high = min(ax.get_ylim()[0] for ax in one), max(ax.get_ylim()[1] for ax in one)
         for ax in one:
@@ -124,13 +125,13 @@ def _levels(ax: Any, effect: Any) -> None:
     _ticks(ax.xaxis, axis)
 
 
-def _surface(ax: Any, effect: Any, name: str) -> None:
+def _surface(ax: Any, effect: Any, name: str, named: bool) -> None:
     first, second = effect.axes
     frame(ax, first.name, second.name)
     a, b = (np.arange(len(axis.at)) if axis.discrete else axis.at for axis in (first, second))
     values = np.swapaxes(effect.mean, 0, 1)
     if effect.labels:
-        paint(ax, a, b, values, effect.labels, smooth=not (first.discrete or second.discrete))
+        paint(ax, a, b, values, effect.labels, smooth=not (first.discrete or second.discrete), named=named)
     elif first.discrete or second.discrete:
         shades = ax.pcolormesh(a, b, values[..., 0], cmap="viridis", shading="nearest")
         ax.figure.colorbar(shades, ax=ax, label=name)

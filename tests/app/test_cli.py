@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -155,6 +156,24 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
         assert word in info.stdout
     latent = run("predict", model, data, "--out", out, "--latent")
     assert latent.exit_code == 1 and "--latent is for models of numeric targets" in latent.stderr
+
+
+@pytest.mark.parametrize("columns", ["a", "a,b", "a,b,c"])
+def test_classes_without_an_error_are_drawn(tmp_path, columns):
+    """The picture is never blank."""
+    data, picture = tmp_path / "d.csv", tmp_path / "f.png"
+    rng = np.random.default_rng(0)
+    code = np.arange(30) % 3
+    cells = {name: 4.0 * (code == c) + 0.3 * rng.standard_normal(30) for c, name in enumerate("abc")}
+    cells["a"] = 4.0 * code + 0.3 * rng.standard_normal(30)
+    write_table(data, cells | {"kind": np.array(["ant", "bee", "cat"], dtype=object)[code]})
+    options = ("--features", columns, "--kernel", "SE(fixed(2))", "--out", tmp_path / "m.mercer")
+    fit = run("fit", data, "--target", "kind", *options, "--plot", picture)
+    assert fit.exit_code == 0, fit.output
+    assert "0 of 30; always guessing" in fit.stdout
+    assert ("that each column" in fit.stdout) == (columns != "a")
+    drawn = plt.imread(picture)[..., :3]
+    assert np.mean(drawn.max(2) - drawn.min(2) > 0.2) > 0.004  # coloured
 
 
 def test_numbers_are_classes_where_asked(tmp_path):

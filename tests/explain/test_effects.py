@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mercer as mc
@@ -128,3 +129,19 @@ def test_work_is_bounded_by_fewer_rows():
     (found,) = effects(post, ["x0"])
     assert 8 <= found.rows <= 512
     np.testing.assert_allclose(found.mean[:, 0], np.sin(found.axes[0].at), atol=0.2)
+
+
+def test_columns_of_a_mixed_table_are_those_of_the_user():
+    rng = np.random.default_rng(2)
+    age = rng.uniform(20, 60, 60)
+    city = np.array(["ulm", "bonn", "graz"], dtype=object)[rng.integers(0, 3, 60)]
+    y = 0.05 * age + 2.0 * (city == "bonn") + 0.1 * rng.standard_normal(60)
+    age[::12] = np.nan
+    model = mc.GPRegressor().fit(pd.DataFrame({"age": age, "city": city}), y)
+    found = model.importance()
+    assert set(found.names) == {"age", "city"} and found.total.min() > 0.1
+    of_age, of_city = model.effects(["age", "city"])
+    assert set(of_city.axes[0].at) == {"bonn", "graz", "ulm"}
+    bonn = list(of_city.axes[0].at).index("bonn")
+    assert np.argmax(of_city.mean[:, 0]) == bonn
+    assert np.all(np.diff(of_age.axes[0].at) >= 0) and of_age.mean[-1, 0] - of_age.mean[0, 0] > 1.0

@@ -40,10 +40,8 @@ class AbstractExplained(AbstractEstimator):
         from mercer.explain import importance
 
         check_is_fitted(self)
-        if groups is None and self.columns_ is not None:
-            groups = {name: positions for name, positions in self.columns_.groups.items() if positions}
         with shown("importance", self.progress):
-            return importance(self._function(), groups, permutation, draws, self._seed())
+            return importance(self._function(), groups or self._groups(), permutation, draws, self._seed())
 
     def input_importance(self) -> Importance:
         """How much each column matters, without shuffling them."""
@@ -66,11 +64,17 @@ class AbstractExplained(AbstractEstimator):
 
         check_is_fitted(self)
         with shown("effects", self.progress):
-            return effects(self._function(), columns, groups, most, level, self._seed())
+            return effects(self._function(), columns, groups or self._groups(), most, level, self._seed())
 
     def column_effects(self, columns: Any = None, most: int = 6, level: float = 0.95) -> tuple[Effect, ...]:
         """`effects`, for pictures."""
         return self.effects(columns, most, level)
+
+    def _groups(self) -> dict[str, tuple[int, ...]] | None:
+        """The inputs that each column of the table became."""
+        if self.columns_ is None:
+            return None
+        return {name: positions for name, positions in self.columns_.groups.items() if positions}
 
     def _importance_lines(self) -> list[str]:
         """A line of the summary: the leading columns; none for one column, or where predictions average over

@@ -161,7 +161,7 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
 
     One column of numbers: evenly between its first and last hundredth. Few different values, categories and
     objects: each of them, the most frequent ones of many. Several columns of numbers that are one (a date and
-    its seasons): rows at quantiles of the first.
+    its seasons, a number and where it is missing): rows at quantiles of the first.
     """
     block = _as_numbers(inputs.values[:, group])
     names = [f"{name}=" for _ in group] if inputs.names is None else [inputs.names[j] for j in group]
@@ -182,7 +182,10 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
         low, high = np.quantile(data, [0.01, 0.99])
         at = np.linspace(low, high, points)
         return Axis(name, at, False, data), at[:, None]
-    rows = block[np.argsort(data, kind="stable")[np.linspace(0, len(data) - 1, points).astype(int)]]
+    flags = [j for j in range(1, len(group)) if np.unique(block[:, j]).size <= 2]  # of empty cells
+    block = block[~block[:, flags].any(1)]
+    order = np.argsort(block[:, 0], kind="stable")
+    rows = block[order[np.linspace(0, len(block) - 1, points).astype(int)]]
     return Axis(name, rows[:, 0].astype(float), False, data), rows
 
 

@@ -63,7 +63,7 @@ def test_fit_predict_info_round_trip(tmp_path, ending):
     fit = run("fit", data, "--target", "y", "--out", model, "--plot", tmp_path / "fit.png", "--noise", 0.01)
     assert fit.exit_code == 0, fit.output
     assert "left out 1 row without a value of 'y'" in fit.stderr
-    assert "left out columns of text: city" in fit.stderr
+    assert "column 'city' has a different value in every row, and is left out" in fit.stdout
     for word in ("kernel.lengthscale[1]", "log evidence", "RMSE", "NLPD", "coverage", "of 24 data"):
         assert word in fit.stdout
     assert (tmp_path / "fit.png").read_bytes().startswith(PNG)
@@ -85,7 +85,7 @@ def test_fit_predict_info_round_trip(tmp_path, ending):
     assert info.exit_code == 0, info.output
     for word in (
         "GPRegressor",
-        "a, b",
+        "column city",
         "24 rows",
         "Matern",
         "likelihood.noise_variance",
@@ -262,7 +262,7 @@ def test_a_model_fitted_without_names_takes_columns_in_their_order(tmp_path):
     [
         (("--target", "z"), "has no column 'z'; it has a, b, city, y"),
         (("--target", "city"), "column 'city' is not numeric (found 'town 0' in row 1)"),
-        (("--target", "y", "--features", "a,city"), "column 'city' is not numeric"),
+        (("--target", "y", "--features", "a,city", "--kernel", "SE()"), "column 'city' is not numeric"),
         (("--target", "y", "--features", "a,nothing"), "has no column 'nothing'"),
         (("--target", "y", "--features", "a,y"), "names the target"),
         (("--target", "y", "--features", "a,a"), "names a column twice"),
@@ -284,9 +284,14 @@ def test_a_missing_feature_is_named_by_its_row_in_the_file(tmp_path):
     columns = table()
     columns["a"][9] = np.nan
     write_table(tmp_path / "d.csv", columns)
-    result = run("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m.mercer")
+    columns["b"][6] = np.inf
+    write_table(tmp_path / "e.csv", columns)
+    out = ("--target", "y", "--out", tmp_path / "m.mercer")
+    result = run("fit", tmp_path / "d.csv", *out, "--kernel", "SE()")
     assert result.exit_code == 1
     assert "column 'a' has no value in row 10 (1 such in all)" in result.stderr
+    result = run("fit", tmp_path / "e.csv", *out)
+    assert result.exit_code == 1 and "column 'b' has an infinite value in row 7" in result.stderr
 
 
 def test_errors_of_predict_and_info_are_one_line(saved, tmp_path):
@@ -303,7 +308,7 @@ def test_errors_of_predict_and_info_are_one_line(saved, tmp_path):
             ("predict", model, tmp_path / "other.csv", "--out", tmp_path / "p.csv"),
             "has no column 'a'; it has b",
         ),
-        (("predict", model, data, "--out", tmp_path / "p.xlsx"), "use .csv or .parquet"),
+        (("predict", model, data, "--out", tmp_path / "p.xlsx"), "use .csv, .tsv or .parquet"),
         (
             ("predict", model, data, "--out", tmp_path / "p.csv", "--level", 95),
             "--level must lie strictly between 0 and 1",

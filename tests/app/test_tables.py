@@ -98,7 +98,7 @@ def test_bad_files_are_refused_with_the_place(tmp_path, text, message):
 
 
 def test_unknown_ending_missing_file_and_wrong_contents(tmp_path):
-    with pytest.raises(TableError, match=r"use \.csv or \.parquet"):
+    with pytest.raises(TableError, match=r"use \.csv, \.tsv or \.parquet"):
         read_table(write(tmp_path / "a.xlsx", "a\n1\n"))
     with pytest.raises(TableError, match="no such file"):
         read_table(tmp_path / "none.csv")

@@ -85,6 +85,7 @@ NUMBERS = {
     "integers": [1, 2, 4],
     "objects": np.array([1, 2.0, True], object),
     "text": ["1", " 2.5", "3e2"],
+    "true and false": ["True", "false", ""],
     "decimals": pl.Series([1, 2, 4], dtype=pl.Decimal(10, 2)),
     "nullable": pd.Series([1, None, 4], dtype="Int64"),
     "nullable booleans": pd.Series([True, None, False], dtype="boolean"),

@@ -75,14 +75,13 @@ def fit(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table of data, .csv or .parquet, with the names of the columns in the first line."
+            help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
         ),
     ],
     target: Annotated[str, typer.Option(help="Column to predict. Rows where it is empty are left out.")],
     out: Annotated[Path, typer.Option(help="Where to save the model, for example model.mercer.")],
     features: Annotated[
-        str | None,
-        typer.Option(help="Columns to predict from, separated by commas (default: all other numeric ones)."),
+        str | None, typer.Option(help="Columns to predict from, separated by commas (default: all others).")
     ] = None,
     kernel: Annotated[
         str | None,
@@ -145,7 +144,7 @@ def fit(
     from mercer.app import work
 
     how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
-    X, y, rows, notes = work.training_data(data, target, features, classify)
+    X, y, rows, notes = work.training_data(data, target, features, classify, kernel)
     with warnings_as_notes(quiet):
         model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how)
     model.save(out)
@@ -174,10 +173,10 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit`.")],
     new: Annotated[
-        Path, typer.Argument(help="Table with the columns the model was fitted to, .csv or .parquet.")
+        Path, typer.Argument(help="Table with the columns the model was fitted to, .csv, .tsv or .parquet.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Where to write the table with the predictions, .csv or .parquet.")
+        Path, typer.Option(help="Where to write the table with the predictions, .csv, .tsv or .parquet.")
     ],
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
     latent: Annotated[

@@ -23,14 +23,17 @@ class Covariance(enum.StrEnum):
 
 Data = Annotated[
     Path,
-    typer.Argument(help="Table of data, .csv or .parquet, with the names of the columns in the first line."),
+    typer.Argument(
+        help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
+    ),
 ]
 Columns = Annotated[
     str | None, typer.Option(help="Columns to use, separated by commas (default: all numeric ones).")
 ]
 Shape = Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")]
 Out = Annotated[
-    Path | None, typer.Option(help="Write the table with the findings for each row here, .csv or .parquet.")
+    Path | None,
+    typer.Option(help="Write the table with the findings for each row here, .csv, .tsv or .parquet."),
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw it to this file (.png, .pdf or .svg).")]
 Restarts = Annotated[int, typer.Option(min=0, help="Further starts of EM; the best of all is kept.")]

@@ -23,7 +23,7 @@ def forecast(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table of data, .csv or .parquet, with the names of the columns in the first line."
+            help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
         ),
     ],
     time: Annotated[
@@ -42,7 +42,7 @@ def forecast(
         str, typer.Option(help="gaussian, student-t (outliers), laplace, mixture, or poisson (counts).")
     ] = "gaussian",
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.9,
-    out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv or .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv, .tsv or .parquet.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw series and forecast to this file (.png, .pdf or .svg).")
     ] = None,

@@ -24,7 +24,7 @@ class TableError(ValueError):
 
 
 def read_table(path: str | Path) -> Table:
-    """The columns of a .csv or .parquet file: float64 where every cell is a number or empty (NaN), else
+    """The columns of a .csv, .tsv or .parquet file: float64 where every cell is a number or empty (NaN), else
     arrays of text.
 
     >>> table = read_table("weather.csv")
@@ -36,8 +36,8 @@ def read_table(path: str | Path) -> Table:
 
 
 def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
-    """Columns to a .csv or .parquet file; numbers keep every digit. A file of that name is replaced when the
-    new one is whole, and left as it is if writing fails.
+    """Columns to a .csv, .tsv or .parquet file; numbers keep every digit. A file of that name is replaced
+    when the new one is whole, and left as it is if writing fails.
     """
     path = Path(path)
     write = _write_csv
@@ -50,7 +50,7 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
 
 def _write_csv(path: Path, table: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         writer.writerow(table)
         writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
 
@@ -62,9 +62,14 @@ def _write_parquet(path: Path, table: Mapping[str, Any]) -> None:
 
 
 def numeric(
-    table: Mapping[str, np.ndarray], names: Sequence[str], source: str, rows: np.ndarray | None = None
+    table: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    source: str,
+    rows: np.ndarray | None = None,
+    empty: bool = False,
 ) -> Table:
-    """The named columns, all numbers and none missing; else an error that names the column and the row.
+    """The named columns, all numbers and (unless `empty`) none missing; else an error that names the column
+    and the row.
 
     `rows`: the rows' numbers in the file, where some were left out.
     """
@@ -72,13 +77,13 @@ def numeric(
     for name in names:
         column = _column(table, name, source)
         if column.dtype.kind not in "fiub":
-            bad = np.array([_number(cell) is None for cell in column])
+            bad = np.array([_number(cell) is None and not _missing(cell) for cell in column])
             raise TableError(
                 f"{source}: column {name!r} is not numeric (found {str(column[np.argmax(bad)])!r} in row "
                 f"{_row(bad, rows)}): "
                 "encode it as numbers, or leave it out."
             )
-        bad = ~np.isfinite(column)
+        bad = np.isinf(column) if empty else ~np.isfinite(column)
         if bad.any():
             what = "no value" if np.isnan(column[np.argmax(bad)]) else "an infinite value"
             raise TableError(
@@ -121,9 +126,9 @@ def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarr
 
 def _ending(path: Path) -> str:
     ending = path.suffix.lower()
-    if ending not in (".csv", ".parquet"):
+    if ending not in (".csv", ".tsv", ".parquet"):
         raise TableError(
-            f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv or .parquet."
+            f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv, .tsv or .parquet."
         )
     return ending
 
@@ -141,7 +146,7 @@ def _read_csv(path: Path) -> Table:
     except UnicodeDecodeError:
         raise TableError(f"{path} is not a text file in UTF-8.") from None
     first = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=first.count)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     header = [name.strip() for name in next(rows, [])]
     if not header:

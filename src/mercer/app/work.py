@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 import mercer as mc
+from mercer.app.features import new_columns, training_columns
 from mercer.app.paths import save_figure
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
+from mercer.columns import Columns
 from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
 from mercer.params import element_names, parameters
@@ -23,9 +25,10 @@ Estimator = GPRegressor | GPClassifier
 
 
 def training_data(
-    path: Path, target: str, features: str | None, classify: bool = False
+    path: Path, target: str, features: str | None, classify: bool = False, kernel: str | None = None
 ) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:
-    """Columns to learn from, the target (text or whole numbers where it holds classes), the numbers of the
+    """Columns to learn from (all others, or `features`; a kernel that reads numbers leaves out text), the
+    target (text or whole numbers where it holds classes), the numbers of the
     rows in the file, and notes on what was left out.
 
     A target holds classes if `classify` says so, or if it is text with at most half as many different values
@@ -47,18 +50,17 @@ def training_data(
         else []
     )
     if features is None:
-        names = [name for name in _numeric_names(table) if name != target]
-        others = [name for name in table if name not in {*names, target}]
-        notes += [f"left out columns of text: {', '.join(others)}"] if others else []
+        names = [name for name in table if name != target]
         if not names:
-            raise TableError(f"{source} has no numeric column besides {target!r} to predict from.")
+            raise TableError(f"{source} has no column besides {target!r} to predict from.")
     else:
         names = [name.strip() for name in features.split(",")]
         if target in names:
             raise TableError(f"--features names the target {target!r} itself.")
         if len(set(names)) != len(names):
             raise TableError(f"--features names a column twice: {features}.")
-    return numeric(table, names, source, rows), y, rows, notes
+    X, left = training_columns(table, names, source, rows, kernel, named=features is not None)
+    return X, y, rows, notes + left
 
 
 def fit_model(
@@ -169,7 +171,7 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
 
     if isinstance(model, GPClassifier):
         figure = _draw_classes(model, target)
-    elif model.n_features_in_ == 1:
+    elif model._training[0].values.shape[1] == 1:
         figure = mc.viz.posterior(model, ylabel=target).figure
     else:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
@@ -263,8 +265,8 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
     facts: Rows = [
         ("estimator", manifest["class"]),
-        ("columns", ", ".join(map(str, names))),
-        ("data", f"{n} rows, {d} column{'s' if d > 1 else ''}"),
+        *(_columns_said(model.columns_) or [("columns", ", ".join(map(str, names)))]),
+        ("data", f"{n} rows, {len(names)} column{'s' if len(names) > 1 else ''}"),
         *([("classes", ", ".join(map(str, model.classes_)))] if isinstance(model, GPClassifier) else []),
         *[("kernel", str(kernel)) for kernel in kernels],
         *([] if isinstance(model, GPClassifier) else [("noise", model.model_.likelihood.words())]),
@@ -285,6 +287,13 @@ def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
     if not isinstance(model, mc.GPTimeSeries):
         tables += importance_tables(model, permutation=False, draws=0)
     return [*tables, *robust_tables(model)]
+
+
+def _columns_said(columns: Columns | None) -> Rows:
+    """What each column was read as, where they are not all numbers."""
+    if columns is None or columns.plain:
+        return []
+    return [(f"column {name}", what) for name, what in columns.table()[1]]
 
 
 def _learned_by_em(model: Any) -> Rows:
@@ -319,22 +328,8 @@ def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
 
 
 def _inputs(model: Estimator, table: Table, source: Path) -> Any:
-    """The columns the model needs, by name; in their order where it was fitted without names."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        return numeric(table, list(names), str(source))
-    found = _numeric_names(table)
-    if len(found) != model.n_features_in_:
-        raise TableError(
-            f"the model was fitted to {model.n_features_in_} columns without names, so {source} must have "
-            "just as many numeric "
-            f"columns; it has {len(found)}: {', '.join(found)}."
-        )
-    return np.column_stack(list(numeric(table, found, str(source)).values()))
-
-
-def _numeric_names(table: Table) -> list[str]:
-    return [name for name, column in table.items() if column.dtype.kind == "f"]
+    assert model.columns_ is not None
+    return new_columns(model.columns_, table, str(source))
 
 
 def _half_width(level: float) -> float:

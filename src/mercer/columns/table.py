@@ -215,7 +215,9 @@ def as_cells(text: Iterable[Any], read: Any, dtype: Any) -> np.ndarray:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is; None where it is none."""
+    """The number that a text is, 1 and 0 for true and false; None where it is none."""
+    if (word := text.strip().lower()) in ("true", "false"):
+        return float(word == "true")
     try:
         return None if "_" in text else float(text)
     except ValueError:

@@ -41,13 +41,13 @@ def default_kernel(
     sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely. They
     start at d^1/4, where the data-driven start of any kernel is, so that these two are one.
     """
-    plain = columns is None or columns.plain
-    spread = column_scales(X) if columns is None or plain else group_scales(X, columns.sharing)
+    alone = columns is None or len(columns.lengthscales) == X.shape[1]
+    spread = column_scales(X) if columns is None or alone else group_scales(X, columns.sharing)
     d = len(spread)
     one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
     kernel = Matern(lengthscale, param(scale**2, prior=prior or VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
-    return kernel if columns is None or plain else Shared(kernel, columns.sharing, columns.lengthscales)
+    return kernel if columns is None or alone else Shared(kernel, columns.sharing, columns.lengthscales)
 
 
 def default_noise(scale: float, start: float | None = None) -> Param:

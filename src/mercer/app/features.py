@@ -1,0 +1,87 @@
+"""Which columns of a file a model is fitted to and predicts from; errors name the rows of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.app.tables import Table, TableError, numeric
+from mercer.columns import Columns, Date, Number, Raw
+from mercer.columns.table import cells_of
+from mercer.kernels import parse
+
+
+def training_columns(
+    table: Table, names: Sequence[str], source: str, rows: np.ndarray, kernel: str | None, named: bool
+) -> tuple[Table, list[str]]:
+    """Columns to learn from, each as numbers, dates or text, and notes on what was left out.
+
+    Without a kernel all are taken; a kernel that reads numbers takes numbers and dates, and others are an
+    error where they were `named`.
+    """
+    typed = {name: _typed(table, name, source) for name in names}
+    if kernel is None:
+        for name, column in typed.items():
+            if column.dtype.kind == "f":
+                numeric({name: column}, [name], source, rows, empty=True)
+        return typed, []
+    if parse(kernel).reads_objects():
+        return typed, []
+    text = [name for name, column in typed.items() if column.dtype.kind == "O" and not named]
+    kept = [name for name in typed if name not in text]
+    if not kept:
+        raise TableError(
+            f"{source} has no column of numbers to predict from: leave --kernel out to use text."
+        )
+    notes = [f"left out columns of text, which the kernel cannot read: {', '.join(text)}"] if text else []
+    return _numbers(typed, kept, source, rows), notes
+
+
+def new_columns(columns: Columns, table: Table, source: str) -> Any:
+    """What a model predicts from: the columns it needs by name, and with them those it will say it ignores;
+    in their order where it was fitted without names.
+    """
+    if not columns.named:
+        found = [name for name, column in table.items() if column.dtype.kind == "f"]
+        if len(found) != len(columns.columns):
+            raise TableError(
+                f"the model was fitted to {len(columns.columns)} columns without names, so {source} must "
+                f"have just as many numeric columns; it has {len(found)}: {', '.join(found)}."
+            )
+        return np.column_stack(list(numeric(table, found, source).values()))
+    needed = {c.name: _typed(table, c.name, source) for c in columns.columns if c.width}
+    for column in columns.columns:
+        if isinstance(column, Number) or (isinstance(column, Raw) and not column.objects):
+            empty = isinstance(column, Number) and column.fill is not None
+            needed |= _numbers(needed, [column.name], source, None, empty)
+        elif isinstance(column, Date) and column.fill is None:
+            _check_dates(needed, column.name, source, None)
+    return table | needed
+
+
+def _typed(table: Table, name: str, source: str) -> np.ndarray:
+    if name not in table:
+        raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+    return cells_of(table[name], f"column {name!r}").values
+
+
+def _numbers(
+    typed: Table, names: Sequence[str], source: str, rows: np.ndarray | None, empty: bool = False
+) -> Table:
+    """Numbers and dates, checked."""
+    out = {}
+    for name in names:
+        if typed[name].dtype.kind == "M":
+            _check_dates(typed, name, source, rows)
+            out[name] = typed[name]
+        else:
+            out |= numeric(typed, [name], source, rows, empty)
+    return out
+
+
+def _check_dates(typed: Table, name: str, source: str, rows: np.ndarray | None) -> None:
+    if typed[name].dtype.kind == "M":
+        gaps = np.where(np.isnat(typed[name]), np.nan, 0.0)
+        numeric({name: gaps}, [name], source, rows)

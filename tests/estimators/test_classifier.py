@@ -186,18 +186,51 @@ def test_label_regression_can_be_calibrated():
 # classes
 
 
-def test_softmax_shares_one_kernel_or_has_one_for_each_class():
-    model = held().fit(X, NAMES[THREE])
-    direct = mc.Model(mc.GP(KERNEL), mc.likelihoods.Softmax(3)).condition(X, THREE, "laplace")
+@pytest.mark.parametrize("scheme", ["probit", "softmax"])
+def test_classes_share_one_kernel_or_have_one_each(scheme):
+    likelihood = {"probit": mc.likelihoods.MultinomialProbit(3), "softmax": mc.likelihoods.Softmax(3)}[scheme]
+    model = held(multi_class=scheme).fit(X, NAMES[THREE])
+    direct = mc.Model(mc.GP(KERNEL), likelihood).condition(X, THREE)
     np.testing.assert_allclose(model.predict_proba(XS), direct.probability(XS), rtol=1e-12)
     np.testing.assert_allclose(model.latent(XS)[0], direct.latent_moments(XS)[0], rtol=1e-12)
     assert model.latent(XS)[1].shape == (8, 3) and model.kernel_ == model.model_.gp.kernel
     np.testing.assert_allclose(model.loo().probability.sum(1), 1.0, rtol=1e-9)
     assert model.score(X, NAMES[THREE]) > 0.8
     assert (model.decision_function(XS).argmax(1) == model.predict_proba(XS).argmax(1)).all()
-    own = GPClassifier([KERNEL] * 3).fit(X, NAMES[THREE])
+    own = GPClassifier([KERNEL] * 3, multi_class=scheme).fit(X, NAMES[THREE])
     np.testing.assert_allclose(own.predict_proba(XS), model.predict_proba(XS), rtol=1e-6)
     assert len(own.kernel_) == 3
+
+
+def test_the_scheme_suits_the_rule_and_the_solver():
+    schemes = {
+        "ep": "probit",
+        "laplace": "softmax",
+        "mcmc": "probit",
+        "ccd": "probit",
+        "variational": "one-vs-rest",
+        "label-regression": "one-vs-rest",
+        None: "probit",
+    }
+    assert {rule: GPClassifier(inference=rule)._scheme for rule in schemes} == schemes
+    assert GPClassifier(inference=mc.inference.EP(damping=0.5))._scheme == "probit"
+    assert GPClassifier(solver="vfe")._scheme == "one-vs-rest"
+    for settings in ({}, {"inference": "laplace"}, {"solver": mc.solvers.VFE(m=10)}):
+        assert held(**settings).fit(X, THREE).score(X, THREE) > 0.8
+
+
+def test_several_classes_are_not_underconfident():
+    """Laplace's method leaves a log loss of 0.29 here; where x is sure, so must be the probabilities."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(120, 2))
+    y = np.digitize(Z[:, 0], [-0.5, 0.5])
+    model = GPClassifier().fit(Z[:80], y[:80])
+    p = model.predict_proba(Z[80:])
+    assert -np.mean(np.log(p[np.arange(40), y[80:]])) < 0.15
+    far = model.predict_proba([[1e6, 0.0], [-1e9, 1e9]])
+    assert np.isfinite(far).all()
+    np.testing.assert_allclose(far.sum(1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(far, 1 / 3, atol=1e-2)
 
 
 def test_classes_with_kernels_of_their_own_learn_a_bias_each():
@@ -266,7 +299,7 @@ def test_pairwise_probabilities_that_agree_are_recovered():
 
 
 def test_label_regression_of_several_classes():
-    model = held(inference="label-regression", multi_class="one-vs-rest").fit(X, THREE)
+    model = held(inference="label-regression").fit(X, THREE)
     assert model.score(X, THREE) > 0.8
     np.testing.assert_allclose(model.predict_proba(XS).sum(1), 1.0, rtol=1e-12)
 
@@ -310,7 +343,8 @@ SAVED = {
     "default": lambda: GPClassifier().fit(X, NAMES[CODES]),
     "booleans": lambda: held(inference="laplace", link="logit").fit(X, CODES == 1),
     "objects, bias": lambda: held(mean="learned").fit(X, NAMES[CODES].astype(object)),
-    "softmax, small integers": lambda: held().fit(X, (THREE + 5).astype(np.uint8)),
+    "probit, small integers": lambda: held().fit(X, (THREE + 5).astype(np.uint8)),
+    "softmax": lambda: held(multi_class="softmax").fit(X, NAMES[THREE]),
     "own kernels": lambda: GPClassifier([KERNEL, KERNEL, "SE(fixed(2))"]).fit(X, 0.5 * THREE // 0.5),
     "one vs rest": lambda: held(multi_class="one-vs-rest").fit(X, NAMES[THREE]),
     "one vs one": lambda: held(multi_class="one-vs-one").fit(X, NAMES[THREE]),
@@ -452,20 +486,21 @@ BAD = {
     ),
     "exact": (X, CODES, {"inference": "exact"}, "exact inference needs a Gaussian likelihood"),
     "link": (X, CODES, {"link": "cauchit"}, "link must be 'probit' or 'logit'"),
-    "scheme": (X, CODES, {"multi_class": "all"}, "multi_class must be one of 'softmax'"),
+    "scheme": (X, CODES, {"multi_class": "all"}, "multi_class must be one of 'probit'"),
     "mean": (X, CODES, {"mean": "empirical"}, "mean must be a number, 'learned'"),
     "objective": (X, CODES, {"objective": "luck"}, "unknown objective 'luck'"),
     "objective that EP lacks": (X, CODES, {"kernel": k.SE(), "objective": "loo"}, "use objective='evidence'"),
     "solver": (X, CODES, {"solver": "magic"}, "unknown solver 'magic'"),
     "calibrate": (X, CODES, {"calibrate": True}, "goes with inference='label-regression'"),
-    "EP of three": (X, THREE, {"inference": "ep"}, "'ep' is for two classes, and y has 3"),
+    "EP of softmax": (X, THREE, {"inference": "ep", "multi_class": "softmax"}, "use inference='laplace'"),
+    "KL of three": (X, THREE, {"inference": "kl", "multi_class": "probit"}, "use inference='ep'"),
     "kernels of two classes": (X, CODES, {"kernel": [k.SE(), k.SE()]}, "there is 1 latent function"),
     "kernels of three": (X, THREE, {"kernel": [k.SE(), k.SE()]}, "there are 3 latent functions"),
     "a bias shared by all classes": (
         X,
         THREE,
         {"kernel": k.SE(), "mean": "learned"},
-        "changes nothing under softmax",
+        "share changes nothing",
     ),
     "bound of the wrong link": (X, CODES, {"inference": "local-bound"}, "link='logit'"),
     "kernel text": (X, CODES, {"kernel": "SE("}, "cannot read the kernel"),

@@ -24,29 +24,37 @@ from mercer.params import Info, Param, Parametrised, Static, fixed, param, param
 VARIANCE_PRIOR = LogNormal(0.0, 2.0)  # median: the variance of y
 # of the variance of a latent function behind classes; most probable: 4
 LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)
+# of its length-scales over sqrt(d) standard deviations of the columns; most probable: 2
+LATENT_LENGTHSCALE = LogNormal(math.log(2.0) + 1.0, 1.0)
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
 ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 def default_kernel(
-    X: np.ndarray, scale: float, prior: LogNormal | None = None, columns: Columns | None = None
+    X: np.ndarray, scale: float, latent: bool = False, columns: Columns | None = None
 ) -> Matern | Shared:
-    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`; `prior` is of its
-    variance, else weak about that of the targets.
+    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`, about whose variance the
+    prior is weak; with `latent` it is of the functions behind classes, and `scale` where they start.
 
     `columns` says which columns of X are the levels of one category, or the sine and cosine of one season:
     they share a length-scale, and d is then the number of length-scales.
 
     In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2,
     sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely. They
-    start at d^1/4, where the data-driven start of any kernel is, so that these two are one.
+    start at d^1/4, where the data-driven start of any kernel is, so that these two are one. Labels say less
+    than numbers, and short length-scales of many columns overfit them: the prior is LATENT_LENGTHSCALE.
     """
     alone = columns is None or len(columns.lengthscales) == X.shape[1]
     spread = column_scales(X) if columns is None or alone else group_scales(X, columns.sharing)
     d = len(spread)
-    one = LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
+    one = (
+        LATENT_LENGTHSCALE.scaled(math.sqrt(d))
+        if latent
+        else LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
+    )
+    variance = LATENT_PRIOR if latent else VARIANCE_PRIOR.scaled(scale**2)
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    kernel = Matern(lengthscale, param(scale**2, prior=prior or VARIANCE_PRIOR.scaled(scale**2)), nu=2.5)
+    kernel = Matern(lengthscale, param(scale**2, prior=variance), nu=2.5)
     return kernel if columns is None or alone else Shared(kernel, columns.sharing, columns.lengthscales)
 
 

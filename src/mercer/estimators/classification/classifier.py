@@ -34,46 +34,52 @@ from mercer.inputs import InputError, Inputs
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit
 from mercer.learning.objectives import Objective
-from mercer.likelihoods import Bernoulli, Gaussian, Softmax
+from mercer.likelihoods import Bernoulli, Gaussian, MultinomialProbit, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
 from mercer.metrics.labels import columns_of
 from mercer.params import Param, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
 from mercer.relatives import platt
+from mercer.solvers import by_name as solver_by_name
 from mercer.solvers.protocol import AbstractSolver
 
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted
 
 LABEL_REGRESSION = "label-regression"
-SCHEMES = ("softmax", "one-vs-rest", "one-vs-one")
+JOINT = ("probit", "softmax")  # one model with a latent function for each class
+SCHEMES = (*JOINT, "one-vs-rest", "one-vs-one")
+SUITS = {"EP": "probit", "Laplace": "softmax"}  # what rules do with more than two classes
 
 
 class GPClassifier(ClassifierMixin, AbstractExplained):
     """Gaussian-process classification of two or more classes, with learned hyperparameters.
 
-    Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under weak priors
-    scaled to the columns; the variance of the latent function, which the evidence alone lets grow without
+    Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under priors scaled
+    to the columns: of d length-scales, each in units of its column's standard deviation, the most probable
+    value is 2 sqrt(d), one unit of the logarithm wide; the variance of the latent function, which the evidence alone lets grow without
     bound where the classes can be separated, has a log-normal prior whose most probable value is 4, one and a
     half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
     evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
 
     kernel: kernel, str, sequence of these, or None. A kernel such as `kernels.SE(1.0)`, its formula as text,
-        or None for the default. Several classes share one kernel under "softmax", and start from it under the
-        other schemes; a sequence gives each latent function its own.
+        or None for the default. Several classes share one kernel under "probit" and "softmax", and start from
+        it under the other schemes; a sequence gives each latent function its own.
     mean: number, "learned", `mercer.param`, mean, callable or None. Prior mean of the latent function.
         "learned" is `param(0.0)`, a constant bias, so that far from the data predictions need not tend to
         1/2.
     inference: str, instance or None. "ep", "laplace", "variational", "local-bound" (logit link), or an
-        instance from `mercer.inference`; None is EP for two classes and Laplace for softmax. "mcmc" samples
+        instance from `mercer.inference`; None is EP, and Laplace for softmax. "mcmc" samples
         the hyperparameters too, "ccd" and "grid" integrate over a few settings around the best.
         "label-regression" is exact regression on labels +-1 with Gaussian noise: the class is the sign, and
         its probability that of y > 0, which is quick but rough.
     link: "probit" or "logit". How a latent function becomes a probability of two classes.
-    multi_class: "softmax", "one-vs-rest" or "one-vs-one". More than two classes: one model with a latent
-        function for each class (by Laplace's method), or problems of two classes whose probabilities are
-        combined.
+    multi_class: "probit", "softmax", "one-vs-rest", "one-vs-one" or None. More than two classes: one model
+        with a latent function for each class, "probit" (the class whose function, noise added, is the largest;
+        by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or problems of two
+        classes whose probabilities are combined. None is "probit", but "softmax" for Laplace's method, and
+        "one-vs-rest" for rules of two classes and for solvers that cannot couple functions (`offers`).
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver, restarts, random_state, max_evaluations, progress, memory, checkpoint, missing: as in
@@ -87,7 +93,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         speaks for the first
     kernel_: the learned kernel; a list for several latent functions with kernels of their own
     log_marginal_likelihood_: log evidence without priors; summed over problems of two classes where there are
-        several, and then not comparable with that of softmax. For label regression it is that of the numbers
+        several, and then not comparable with that of one model. For label regression it is that of the numbers
         +-1
     columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
     n_features_in_, feature_names_in_: as in scikit-learn
@@ -106,7 +112,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         mean: str | float | Param | AbstractMean | Callable[..., Any] | None = 0,
         inference: str | AbstractInference | None = None,
         link: Literal["probit", "logit"] = "probit",
-        multi_class: Literal["softmax", "one-vs-rest", "one-vs-one"] = "softmax",
+        multi_class: Literal["probit", "softmax", "one-vs-rest", "one-vs-one"] | None = None,
         calibrate: bool = False,
         objective: str | Objective = "evidence",
         solver: str | AbstractSolver | None = None,
@@ -172,9 +178,10 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         return tuple(map(read_kernel, several))
 
     def _check_settings(self) -> None:
-        if self.multi_class not in SCHEMES:
+        if self.multi_class is not None and self.multi_class not in SCHEMES:
             raise ValueError(
-                f"multi_class must be one of {', '.join(map(repr, SCHEMES))}, got {self.multi_class!r}."
+                f"multi_class must be one of {', '.join(map(repr, SCHEMES))} or None, got "
+                f"{self.multi_class!r}."
             )
         if self.link not in ("probit", "logit"):
             raise ValueError(f"link must be 'probit' or 'logit', got {self.link!r}.")
@@ -193,21 +200,19 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             ) from None
 
     def _check_classes(self) -> None:
-        C = len(self.classes_)
-        if (
-            self._softmax
-            and isinstance(self.inference, str)
-            and self.inference not in ("laplace", "mcmc", *INTEGRATED)
-        ):
+        if not self._joint or self.inference is None or not isinstance(self.inference, str):
+            return
+        rule = "ep" if self._scheme == "probit" else "laplace"
+        if self.inference not in (rule, "mcmc", *INTEGRATED):
             raise ValueError(
-                f"inference={self.inference!r} is for two classes, and y has {C}: use "
-                "multi_class='one_vs_rest' or 'one_vs_one', "
-                "or inference='laplace' for softmax."
+                f"inference={self.inference!r} does not go with multi_class={self._scheme!r}, and y has "
+                f"{len(self.classes_)} classes: use inference={rule!r}, or leave multi_class to be chosen by "
+                "the rule (None)."
             )
 
     def _models(self, kernels: tuple, problems: list[tuple[Inputs, np.ndarray]]) -> list[Model]:
         """The models before learning, one for each problem."""
-        latents = len(self.classes_) if self._softmax else len(problems)
+        latents = len(self.classes_) if self._joint else len(problems)
         if isinstance(self.kernel, (list, tuple)) and len(kernels) != latents:
             raise ValueError(
                 f"{len(kernels)} kernels were given, but with {len(self.classes_)} classes and "
@@ -215,21 +220,21 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
                 f"there {'are' if latents > 1 else 'is'} {latents} latent function{'s' * (latents > 1)}: "
                 "give as many, or one."
             )
-        if not self._softmax:
+        if not self._joint:
             kernels = kernels * len(problems) if len(kernels) == 1 else kernels
             return [
                 self._binary_model(kernel, *problem)
                 for kernel, problem in zip(kernels, problems, strict=True)
             ]
-        likelihood = Softmax(len(self.classes_))
+        likelihood = (Softmax if self._scheme == "softmax" else MultinomialProbit)(len(self.classes_))
         inputs, codes = problems[0]
         scale = float(np.sqrt(np.mean(np.var(likelihood.guess(codes), 0))))
         gps = tuple(GP(kernel or self._default(inputs, scale), self._mean()) for kernel in kernels)
         if len(gps) == 1 and any(p.free for p in parameters(gps[0].mean)):
             raise ValueError(
-                "a mean that all classes share changes nothing under softmax, so it cannot be learned: "
+                "a mean that all classes share changes nothing, so it cannot be learned: "
                 "give one kernel for each "
-                "class (kernel=[...]), and each gets a mean of its own, or use multi_class='one_vs_rest'."
+                "class (kernel=[...]), and each gets a mean of its own, or use multi_class='one-vs-rest'."
             )
         return [Model(gps[0] if len(gps) == 1 else gps, likelihood)]
 
@@ -242,7 +247,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         return Model(GP(kernel or self._default(inputs, scale), self._mean()), Bernoulli(self.link))
 
     def _default(self, inputs: Inputs, scale: float) -> AbstractKernel:
-        return defaults.default_kernel(inputs.values, scale, defaults.LATENT_PRIOR, self.columns_)
+        return defaults.default_kernel(inputs.values, scale, True, self.columns_)
 
     def _mean(self) -> AbstractMean:
         if isinstance(self.mean, str):
@@ -310,14 +315,14 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         if len(self._posteriors) == 1:
             return self._posteriors[0].class_probabilities(X, how)
         wins = np.column_stack([p.probability(X, how) for p in self._posteriors])
-        return combine(wins, len(self.classes_), self.multi_class)
+        return combine(wins, len(self.classes_), self._scheme)
 
     def _from_labels(self, moments: list[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
         """Probabilities (m, C) of label regression, from mean and variance of f in each contest."""
         if len(self.classes_) == 2:
             return np.column_stack([self._wins(0, *moments[0], how, sign) for sign in (-1.0, 1.0)])
         wins = np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)])
-        return combine(wins, len(self.classes_), self.multi_class)
+        return combine(wins, len(self.classes_), self._scheme)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Two classes: log odds (m,) of the second. More: log probabilities (m, C)."""
@@ -333,7 +338,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         """
         X = self._inputs(X)
         moments = [self._moments(p, X) for p in self._posteriors]
-        if self._softmax:
+        if self._joint:
             return moments[0][0], np.einsum("mcc->mc", moments[0][1])
         if len(moments) == 1:
             return moments[0]
@@ -358,7 +363,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
 
     def _loo_probabilities(self) -> np.ndarray:
         inputs, codes = self._data
-        if self._softmax:
+        if self._joint:
             p = self._posteriors[0].loo().mean
             return p / p.sum(1, keepdims=True)
         columns = []
@@ -375,7 +380,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             columns.append(p)
         if len(self.classes_) == 2:
             return np.column_stack([1.0 - columns[0], columns[0]])
-        return combine(np.column_stack(columns), len(self.classes_), self.multi_class)
+        return combine(np.column_stack(columns), len(self.classes_), self._scheme)
 
     def classified(self, X: Any = None, y: Any = None) -> Classified:
         """Labels, codes and probabilities of rows X with labels y, or of the training rows left out one at a
@@ -414,13 +419,26 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     # -- inside ----------------------------------------------------------------------------------------------
 
     @property
-    def _softmax(self) -> bool:
-        return len(self.classes_) > 2 and self.multi_class == "softmax"
+    def _joint(self) -> bool:
+        """One model with a latent function for each class."""
+        return len(self.classes_) > 2 and self._scheme in JOINT
+
+    @property
+    def _scheme(self) -> str:
+        """How more than two classes are told apart: as asked for, or as suits the rule and the solver."""
+        if self.multi_class is not None:
+            return self.multi_class
+        if "blocks" not in solver_by_name(self.solver).offers or self.inference == LABEL_REGRESSION:
+            return "one-vs-rest"
+        if self.inference is None or (isinstance(self.inference, str) and self.inference in INTEGRATED):
+            return "probit"
+        rule = by_name(self._rule, Bernoulli())
+        return SUITS.get(rule.name, "one-vs-rest") if rule.learns != "draws" else "probit"
 
     @property
     def _contests(self) -> list[tuple[int, int | None]]:
         C = len(self.classes_)
-        return [(1, 0)] if C == 2 else contests(C, self.multi_class)
+        return [(1, 0)] if C == 2 else contests(C, self._scheme)
 
     @property
     def _posteriors(self) -> list[AbstractPosterior]:
@@ -472,11 +490,11 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         from mercer.explain import PosteriorFunction
 
         labels = tuple(map(str, self.classes_.tolist()))
-        if self._softmax:
+        if self._joint:
             return PosteriorFunction(self._posteriors[0], labels)
         inputs, codes = self._data
         return ContestsFunction(
-            inputs, codes, self._posteriors, self._contests, self._wins, labels, self.multi_class
+            inputs, codes, self._posteriors, self._contests, self._wins, labels, self._scheme
         )
 
     def _targets(self, y, n: int) -> np.ndarray:
@@ -484,7 +502,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         return codes
 
     def _problems(self, inputs: Inputs, codes: np.ndarray) -> list[tuple[Inputs, np.ndarray]]:
-        if self._softmax:
+        if self._joint:
             return [(inputs, codes)]
         return [contest_data(inputs, codes, contest) for contest in self._contests]
 

@@ -223,6 +223,32 @@ def test_irrelevant_inputs_get_long_lengthscales():
     assert l[2] > 20 * max(l[0], l[1])
 
 
+def test_many_columns_are_searched_from_several_scales():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (700, 103))
+    f = np.sin(2 * np.pi * X[:, 0]) + X[:, 1] ** 2 + X[:, 2]
+    y = f + 0.1 * rng.normal(size=700)
+    model = mc.GPRegressor().fit(X[:200], y[:200])  # from d^1/4 alone: evidence -220, error .76
+    assert model.log_marginal_likelihood_ > -115
+    assert np.std(model.predict(X[200:]) - f[200:]) < 0.4 * np.std(f)
+    assert len(model.fit_.status.starts) == 1
+
+
+def test_few_columns_are_searched_from_one_scale():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (30, 5))
+    model = mc.GPRegressor().fit(X, X.sum(1) + 0.1 * rng.normal(size=30))
+    assert {e.start for e in model.fit_.history} == {"given"}
+
+
+def test_known_noise_of_many_data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (810, 1))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=810)
+    model = mc.Model(mc.GP(k.SE(0.3)), mc.likelihoods.Gaussian(np.full(810, 0.01)))
+    assert mc.fit(model, X, y).status.converged
+
+
 def test_short_lengthscale_drives_the_noise_down_and_a_long_one_up():
     """A.R9, A.P3, D.SL6, T-SL1: figure 2.5's pattern on a fresh draw from (1, 1, 0.1)."""
     noise = {0.3: [], 1.0: [], 3.0: []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,17 +23,20 @@ from mercer.params import flatten
 from mercer.progress import STOPPED, shown
 
 ROUND = 1600  # data that tell the curvature near a good start
+HEAT = 20  # evaluations after which the best of several scales is known
 GAUSSIAN_START = 1000  # data that tell the prior which Gaussian noise learns
 
 
 class Starts(NamedTuple):
     """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited.
     `near`: there is one, found on many data with the same solver: no part is climbed on again.
+    `rivals`: starts of which only one is climbed from to the end, the highest after a few evaluations.
     """
 
     vectors: dict[str, np.ndarray]
     seen: int = 0
     near: bool = False
+    rivals: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -51,7 +55,8 @@ def search(
     vectors = _distinct({label: bounds.clip(problem.flat, vector) for label, vector in given})
     if problem.flat.vector.size == 0 or max_evaluations == 0:
         return _as_given(problem, recorder)
-    sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
+    whole = problem.model.likelihood.per_datum  # what is known of each datum is not cut into parts
+    sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen and not whole]
     climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
     recorder.foresight = _foresight(problem, sizes, candidates)
     if problem.size == recorder.size:
@@ -63,13 +68,14 @@ def search(
             ((label, vector),) = vectors.items()
             top = climb_near(problem, vector, label, recorder, max_evaluations)
             return Found(top, {label: top.value}, False)
+        coarse = problem.subset(sizes[0], seed) if sizes else problem
+        vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
         if not sizes:
             for label, vector in vectors.items():
                 top = climb(problem, vector, label, gtol=1e-3, ftol=1e-9)
                 ends[label] = top.value
                 best = max(best, top, key=_height)
             return Found(best, ends, False)
-        coarse = problem.subset(sizes[0], seed)
         tops = {label: climb(coarse, vector, label, ftol=1e-5) for label, vector in vectors.items()}
         ends |= {label: top.value for label, top in tops.items()}
         label, start = max(tops.items(), key=lambda item: item[1].value)
@@ -120,11 +126,12 @@ def usual_starts(
     """
     guess = starts.data_driven(model, data[0][0].values, data[0][1]) if guess is None else guess
     rng = np.random.default_rng(seed)
-    models = {"given": model, "data-driven": guess}
+    models = {"given": model, "data-driven": guess, **starts.longer(guess)}
+    rivals = tuple(models) if len(models) > 2 else ()
     models |= {f"random {i + 1}": starts.random(guess, rng) for i in range(restarts)}
     if restarts and isinstance(model.likelihood, AbstractNoise):
         models["Gaussian"] = _by_gaussian_noise(guess, data, seed, max_evaluations)
-    return Starts({label: flatten(m).vector for label, m in models.items()})
+    return Starts({label: flatten(m).vector for label, m in models.items()}, rivals=rivals)
 
 
 def part_of(model: Model, data: Data, rule: AbstractSiteRule, most: int, seed: int) -> LearningProblem:
@@ -156,6 +163,26 @@ def _by_gaussian_noise(guess: Model, data: Data, seed: int, max_evaluations: int
         found = search(part, candidates, Recorder(part.size), seed, max_evaluations)
     part.release()
     return Model(part.flat.unflatten(found.best.vector).gp, guess.likelihood)
+
+
+def _heat(
+    problem: LearningProblem,
+    vectors: dict[str, np.ndarray],
+    rivals: tuple[str, ...],
+    climb: Callable[..., Optimum],
+    max_evaluations: int,
+) -> dict[str, np.ndarray]:
+    """The starts with one for all rivals: where the best of them is after `HEAT` evaluations."""
+    most = min(HEAT, max_evaluations)
+    tops = {
+        label: climb(problem, vector, label, ftol=1e-5, max_evaluations=most)
+        for label, vector in vectors.items()
+        if label in rivals
+    }
+    if len(tops) < 2:
+        return vectors
+    label, top = max(tops.items(), key=lambda item: item[1].value)
+    return {label: top.vector} | {name: v for name, v in vectors.items() if name not in rivals}
 
 
 def _height(optimum: Optimum) -> float:

@@ -11,6 +11,8 @@ from mercer.likelihoods.scales import robust_scale
 from mercer.params import flatten, parameters, replace_leaves
 from mercer.solvers.protocol import AbstractSolver
 
+MANY = 30  # columns, each with a length-scale: from here on the search starts from several scales
+
 
 def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
     """Free hyperparameters at values that fit the scale of the data; fixed ones stay.
@@ -30,6 +32,25 @@ def data_driven(model: Model, X: np.ndarray, y: np.ndarray) -> Model:
     return Model(
         _prior(model.gp, X, latent, likelihood), replace_leaves(likelihood, values) if values else likelihood
     )
+
+
+def longer(model: Model) -> dict[str, Model]:
+    """The same with the length-scales of many columns longer, by name; none where columns are few.
+
+    In units of its column a length-scale starts at d^1/4. Among many columns all data are then far from each
+    other, and a search may end at noise alone. At sqrt(d), about the distance between them, it seldom does;
+    nor is that start always the better one.
+    """
+    flat = flatten(model)
+    many = [(p, s) for p, s in flat.slots if p.name.endswith("lengthscale") and np.size(p.value) >= MANY]
+    found = {}
+    for label, factor in (("longer", 1.0), ("longest", 2.0)) if many else ():
+        vector = flat.vector.copy()
+        for p, s in many:
+            stretched = factor * np.size(p.value) ** 0.25 * np.asarray(p.value)
+            vector[s] = np.ravel(p.constraint.unconstrained(stretched))
+        found[label] = flat.unflatten(bounds.clip(flat, vector))
+    return found
 
 
 def with_rest(model: Model, X: np.ndarray, solver: AbstractSolver) -> Model:

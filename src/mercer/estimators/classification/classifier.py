@@ -56,11 +56,11 @@ SUITS = {"EP": "probit", "Laplace": "softmax"}  # what rules do with more than t
 class GPClassifier(ClassifierMixin, AbstractExplained):
     """Gaussian-process classification of two or more classes, with learned hyperparameters.
 
-    Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under priors scaled
-    to the columns: of d length-scales, each in units of its column's standard deviation, the most probable
-    value is 2 sqrt(d), one unit of the logarithm wide; the variance of the latent function, which the evidence alone lets grow without
-    bound where the classes can be separated, has a log-normal prior whose most probable value is 4, one and a
-    half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
+    Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under priors
+    scaled to the columns: of d length-scales, each in units of its column's standard deviation, the most
+    probable value is 2 sqrt(d), one unit of the logarithm wide; the variance of the latent function, which
+    the evidence alone lets grow without bound where the classes can be separated, has a log-normal prior
+    whose most probable value is 4, one and a half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
     evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
 
     kernel: kernel, str, sequence of these, or None. A kernel such as `kernels.SE(1.0)`, its formula as text,
@@ -76,8 +76,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         its probability that of y > 0, which is quick but rough.
     link: "probit" or "logit". How a latent function becomes a probability of two classes.
     multi_class: "probit", "softmax", "one-vs-rest", "one-vs-one" or None. More than two classes: one model
-        with a latent function for each class, "probit" (the class whose function, noise added, is the largest;
-        by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or problems of two
+        with a latent function for each class, "probit" (the class whose function, noise added, is the
+        largest; by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or problems of two
         classes whose probabilities are combined. None is "probit", but "softmax" for Laplace's method, and
         "one-vs-rest" for rules of two classes and for solvers that cannot couple functions (`offers`).
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
@@ -93,8 +93,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         speaks for the first
     kernel_: the learned kernel; a list for several latent functions with kernels of their own
     log_marginal_likelihood_: log evidence without priors; summed over problems of two classes where there are
-        several, and then not comparable with that of one model. For label regression it is that of the numbers
-        +-1
+        several, and then not comparable with that of one model. For label regression it is that of the
+        numbers +-1
     columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
     n_features_in_, feature_names_in_: as in scikit-learn
 

@@ -70,14 +70,49 @@ def test_forecast_to_a_file(folder):
     assert plot.stat().st_size > 5000
     said = CliRunner().invoke(app, ["info", str(model)], env={"COLUMNS": "120"})
     assert said.exit_code == 0 and "GPTimeSeries" in said.output and "Hyperparameters" in said.output
-    refused = CliRunner().invoke(app, ["predict", str(model), str(out), "--out", str(folder / "p.csv")])
-    assert refused.exit_code == 1 and "is a time series" in refused.output
+    predicted = folder / "p.csv"
+    write_table(folder / "days.csv", {"day": table["day"][::-1]})
+    asked = [str(model), str(folder / "days.csv"), "--out", str(predicted), "--level", "0.8"]
+    assert CliRunner().invoke(app, ["predict", *asked]).exit_code == 0
+    np.testing.assert_allclose(read_table(predicted)["upper"], table["upper"][::-1], rtol=1e-9)
+    write_table(folder / "other.csv", {"x": [1.0]})
+    refused = CliRunner().invoke(
+        app, ["predict", str(model), str(folder / "other.csv"), "--out", str(predicted)]
+    )
+    assert refused.exit_code == 1 and "mercer forecast MODEL --horizon" in refused.output
+
+
+def test_forecast_from_a_saved_model(folder, tmp_path):
+    """All tables of the series, from the file alone; the date is that of 3 weeks."""
+    saved, names = folder / "saved.mercer", ("next", "missing", "parts", "odd")
+    ts = mc.GPTimeSeries(None).fit(read_table(folder / "data.csv"), time="day", value="y")
+    ts.save(saved)
+    files = [tmp_path / f"{name}.csv" for name in names]
+    options = ["--out", files[0], "--impute", files[1], "--components", files[2], "--anomalies", files[3]]
+    result = run(saved, "--horizon", "3w", *options)
+    assert result.exit_code == 0, result.output
+    ahead, missing, parts, odd = map(read_table, files)
+    assert len(ahead["day"]) == 21 and ahead["day"][-1] == "2024-04-28"
+    np.testing.assert_allclose(ahead["lower"], ts.forecast(21)["lower"], rtol=1e-9)
+    assert list(missing["day"]) == ["2024-02-25"] and list(odd["day"]) == ["2024-03-22"]
+    assert len(parts["day"]) == N + 21 and {"trend", "trend_std", "irregular"} <= set(parts)
+    again = run(saved, "--until", "2024-04-28", "--out", tmp_path / "until.csv")
+    assert again.exit_code == 0 and (tmp_path / "until.csv").read_text() == files[0].read_text()
+    for options, message in (
+        (("--time", "day"), "has learned already: leave --time out"),
+        (("--horizon", "2024-05-01"), "a date goes with --until"),
+        (("--horizon", "3m"), "months or minutes"),
+        (("--horizon", "3", "--until", "2024-05-01"), "give one of them"),
+    ):
+        refused = run(saved, *options)
+        assert refused.exit_code == 1 and message in refused.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--time", "when", "--target", "y"), "no column 'when'; it has day, y"),
+        (("--time", "day"), "--target, one of day, y"),
         (("--time", "day", "--target", "y", "--level", "90"), "--level must lie between 0 and 1"),
         (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "unknown likelihood 'cauchy'"),
         (("--time", "day", "--target", "day"), "is '2024-"),

@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mercer.estimators.series.clock import Clock
+from mercer.estimators.series.ahead import after
+from mercer.estimators.series.clock import DAY, Clock
 from mercer.estimators.series.observed import observe, table
 from mercer.estimators.series.structure import multiplicative, preferred, seasons
 from mercer.inputs import InputError
@@ -45,6 +46,75 @@ def test_dates_there_and_back(index, unit, step):
     np.testing.assert_array_equal(clock.stamps(t), index.to_numpy().astype("datetime64[us]"))
     np.testing.assert_array_equal(
         clock.stamps(clock.next(t[-4], 3)), later.to_numpy().astype("datetime64[us]")
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "length", "expected"),
+    [
+        ("2020-02-29", "1y", "2021-02-28"),
+        ("2020-01-31", "1mo", "2020-02-29"),
+        ("2020-01-31", "2 weeks", "2020-02-14"),
+        ("2020-01-31T22:00", "3h", "2020-02-01T01:00"),
+        ("2020-03-01", "-1d", "2020-02-29"),
+    ],
+)
+def test_lengths_of_time(last, length, expected):
+    clock = Clock("day", 0.0)
+    end = after(clock, clock.read(micro([last]))[0], length)
+    np.testing.assert_array_equal(clock.stamps(np.array([end])), micro([expected]))
+
+
+def test_lengths_by_the_calendar():
+    """A year of months is twelve of them; a day of summer time is one on the wall, and 24 hours are not."""
+    clock = Clock.of(micro(["2021-01-31", "2021-02-28", "2021-03-31"]))
+    assert after(clock, 2.0, "2y") == 26.0
+    berlin = Clock("hour", 0.0, zone="Europe/Berlin")
+    start = berlin.read(micro(["2024-03-30T11:00"]))[0]
+    assert after(berlin, start, "1d") - start == 23.0 and after(berlin, start, "23h") - start == 23.0
+
+
+@pytest.mark.parametrize(
+    ("distances", "unit", "words", "grid"),
+    [
+        (np.array([3.1, 9.0, 4.7, 2.2, 30.0]), "D", "irregular, about every 4.7 days", "every week"),
+        (np.array([1, 3, 2, 2, 5]), "D", "irregular, about every 2 days", "every day"),
+        (np.array([33, 28, 27, 36]), "D", "irregular, about every 30.5 days", "every month"),
+        (np.array([599, 604, 601, 1190]), "s", "irregular, about every 10.04 minutes", "every 10 minutes"),
+        (
+            np.array([0.031, 0.044, 0.09, 0.02]),
+            "s",
+            "irregular, about every 0.0375 seconds",
+            "every 0.05 seconds",
+        ),
+    ],
+)
+def test_natural_steps(distances, unit, words, grid):
+    """Irregular distances: the grid is natural, its stamps stand where people would put them, all after the
+    last and between the first and the last where nothing is near.
+    """
+    moved = np.append(0.0, np.cumsum(distances)) * {"D": DAY, "s": 1e6}[unit]
+    stamps = micro(["2021-05-04T13:47"]) + moved.astype("m8[us]")
+    clock = Clock.of(stamps)
+    assert (clock.words(), clock.grid_words()) == (words, grid)
+    t = clock.read(stamps)
+    ahead, gaps = clock.next(t[-1], 5), clock.gaps(t)
+    assert len(ahead) == 5 and (np.diff(ahead, prepend=t[-1]) > 0).all()
+    np.testing.assert_allclose(np.diff(ahead), clock.grid_step, rtol=0.02)
+    assert ((gaps > t[0]) & (gaps < t[-1])).all()
+    assert (np.abs(gaps[:, None] - t) >= 0.75 * clock.grid_step).all()
+    np.testing.assert_allclose(clock.read(clock.stamps(ahead)), ahead, atol=1e-6)
+    if clock.every_unit != "second":
+        assert all(pd.Timestamp(s).strftime("%H:%M:%S").endswith("0:00") for s in clock.stamps(ahead))
+
+
+def test_rounded_numbers_do_not_drift():
+    """Months as decimals of years, rounded or by their days, go on by a twelfth."""
+    months = np.round(1958.0 + np.arange(120) / 12, 3)
+    clock = Clock.of(np.delete(months, np.arange(40, 70)))
+    assert clock.step == pytest.approx(1 / 12, rel=1e-4) and not clock.every
+    np.testing.assert_allclose(
+        clock.stamps(clock.gaps(clock.read(np.delete(months, np.arange(40, 70))))), months[40:70], atol=5e-3
     )
 
 

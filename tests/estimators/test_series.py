@@ -62,7 +62,8 @@ def test_forecast_is_that_of_the_dense_posterior(ts, series):
     np.testing.assert_allclose(table["mean"], mean, atol=1e-8)
     np.testing.assert_allclose(table["std"], std, atol=1e-8)
     np.testing.assert_allclose(table["upper"], mean + norm.ppf(0.9) * std, atol=1e-7)
-    np.testing.assert_allclose(ts.forecast(series.index[N:]), ts.forecast(16), atol=1e-12)
+    for same in (series.index[N:], "16mo", series.index[N + 15], "2020-04-30"):
+        np.testing.assert_allclose(ts.forecast(same), ts.forecast(16), atol=1e-12)
     assert np.sqrt(np.mean((table["mean"] - series[N:]) ** 2)) < 0.3
 
 
@@ -89,6 +90,7 @@ def test_components_are_those_of_the_dense_posterior(ts):
 def test_missing_values_and_skipped_stamps_are_filled_in(ts, series):
     table = ts.impute()
     assert list(table.index) == list(series.index[[7, 20]])
+    assert list(ts.components(gaps=True).index) == list(series.index[:N])
     assert (np.abs(table["mean"] - series.iloc[[7, 20]]) < 4 * table["std"]).all()
     mean, _ = dense(ts).mean_and_std([[7.0], [20.0]])
     np.testing.assert_allclose(table["mean"], mean, atol=1e-8)
@@ -163,7 +165,9 @@ def test_pictures(ts, series):
     )
     axes = viz.decomposition(ts, horizon=2)
     assert [a.get_title("left") for a in axes] == ["", "trend", "year", "irregular"]
-    assert len(axes[1].lines[0].get_xdata()) == N - 1 + 2
+    assert len(axes[1].lines[0].get_xdata()) == N + 2  # in the gap too
+    recent = viz.forecast(ts, "6mo", history="2y")
+    assert len(recent.lines[0].get_xdata()) == 6 and len(recent.lines[1].get_xdata()) == 25
     assert len(ts.plot().lines[0].get_xdata()) == 24
     with pytest.raises(ValueError, match="4 Axes are needed, but 2 were given"):
         viz.decomposition(ts, axes=plt.subplots(2)[1])
@@ -193,6 +197,51 @@ def test_logarithm(series):
         ts.update(-later)
     with pytest.raises(InputError, match="needs positive values, but the least is"):
         estimator(transform="log").fit(series - 9.0)
+
+
+def test_a_yearly_season_of_decimal_years():
+    """Plain numbers that look like years with decimals get the season that dates would have, and say so."""
+    y = monthly().to_numpy()
+    stamps = np.round(2015.0 + np.arange(N) / 12, 3)
+    ts = estimator().fit(stamps, y)
+    assert ts.seasons_ == {"year": 1.0} and "look like years with decimals" in ts.notes_[0]
+    np.testing.assert_allclose(ts.forecast(3).index, 2019.0 + np.arange(3) / 12, atol=2e-3)
+    assert estimator(seasonal=None).fit(stamps, y).seasons_ == {}
+    rng = np.random.default_rng(1)
+    assert estimator().fit(stamps, rng.standard_normal(N)).seasons_ == {}
+
+
+def test_a_hint_of_what_repeats():
+    """Other plain numbers get no season, but a note where one would be much more probable."""
+    ts = estimator().fit(monthly().to_numpy())
+    assert (
+        ts.seasons_ == {} and "seem to repeat every 12: " in ts.notes_[0] and "--seasonal 12" in ts.notes_[0]
+    )
+    assert estimator().fit(np.random.default_rng(0).standard_normal(N)).notes_ == ()
+
+
+def test_gaps_of_an_irregular_series():
+    """At irregular distances forecasts and gaps go by a natural step, and a gap is filled with it."""
+    rng = np.random.default_rng(0)
+    days = np.cumsum(rng.exponential(5.0, N))
+    days[24:] += 120.0
+    stamps = pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D")
+    ts = estimator(seasonal=None, irregular=False).fit(
+        stamps, np.sin(days / 40) + 0.1 * rng.standard_normal(N)
+    )
+    assert "forecasts go on and gaps are filled every week" in ts.summary()
+    table = ts.impute()
+    inside = table[(table.index > stamps[23]) & (table.index < stamps[24])]
+    assert (
+        len(inside) >= 15
+        and (inside.index.day_of_week == 0).all()
+        and (np.diff(inside.index).astype("m8[D]") == 7).all()
+    )
+    ahead = ts.forecast("6w")
+    assert len(ahead) == 6 and (ahead.index.day_of_week == 0).all() and ahead.index[0] > stamps[-1]
+    axes = viz.decomposition(ts)
+    assert np.isin(inside.index.to_numpy(), axes[1].lines[0].get_xdata()).all()
+    plt.close("all")
 
 
 def test_trend_by_evidence():
@@ -283,6 +332,19 @@ def test_bad_questions(ts, series):
         estimator().fit([0.0, 1.0], [np.nan, np.nan])
     with pytest.raises(ValueError, match="horizon must be a number of steps of at least 1"):
         ts.forecast(0)
+    for horizon, message in (
+        ("3m", "months or minutes"),
+        ("2 moons", "cannot tell how long"),
+        ("0d", "cannot tell how long"),
+        ("1.3mo", "no whole number of months"),
+        ("2020-13", "cannot tell how far"),
+        (
+            "2018-06",
+            "nothing to forecast up to 2018-06: forecasts are made every month, and the next is for 2019",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ts.forecast(horizon)
     with pytest.raises(ValueError, match="level must lie strictly between"):
         ts.forecast(1, level=90)
     with pytest.raises(InputError, match="a linear trend starts at the first stamp"):

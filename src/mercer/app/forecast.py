@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ import typer
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 from mercer.app.paths import check_inputs, check_outputs, save_figure
 
-SHOWN = 12  # rows of the forecast that are printed
+STEPS = 12  # ahead, where nothing is said
+SHOWN = 12  # rows of a table that are printed
 
 
 def register(app: typer.Typer) -> None:
@@ -23,29 +25,66 @@ def forecast(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
+            help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line; or "
+            "a model that --model saved."
         ),
     ],
     time: Annotated[
-        str, typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers.")
-    ],
-    target: Annotated[str, typer.Option(help="Column to forecast. Empty cells are filled in, not forecast.")],
-    horizon: Annotated[int, typer.Option(min=1, help="How many steps to look ahead.")] = 12,
+        str | None,
+        typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column to forecast. Empty cells are filled in, not forecast.")
+    ] = None,
+    horizon: Annotated[
+        str | None,
+        typer.Option(
+            help="How far to look ahead: steps (24), or a length of time (2y, 6mo, 6w, 90d, 36h, 15min).",
+            show_default="12 steps",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Look ahead to the end of this date, month or year (2030-06-30), or to this number."
+        ),
+    ] = None,
     seasonal: Annotated[
-        str,
+        str | None,
         typer.Option(
             help='Seasons: auto, none, names ("week,year") or periods in the unit of time '
-            '("12", "cycle=132").'
+            '("12", "cycle=132").',
+            show_default="auto",
         ),
-    ] = "auto",
+    ] = None,
     likelihood: Annotated[
-        str, typer.Option(help="gaussian, student-t (outliers), laplace, mixture, or poisson (counts).")
-    ] = "gaussian",
-    level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.9,
+        str | None,
+        typer.Option(
+            help="gaussian, student-t (outliers), laplace, mixture, or poisson (counts).",
+            show_default="gaussian",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv, .tsv or .parquet.")] = None,
+    impute: Annotated[
+        Path | None,
+        typer.Option(help="Fill in what is missing (empty cells, skipped dates, gaps), and write it here."),
+    ] = None,
+    components: Annotated[
+        Path | None,
+        typer.Option(help="Write trend, seasons and irregularities here, past and ahead, with their sd."),
+    ] = None,
+    anomalies: Annotated[Path | None, typer.Option(help="Write the values that do not fit here.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw series and forecast to this file (.png, .pdf or .svg).")
     ] = None,
+    history: Annotated[
+        str,
+        typer.Option(
+            help="How much of the series --plot shows: all, steps (100), a length of time (5y) or from a "
+            "date on; auto is six times the length of the forecast."
+        ),
+    ] = "auto",
     model: Annotated[
         Path | None, typer.Option(help="Save the model here, for example series.mercer.")
     ] = None,
@@ -55,44 +94,113 @@ def forecast(
     Rows may be in any order, at any distances, with gaps. Says what was learned, which values do not fit, and
     what comes next.
 
-    Example: mercer forecast sales.csv --time month --target sales --horizon 24 --out next.csv --plot next.png
+    Example: mercer forecast sales.csv --time month --target sales --horizon 2y --out next.csv --plot next.png
+
+    Example: mercer forecast sales.mercer --until 2030-06-30 --out next.csv --components parts.csv
     """
     check_inputs([data])
-    import mercer
-    from mercer.app.tables import TableError, read_table, write_table
-
-    check_outputs([out, plot, model], [data])
+    files = {"forecast": out, "missing values": impute, "components": components, "anomalies": anomalies}
+    check_outputs([*files.values(), plot, model], [data])
     if not 0 < level < 1:
         raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
-    table = read_table(data)
-    for name in (time, target):
-        if name not in table:
-            raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
+    ahead = _ahead(horizon, until)
     with warnings_as_notes():
-        ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood)
-        ts.fit({time: table[time], target: table[target]}, time=time, value=target)
-        stamps, columns = ts.forecast_columns(horizon, level)
+        if zipfile.is_zipfile(data):
+            ts = _loaded(data, time=time, target=target, seasonal=seasonal, likelihood=likelihood)
+        else:
+            ts = _learned(data, time, target, seasonal or "auto", likelihood or "gaussian")
+        forecasts = ts.forecast_columns(ahead, level)
     typer.echo(ts.summary())
     typer.echo()
-    _show_anomalies(ts)
-    texts = _texts(stamps, ts.clock_.zone)
-    rows = [(text, *(f"{columns[name][i]:.5g}" for name in columns)) for i, text in enumerate(texts)]
-    show_table(
-        f"What comes next, with {level:.0%} intervals", (time, *columns), rows[:SHOWN], right=(1, 2, 3, 4)
-    )
-    if len(rows) > SHOWN:
-        typer.echo(f"... and {len(rows) - SHOWN} more" + ("" if out else ": --out writes them all"))
-    if out is not None:
-        write_table(out, {time: texts if ts.unit_ else stamps, **columns})
-        note(f"written to {out}")
+    odd = f"Values that do not fit (probability below {ts.anomaly_level:g} given the others)"
+    _show(ts, odd, ts.anomalies_columns(), "" if anomalies else ": --anomalies writes them all")
+    coming = f"What comes next, with {level:.0%} intervals"
+    _show(ts, coming, forecasts, "" if out else ": --out writes them all")
+    tables = {
+        "forecast": lambda: forecasts,
+        "missing values": lambda: ts.impute_columns(level),
+        "components": lambda: ts.components_columns(ahead),
+        "anomalies": ts.anomalies_columns,
+    }
+    for what, file in files.items():
+        if file is not None:
+            rows = _write(ts, file, *tables[what]())
+            note(f"{what} written to {file} ({rows} row{'s' if rows != 1 else ''})")
     if plot is not None:
         from mercer import viz
 
-        save_figure(viz.forecast(ts, horizon, level=level, ylabel=target).figure, plot, dpi=150)
+        shown = int(history) if history.isdecimal() else history
+        save_figure(viz.forecast(ts, ahead, level=level, history=shown).figure, plot, dpi=150)
         note(f"drawn in {plot}")
     if model is not None:
         ts.save(model)
         note(f"saved {model}")
+
+
+def _ahead(horizon: str | None, until: str | None) -> int | str:
+    """Steps, a length of time, or a date, as `GPTimeSeries.forecast` reads them."""
+    if until is not None:
+        if horizon is not None:
+            raise ValueError("--horizon and --until say the same thing: give one of them.")
+        return until
+    if horizon is None or horizon.isdecimal():
+        return int(horizon or STEPS)
+    from mercer.estimators.series.ahead import LENGTH
+
+    if not LENGTH.fullmatch(horizon):
+        raise ValueError(
+            "--horizon is a number of steps (24) or a length of time (2y, 6mo, 6w, 90d, 36h, 15min), not "
+            f"{horizon!r}; a date goes with --until."
+        )
+    return horizon
+
+
+def _learned(data: Path, time: str | None, target: str | None, seasonal: str, likelihood: str) -> Any:
+    """A series learned from a table."""
+    import mercer
+    from mercer.app.tables import TableError, read_table
+
+    table = read_table(data)
+    for option, name in (("--time", time), ("--target", target)):
+        if name is None:
+            raise TableError(f"say which column of {data} it is: {option}, one of {', '.join(table)}.")
+        if name not in table:
+            raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
+    ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood)
+    return ts.fit({str(time): table[str(time)], str(target): table[str(target)]}, time=time, value=target)
+
+
+def _loaded(data: Path, **given: str | None) -> Any:
+    """A series from a file that --model wrote, which has settings of its own."""
+    import mercer
+
+    ts = mercer.load(data)
+    if not isinstance(ts, mercer.GPTimeSeries):
+        raise ValueError(f"{data} holds a {type(ts).__name__}, not a time series: see `mercer info {data}`.")
+    if said := [f"--{name}" for name, value in given.items() if value is not None]:
+        raise ValueError(f"{data} has learned already: leave {', '.join(said)} out, or give the table again.")
+    return ts
+
+
+def _show(ts: Any, title: str, table: tuple[Any, dict[str, Any]], hint: str) -> None:
+    """The first rows of a table of stamps and columns; nothing where it has none."""
+    stamps, columns = table
+    rows = [
+        (text, *(f"{column[i]:.5g}" for column in columns.values()))
+        for i, text in enumerate(_texts(stamps[:SHOWN], ts.clock_.zone))
+    ]
+    if rows:
+        show_table(title, (ts.time_name_, *columns), rows, right=range(1, 1 + len(columns)))
+    if len(stamps) > SHOWN:
+        typer.echo(f"... and {len(stamps) - SHOWN} more{hint}")
+
+
+def _write(ts: Any, file: Path, stamps: Any, columns: dict[str, Any]) -> int:
+    """A table to a file; the number of its rows."""
+    from mercer.app.tables import write_table
+
+    write_table(file, {ts.time_name_: _texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns})
+    return len(stamps)
 
 
 def _seasons(text: str) -> Any:
@@ -109,17 +217,6 @@ def _seasons(text: str) -> Any:
                 raise ValueError(f"--seasonal: the period of {name!r} is not a number: {period!r}.") from None
             out[period] = period
     return out
-
-
-def _show_anomalies(ts: Any) -> None:
-    stamps, columns = ts.anomalies_columns()
-    if stamps.size:
-        rows = [
-            (text, *(f"{c[i]:.5g}" for c in columns.values()))
-            for i, text in enumerate(_texts(stamps, ts.clock_.zone))
-        ]
-        title = f"Values that do not fit (probability below {ts.anomaly_level:g} given the others)"
-        show_table(title, ("time", *columns), rows[:SHOWN], right=(1, 2, 3))
 
 
 def _texts(stamps: Any, zone: str | None) -> list[str]:

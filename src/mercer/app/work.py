@@ -213,6 +213,8 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
         predicted = model.predict_columns(_inputs(model, table, new), level, latent)
     elif isinstance(model, GPClassifier):
         predicted = _predicted_classes(model, _inputs(model, table, new), latent)
+    elif isinstance(model, mc.GPTimeSeries):
+        predicted = _predicted_values(model, table, new, level, latent)
     else:
         raise ValueError(f"{model_path} {_INSTEAD[type(model).__name__]}")
     prefix = "predicted_" if any(name in table for name in predicted) else ""
@@ -221,8 +223,6 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
 
 
 _INSTEAD = {
-    "GPTimeSeries": "is a time series: forecast it by `mercer forecast`, or in Python by "
-    "mercer.load(...).forecast.",
     "GaussianMixture": "holds clusters: assign rows by `mercer cluster`, or in Python by "
     "mercer.load(...).predict.",
     "HMM": "holds hidden states: find those of a sequence by `mercer hmm`, or in Python by "
@@ -239,6 +239,20 @@ def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, n
     return {"class": model.classes_[p.argmax(1)]} | {
         f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())
     }
+
+
+def _predicted_values(
+    model: mc.GPTimeSeries, table: Table, source: Path, level: float, latent: bool
+) -> dict[str, np.ndarray]:
+    """Of a time series, at the times of the table."""
+    if latent:
+        raise ValueError("--latent is not for time series: `mercer forecast --components` has their parts.")
+    if model.time_name_ not in table:
+        raise TableError(
+            f"{source} has no column {model.time_name_!r}, the time of the series; for what comes next: "
+            "mercer forecast MODEL --horizon 2y --out FILE."
+        )
+    return model.forecast_columns(table[model.time_name_], level)[1]
 
 
 def draw_verdict(verdict: Any, path: Path) -> None:

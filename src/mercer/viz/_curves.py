@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.likelihoods import AbstractNoise
 from mercer.viz._outliers import find_outliers, mark_outliers
-from mercer.viz._series import series_forecast
+from mercer.viz._series import series_forecast, shown_from
 from mercer.viz._style import (
     BLACK,
     BLUE,
@@ -101,19 +101,23 @@ def prior(
 
 def forecast(
     model: Any, X_future: Any, observed_later: Any = None, ax: Any = None, level: float = 0.95,
-    xlabel: str | None = None, ylabel: str = "y",
+    xlabel: str | None = None, ylabel: str = "y", history: Any = "auto",
 ) -> Any:  # fmt: skip
     """The series, and its extrapolation to `X_future` (m, 1) beyond a line at the end of the data.
 
     `observed_later`: what was measured afterwards, y at X_future or a pair (X, y). A fitted `GPTimeSeries` is
-    continued for `X_future` steps, or to those stamps.
+    continued as its `forecast` says: for `X_future` steps, "2y", or to those stamps.
+
+    `history`: how much of the data is drawn before: "all"; a length in units of the input, or, for a
+    `GPTimeSeries`, so many steps, "5y", or from a date on; "auto" is six times the length of the forecast,
+    and 60 data at least.
 
     >>> viz.forecast(model, np.linspace(3, 5, 100)[:, None], xlabel="time / s", ylabel="height / m")
-    >>> viz.forecast(GPTimeSeries().fit(series), 24)
+    >>> viz.forecast(GPTimeSeries().fit(series), "2y", history="10y")
     """
     if hasattr(model, "forecast_columns"):
         return series_forecast(
-            model, X_future, observed_later, ax, level, xlabel, None if ylabel == "y" else ylabel
+            model, X_future, observed_later, ax, level, xlabel, None if ylabel == "y" else ylabel, history
         )
     post = posterior_of(model)
     X_future, x = line(X_future, "viz.forecast")
@@ -130,7 +134,8 @@ def forecast(
         label=f"{percent(level)} of {'f' if latent else 'y'}",
     )
     ax.plot(x, mean, color=BLUE, linewidth=1.2, label="forecast")
-    _data(ax, post)
+    first = _first(np.sort(past), float(x.max()), history)
+    _data(ax, post, first)
     if observed_later is not None:
         at, y = observed_later if isinstance(observed_later, tuple) else (x, observed_later)
         at, y = np.ravel(at), np.ravel(y)
@@ -140,7 +145,7 @@ def forecast(
             )
         ax.plot(at, y, ".", color=VERMILLION, markersize=3.5, label="observed later")
     ax.axvline(past.max(), color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-    ax.set_xlim(past.min() - 0.01 * np.ptp(past), max(x.max(), past.max()))
+    ax.set_xlim(first - 0.01 * (past.max() - first), max(x.max(), past.max()))
     legend(ax)
     return ax
 
@@ -180,15 +185,19 @@ def _rounded(formula: str) -> str:
     return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", formula)
 
 
-def _data(ax: Any, post: Any) -> None:
-    size = float(np.clip(40 / np.sqrt(len(post.y)), 2.2, 5.0))
+def _first(past: np.ndarray, end: float, history: Any) -> float:
+    """The first of sorted inputs to draw before a forecast that ends there."""
+    if not isinstance(history, str):
+        return float(max(past[0], past[-1] - history))
+    if history not in ("auto", "all"):
+        raise ValueError(f"history must be 'auto', 'all' or a length in units of the input, got {history!r}.")
+    return float(past[shown_from(past, max(end - past[-1], 0.0)) if history == "auto" else 0])
+
+
+def _data(ax: Any, post: Any, first: float = -np.inf) -> None:
+    x = post.inputs.values[:, 0]
+    shown = x >= first
+    size = float(np.clip(40 / np.sqrt(shown.sum()), 2.2, 5.0))
     ax.plot(
-        post.inputs.values[:, 0],
-        post.y,
-        "o",
-        color=BLACK,
-        markersize=size,
-        markeredgewidth=0,
-        label="data",
-        zorder=3,
+        x[shown], post.y[shown], "o", color=BLACK, markersize=size, markeredgewidth=0, label="data", zorder=3
     )

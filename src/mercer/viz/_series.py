@@ -8,18 +8,21 @@ import numpy as np
 
 from mercer.viz._style import BLACK, BLUE, GREY, VERMILLION, legend, panels, percent, ribbon
 
+LEAST, TIMES = 60, 6  # history="auto": so many values at least, and so many times the length of the forecast
+
 
 def decomposition(
-    model: Any, horizon: int | None = None, level: float = 0.9, axes: Any = None, ylabel: str | None = None
+    model: Any, horizon: Any = None, level: float = 0.95, axes: Any = None, ylabel: str | None = None
 ) -> Any:
     """A series and below it its parts, one panel each, with their own uncertainty. Returns the array of Axes.
 
-    model: a fitted `GPTimeSeries`. horizon: steps to go on beyond the last stamp. The parts of counts, and of
-    a series whose logarithm was modelled, are of the logarithm.
+    model: a fitted `GPTimeSeries`. horizon: how far to go on beyond the last stamp, as in its `forecast`. The
+    parts of counts, and of a series whose logarithm was modelled, are of the logarithm. Within gaps the parts
+    are drawn at the stamps that `impute` fills, with the uncertainty that they have there.
 
     >>> viz.decomposition(ts, horizon=24)
     """
-    stamps, parts = model.components_columns(horizon)
+    stamps, parts = model.components_columns(horizon, gaps=True)
     names = model.component_names_
     axes = panels(1 + len(names), (6.4, 1.8 + 1.35 * len(names))) if axes is None else np.ravel(axes)
     if len(axes) != 1 + len(names):
@@ -36,7 +39,7 @@ def decomposition(
         linewidth=1.0,
         label="without noise",
     )
-    end = _data(axes[0], model)
+    end = _data(axes[0], *model.observed())
     legend(axes[0])
     for ax, name in zip(axes[1:], names, strict=True):
         _plain(ax)
@@ -45,7 +48,7 @@ def decomposition(
         ax.set_title(
             f"{name} (of the logarithm)" if model.logarithmic_ else name, loc="left", fontsize="small", pad=3
         )
-    if horizon:
+    if horizon is not None:
         for ax in axes:
             _end(ax, end)
     axes[0].margins(x=0.01)
@@ -60,9 +63,14 @@ def series_forecast(
     level: float = 0.95,
     xlabel: str | None = None,
     ylabel: str | None = None,
+    history: Any = "auto",
 ) -> Any:
     """The series and its forecast, `horizon` steps or stamps; see `viz.forecast`."""
     stamps, ahead = model.forecast_columns(horizon, level)
+    past, y = model.observed(None if isinstance(history, str) and history in ("auto", "all") else history)
+    if isinstance(history, str) and history == "auto":
+        first = shown_from(past, stamps[-1] - past[-1])
+        past, y = past[first:], y[first:]
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -79,17 +87,17 @@ def series_forecast(
         label=f"{percent(level)} of y",
     )
     ax.plot(stamps, ahead["mean"], color=BLUE, linewidth=1.2, label="forecast")
-    end = _data(ax, model)
+    end = _data(ax, past, y)
     if observed_later is not None:
-        at, y = observed_later if isinstance(observed_later, tuple) else (stamps, observed_later)
-        if np.shape(at) != np.shape(y):
+        at, later = observed_later if isinstance(observed_later, tuple) else (stamps, observed_later)
+        if np.shape(at) != np.shape(later):
             raise ValueError(
-                f"observed_later has {np.size(y)} values for {np.size(at)} stamps: give one for each, or "
+                f"observed_later has {np.size(later)} values for {np.size(at)} stamps: give one for each, or "
                 "(stamps, y)."
             )
         ax.plot(
             np.asarray(at),
-            np.asarray(y, float),
+            np.asarray(later, float),
             ".",
             color=VERMILLION,
             markersize=3.5,
@@ -106,9 +114,13 @@ def _plain(ax: Any, ylabel: str = "") -> None:
     ax.set_ylabel(ylabel)
 
 
-def _data(ax: Any, model: Any) -> Any:
+def shown_from(past: np.ndarray, length: Any) -> int:
+    """Of stamps in order, the first to draw so that a forecast of that length is no speck."""
+    return max(0, min(len(past) - LEAST, int(np.searchsorted(past, past[-1] - TIMES * length))))
+
+
+def _data(ax: Any, stamps: np.ndarray, y: np.ndarray) -> Any:
     """Draw the data; the last stamp."""
-    stamps, y = model.observed()
     size = float(np.clip(40 / np.sqrt(len(y)), 2.0, 5.0))
     ax.plot(stamps, y, "o", color=BLACK, markersize=size, markeredgewidth=0, label="data", zorder=3)
     return stamps[-1]

@@ -60,8 +60,9 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     scaled to the columns: of d length-scales, each in units of its column's standard deviation, the most
     probable value is 2 sqrt(d), one unit of the logarithm wide; the variance of the latent function, which
     the evidence alone lets grow without bound where the classes can be separated, has a log-normal prior
-    whose most probable value is 4, one and a half units of its logarithm wide. With a kernel, its numbers are in your units and it is learned by the
-    evidence alone unless it carries priors; hyperparameters given as `mercer.fixed(...)` are not learned.
+    whose most probable value is 4, one and a half units of its logarithm wide. With a kernel, its
+    numbers are in your units and it is learned by the evidence alone unless it carries priors;
+    hyperparameters given as `mercer.fixed(...)` are not learned.
 
     kernel: kernel, str, sequence of these, or None. A kernel such as `kernels.SE(1.0)`, its formula as text,
         or None for the default. Several classes share one kernel under "probit" and "softmax", and start from
@@ -77,9 +78,10 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     link: "probit" or "logit". How a latent function becomes a probability of two classes.
     multi_class: "probit", "softmax", "one-vs-rest", "one-vs-one" or None. More than two classes: one model
         with a latent function for each class, "probit" (the class whose function, noise added, is the
-        largest; by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or problems of two
-        classes whose probabilities are combined. None is "probit", but "softmax" for Laplace's method, and
-        "one-vs-rest" for rules of two classes and for solvers that cannot couple functions (`offers`).
+        largest; by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or
+        problems of two classes whose probabilities are combined. None is "probit", but "softmax" for
+        Laplace's method, and "one-vs-rest" for rules of two classes and for solvers that cannot couple
+        functions (`offers`).
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver, restarts, random_state, max_evaluations, progress, memory, checkpoint, missing: as in

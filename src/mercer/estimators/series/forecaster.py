@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
 from mercer.estimators.base import AbstractEstimator
-from mercer.estimators.series import structure
+from mercer.estimators.series import repeats, structure
+from mercer.estimators.series.ahead import ahead, read, since
 from mercer.estimators.series.clock import Clock
-from mercer.estimators.series.observed import Kind, Observed, observe, table, times
+from mercer.estimators.series.observed import Kind, Observed, observe, table
 from mercer.estimators.series.predictive import Predictive
 from mercer.estimators.series.words import summary
 from mercer.inputs import InputError, Inputs
@@ -28,6 +29,7 @@ from mercer.solvers import Markov
 from mercer.solvers.markov_parts import parts
 
 FEWEST = 8  # values from which a slope is learned
+REPEATS = 10.0  # nats by which a season must raise the evidence to be spoken of
 
 
 class GPTimeSeries(AbstractEstimator):
@@ -40,7 +42,8 @@ class GPTimeSeries(AbstractEstimator):
 
     seasonal: "auto", None, list or dict. Periods, in the unit of time the series is counted in (`unit_`):
         [12], {"cycle": 11.0}, or names, ["week", "year"]. "auto" takes day, week and year where the series
-        has 3 values in a period and lasts 2 of them; plain numbers have no season then.
+        has 3 values in a period and lasts 2 of them. Plain numbers that look like years with decimals get a
+        yearly season where the evidence is for it; of others that repeat a note says the period.
     trend: "auto", "linear" or "level". A straight line whose slope wanders (it goes on in forecasts), or a
         level that returns to the mean; "auto" keeps the line unless the evidence speaks against it (by more
         than 2 nats).
@@ -57,6 +60,7 @@ class GPTimeSeries(AbstractEstimator):
     max_evaluations, random_state, progress: as in `GPRegressor`
 
     unit_, step_: unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
+    clock_: these, and the step at which forecasts go on (`clock_.grid_words()`)
     seasons_: periods by name, in that unit
     trend_, trends_: the trend that was kept, and the log evidence of each that was tried
     transform_: "log" or None
@@ -118,33 +122,19 @@ class GPTimeSeries(AbstractEstimator):
         if not told.any():
             raise InputError("every value of the series is missing: there is nothing to learn from.")
         self._begin(seen, Clock.of(seen.stamps, seen.zone))
-        t, y, span = self._t[told], self._y[told], float(np.ptp(self._t))
-        self.seasons_ = structure.seasons(self.seasonal, self.clock_, span)
+        t, y = self._t[told], self._y[told]
+        self.seasons_ = structure.seasons(self.seasonal, self.clock_, float(np.ptp(self._t)))
         self.transform_ = structure.transform(self.transform, self.likelihood, y, self.seasons_, self.clock_)
         z = np.log(y) if self.transform_ == "log" else y
-        still = defaults.constant(z) or np.unique(t).size < 3
+        still = _still(t, z)
         tried = structure.TRENDS if self.trend == "auto" else (self.trend,)
         if self.trend == "auto" and (still or z.size < FEWEST):
             tried = ("level",)
-        found: dict[str, Fit] = {}
-        names: tuple[str, ...] = ()
-        for trend in tried:
-            model, names = structure.default_model(
-                trend,
-                self.seasons_,
-                bool(self.irregular),
-                self.harmonics,
-                self.likelihood,
-                self.clock_,
-                span,
-                z,
-            )
-            learnt: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
-            if not still:
-                learnt |= dict(jacobian=True, max_evaluations=self.max_evaluations)
-            found[trend] = fit(defaults.hold(model) if still else model, t[:, None], z, **learnt)
+        found, names = self._learn_trends(tried, self.seasons_, t, z)
+        if isinstance(self.seasonal, str) and self.seasonal == "auto" and not self.clock_.unit and not still:
+            found, names = self._look_for_a_season(found, names, t, z)
         change = float(np.sum(z)) if self.transform_ == "log" else 0.0  # log |dz / dy| is -z
-        self.trends_ = {trend: float(one.posterior.log_evidence) - change for trend, one in found.items()}
+        self.trends_ = {trend: evidence - change for trend, evidence in _evidences(found).items()}
         self.trend_ = structure.preferred(self.trends_)
         self.component_names_ = names
         if still:
@@ -158,6 +148,59 @@ class GPTimeSeries(AbstractEstimator):
                 f"{why}: nothing was learned, hyperparameters have their starting values",
             )
         return self._take([found[self.trend_]])
+
+    def _learn_trends(
+        self, tried: Sequence[str], seasons: Mapping[str, float], t: np.ndarray, z: np.ndarray
+    ) -> tuple[dict[str, Fit], tuple[str, ...]]:
+        """What is learned with each of the trends, and the names of the parts."""
+        still = _still(t, z)
+        found: dict[str, Fit] = {}
+        names: tuple[str, ...] = ()
+        settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
+        if not still:
+            settings |= dict(jacobian=True, max_evaluations=self.max_evaluations)
+        for trend in tried:
+            model, names = structure.default_model(
+                trend,
+                seasons,
+                bool(self.irregular),
+                self.harmonics,
+                self.likelihood,
+                self.clock_,
+                float(np.ptp(self._t)),
+                z,
+            )
+            found[trend] = fit(defaults.hold(model) if still else model, t[:, None], z, **settings)
+        return found, names
+
+    def _look_for_a_season(
+        self, found: dict[str, Fit], names: tuple[str, ...], t: np.ndarray, z: np.ndarray
+    ) -> tuple[dict[str, Fit], tuple[str, ...]]:
+        """Of plain numbers: a yearly season of decimal years is kept where the evidence is for it; any other
+        that repeats is told in a note.
+        """
+        years = repeats.decimal_years(t + self.clock_.origin, self.clock_.step)
+        period = 1.0 if years else repeats.suspected(t, z, self.clock_.step)
+        if period is None:
+            return found, names
+        without = max(_evidences(found).values())
+        seasons = {"year": 1.0} if years else {f"season {period:g}": period}
+        tried = tuple(found) if years else (structure.preferred(_evidences(found)),)
+        other, parts = self._learn_trends(tried, seasons, t, z)
+        gain = max(_evidences(other).values()) - without
+        if years and gain > structure.TIE:
+            self.seasons_ = seasons
+            self.notes_ += (
+                f"the times look like years with decimals: a yearly season was added, which the log evidence "
+                f"favours by {gain:.1f} (seasonal=None leaves it out)",
+            )
+            return other, parts
+        if not years and gain > REPEATS:
+            self.notes_ += (
+                f"the values seem to repeat every {period:g}: a season of that period, seasonal=[{period:g}] "
+                f"(on the command line --seasonal {period:g}), raises the log evidence by {gain:.1f}",
+            )
+        return found, names
 
     def _check_settings(self) -> None:
         if self.trend != "auto" and self.trend not in structure.TRENDS:
@@ -194,7 +237,7 @@ class GPTimeSeries(AbstractEstimator):
         """
         check_is_fitted(self)
         seen = self._observe(series, y)
-        t = self._read(seen.stamps, seen.zone)
+        t = read(self.clock_, seen.stamps, seen.zone)
         told = ~np.isnan(seen.values)
         z = self._likelihood.targets(self._forward(seen.values[told]))
         late = isinstance(self._likelihood, Gaussian) and t[0] >= self._t[-1]
@@ -226,17 +269,21 @@ class GPTimeSeries(AbstractEstimator):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def forecast(self, horizon: Any = 1, level: float = 0.9) -> Any:
-        """Table of mean, std and the central interval lower, upper of the values at the next `horizon`
-        stamps, or at given ones.
+    def forecast(self, horizon: Any = 1, level: float = 0.95) -> Any:
+        """Table of mean, std and the central interval lower, upper of the values to come.
 
-        >>> ts.forecast(24, level=0.95)
+        horizon: how many steps; or a length of time, "2y", "6mo", "6w", "90d", "36h", "15min"; or a date, up
+        to whose end; or stamps. A series at irregular distances goes on by a natural step near the usual
+        distance (days, weeks, months: `summary` says which).
+
+        >>> ts.forecast(24, level=0.9)
+        >>> ts.forecast("2y"), ts.forecast("2030-06")
         >>> ts.forecast(pd.date_range("2030-01-01", periods=12, freq="MS"))
         """
         return self._table(*self.forecast_columns(horizon, level))
 
     def forecast_columns(
-        self, horizon: Any = 1, level: float = 0.9
+        self, horizon: Any = 1, level: float = 0.95
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The same as arrays: stamps (numbers, or datetime64 in UTC where there is a zone),
         and the columns by name.
@@ -244,30 +291,36 @@ class GPTimeSeries(AbstractEstimator):
         t = self._ahead(horizon)
         return self.clock_.stamps(t), self._predictive(t).columns(level)
 
-    def impute(self, level: float = 0.9) -> Any:
-        """The same table for the stamps without a value: those that were NaN,
-        and those that a regular series skips.
+    def impute(self, level: float = 0.95) -> Any:
+        """The same table for the stamps without a value: those that were NaN, those that a regular series
+        skips, and, where distances are irregular, those of its natural step (as in `forecast`) that have no
+        value near. For other stamps ask `forecast`.
         """
-        check_is_fitted(self)
-        t = np.unique(np.concatenate([self._t[np.isnan(self._y)], self.clock_.gaps(np.unique(self._t))]))
-        return self._table(self.clock_.stamps(t), self._predictive(t).columns(level))
+        return self._table(*self.impute_columns(level))
 
-    def components(self, horizon: Any = None) -> Any:
+    def impute_columns(self, level: float = 0.95) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The same as arrays: stamps, and the columns by name."""
+        t = np.unique(np.append(self._t[np.isnan(self._y)], self._gaps()))
+        return self.clock_.stamps(t), self._predictive(t).columns(level)
+
+    def components(self, horizon: Any = None, gaps: bool = False) -> Any:
         """Table with the mean of every part, under its name, and its standard deviation, `name_std`.
 
-        At the stamps of the series; `horizon` adds that many after the last, or names stamps instead. With
-        transform_ = "log" and for counts parts are of the logarithm. Their sum is the mean of the series
-        without noise.
+        At the stamps of the series; `horizon` (as in `forecast`) adds those after the last, or names stamps
+        instead; `gaps` adds those that `impute` fills. With transform_ = "log" and for counts parts are of
+        the logarithm. Their sum is the mean of the series without noise.
         """
-        return self._table(*self.components_columns(horizon))
+        return self._table(*self.components_columns(horizon, gaps))
 
-    def components_columns(self, horizon: Any = None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def components_columns(
+        self, horizon: Any = None, gaps: bool = False
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The same as arrays: stamps, and the columns by name."""
         check_is_fitted(self)
-        if horizon is None or isinstance(horizon, numbers.Integral):
-            t = np.append(self._t, self._ahead(horizon) if horizon else [])
-        else:
-            t = self._ahead(horizon)
+        t = np.zeros(0) if horizon is None else self._ahead(horizon)
+        if horizon is None or isinstance(horizon, numbers.Integral | str):
+            own = np.sort(np.append(self._t, self._gaps())) if gaps else self._t
+            t = np.append(own, t)
         self._check_start(t)
         mean, variance = parts(self.posterior_.state, t)
         mean[:, 0] += self._prior_mean
@@ -299,17 +352,24 @@ class GPTimeSeries(AbstractEstimator):
         check_is_fitted(self)
         seen = self._observe(series, y)
         out, told = np.full(seen.values.shape, np.nan), ~np.isnan(seen.values)
-        out[told] = self._predictive(self._read(seen.stamps[told], seen.zone)).log_density(seen.values[told])
+        out[told] = self._predictive(read(self.clock_, seen.stamps[told], seen.zone)).log_density(
+            seen.values[told]
+        )
         return out
 
     def score(self, series: Any, y: Any = None) -> float:
         """The mean of `log_density`, in nats: higher is better."""
         return float(np.nanmean(self.log_density(series, y)))
 
-    def observed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Stamps and values so far, in the order of time; NaN where a value is missing."""
+    def observed(self, history: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Stamps and values so far, in the order of time; NaN where a value is missing.
+
+        history: only the last of them: so many steps, a length of time ("5y"), or from a date on
+        """
         check_is_fitted(self)
-        return self.clock_.stamps(self._t), self._y
+        first = -np.inf if history is None else since(self.clock_, float(self._t[-1]), history)
+        shown = self._t >= min(first, self._t[-1])
+        return self.clock_.stamps(self._t[shown]), self._y[shown]
 
     # -- words and pictures ----------------------------------------------------------------------------------
 
@@ -318,13 +378,18 @@ class GPTimeSeries(AbstractEstimator):
         check_is_fitted(self)
         return summary(self)
 
-    def plot(self, horizon: Any = None, level: float = 0.9) -> Any:
+    def plot(self, horizon: Any = None, level: float = 0.95, history: Any = "auto") -> Any:
         """The series with its forecast (default: two seasons, or a tenth of the series), by `viz.forecast`;
-        returns the Axes.
+        returns the Axes. history: how much of the series to draw, "all", "5y" or the last so many steps.
         """
         from mercer import viz
 
-        return viz.forecast(self, self._some() if horizon is None else horizon, level=level)
+        return viz.forecast(self, self._some() if horizon is None else horizon, level=level, history=history)
+
+    @property
+    def time_name_(self) -> str:
+        """What the times are called in the table they came from."""
+        return self._kind.time
 
     @property
     def value_name_(self) -> str:
@@ -397,22 +462,16 @@ class GPTimeSeries(AbstractEstimator):
 
     def _ahead(self, horizon: Any) -> np.ndarray:
         check_is_fitted(self)
-        if not isinstance(horizon, numbers.Integral):
-            return self._read(*times(horizon))
-        if horizon < 1:
-            raise ValueError(f"horizon must be a number of steps of at least 1, or stamps, got {horizon!r}.")
-        return self.clock_.next(float(self._t[-1]), int(horizon))
+        return ahead(self.clock_, float(self._t[-1]), horizon)
+
+    def _gaps(self) -> np.ndarray:
+        """Times without a stamp that the series would have, were it complete."""
+        check_is_fitted(self)
+        return self.clock_.gaps(np.unique(self._t))
 
     def _some(self) -> int:
-        longest = max(self.seasons_.values(), default=0.0)
-        return max(1, round(2 * longest / self.step_) or len(self._t) // 10)
-
-    def _read(self, stamps: np.ndarray, zone: str | None) -> np.ndarray:
-        if (zone is None) != (self.clock_.zone is None):
-            raise InputError(
-                f"the series has {'no' if self.clock_.zone is None else 'a'} time zone: give stamps alike."
-            )
-        return self.clock_.read(stamps)
+        longest = max(self.seasons_.values(), default=0.0) or float(np.ptp(self._t)) / 20
+        return max(1, round(2 * longest / self.clock_.grid_step))
 
     def _table(self, stamps: np.ndarray, columns: dict[str, np.ndarray]) -> Any:
         return table(self._kind, stamps, self.clock_.zone, columns)
@@ -461,6 +520,15 @@ class GPTimeSeries(AbstractEstimator):
             np.append(t, missing)[order],
             np.append(values, np.full(missing.size, np.nan))[order],
         )
+
+
+def _still(t: np.ndarray, z: np.ndarray) -> bool:
+    """Whether there is nothing to learn from."""
+    return defaults.constant(z) or np.unique(t).size < 3
+
+
+def _evidences(found: Mapping[str, Fit]) -> dict[str, float]:
+    return {trend: float(one.posterior.log_evidence) for trend, one in found.items()}
 
 
 def _named(series: Any) -> bool:

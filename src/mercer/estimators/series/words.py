@@ -17,6 +17,8 @@ def summary(ts: Any) -> str:
     lines = [f"{told} values from {stamp_text(first)} to {stamp_text(last)}, {ts.clock_.words()}"]
     if told < len(ts._y):
         lines[0] += f"; {len(ts._y) - told} missing"
+    if ts.clock_.every:
+        lines.append(f"forecasts go on and gaps are filled {ts.clock_.grid_words()}")
     if ts.transform_ == "log":
         lines.append("the logarithm is modelled: parts multiply, and their sizes are relative")
     elif ts.logarithmic_:

@@ -418,3 +418,17 @@ def test_sampled_noise_models_report_outliers():
     assert error(model) < 0.1
     with pytest.raises(ValueError, match="averages over many"):
         model.loo_interval()
+
+
+@pytest.mark.parametrize("noise", ["student-t", "mixture"])
+@pytest.mark.parametrize("share", [0.83, 0.6])
+def test_mostly_equal_targets_end_soon_and_say_so(noise, share):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 3))
+    y = np.where(rng.uniform(size=60) < share, 0.0, np.exp(X[:, 0] + 0.3 * rng.normal(size=60)))
+    model = mc.GPRegressor(likelihood=noise).fit(X, y)
+    assert model.fit_.status.converged
+    assert model.fit_.status.evaluations < 100
+    assert any("more than half of the targets are one value" in note for note in model.posterior_.notes)
+    lower, upper = model.predict_interval(X)
+    assert np.mean((lower <= y) & (y <= upper)) > share

@@ -27,6 +27,7 @@ LATENT_PRIOR = LogNormal(math.log(4.0) + 1.5**2, 1.5)
 # of its length-scales over sqrt(d) standard deviations of the columns; most probable: 2
 LATENT_LENGTHSCALE = LogNormal(math.log(2.0) + 1.0, 1.0)
 CONSTANT_SCALE = 1e-6  # the scale of targets that do not vary, relative to their size
+FLOORS = {"scale": 1e-2, "epsilon": 1e-2, "variance": 1e-4}  # of noise among mostly equal y, over its start
 ROUNDING = 8 * float(np.finfo(float).eps)
 
 
@@ -68,10 +69,18 @@ def default_noise(scale: float, start: float | None = None) -> Param:
 def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
     """A likelihood by name that starts where the robust scale of y says, with weak priors on what is learned.
 
-    Both are the likelihood's own: `start` and `weak_priors`.
+    Both are the likelihood's own: `start` and `weak_priors`. Where most of y are equal, no density of noise
+    is too high for them, and a search would follow it without end: then scales and variances do not fall
+    below a hundredth, or its square, of where they start.
     """
     plain = by_name(name)
     values, said = plain.start(y), plain.weak_priors(target_scale(y, robust=True))
+    if mostly_equal(y):
+        floors = {key: share * values[key] for key, share in FLOORS.items() if key in values}
+        said |= {
+            key: dataclasses.replace(said.get(key, Info()), bounds=(low, math.inf))
+            for key, low in floors.items()
+        }
     settings: dict[str, Param] = {}
     for p in parameters(plain):
         if p.name in values or (p.free and p.name in said):
@@ -101,6 +110,11 @@ def target_scale(y: np.ndarray, robust: bool = False) -> float:
         return float(_check_units(robust_scale(y) if robust else _std(y), "y", 1e-15, 1e15))
     size = float(np.abs(y).max()) or 1.0
     return float(_check_units(size if len(y) == 1 else CONSTANT_SCALE * size, "y", 1e-15, 1e15))
+
+
+def mostly_equal(y: np.ndarray) -> bool:
+    """True if more than half of the targets are one value."""
+    return not constant(y) and bool(np.mean(y == np.median(y)) > 0.5)
 
 
 def constant(x: np.ndarray) -> bool:

@@ -46,6 +46,12 @@ from mercer.solvers.protocol import AbstractSolver, SolverError
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted
 
+MOSTLY_EQUAL = (
+    "more than half of the targets are one value, which noise of heavy tails would take for no noise at all: "
+    "its scale is held above a hundredth of where it starts. Whether a row has that value is a question for "
+    "GPClassifier"
+)
+
 
 class GPRegressor(RegressorMixin, AbstractExplained):
     """Gaussian-process regression with learned hyperparameters.
@@ -248,6 +254,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
                 "the targets do not vary, so nothing was learned: hyperparameters have their starting values"
             )
             posterior = posterior.noting(note)
+        named_noise = isinstance(self.likelihood, str) and isinstance(found.model.likelihood, AbstractNoise)
+        if named_noise and defaults.mostly_equal(posterior.y):
+            posterior = posterior.noting(MOSTLY_EQUAL)
         if self._copies is not None:
             posterior = posterior.noting(self._copies.note())
         found = dataclasses.replace(found, posterior=posterior)

@@ -18,6 +18,7 @@ from mercer import metrics
 from mercer.gp import prepare
 from mercer.inference import Exact
 from mercer.posteriors import GaussianPosterior
+from mercer.posteriors.source import Made
 from mercer.progress import shown
 from mercer.solvers import Dense
 
@@ -32,7 +33,7 @@ def run(out=None, rows: int = 40_000, start: int = 2048) -> str:
     with shown("", clock.tell):
         result = rule.run(model, inputs.values, y, Dense())
         clock.lap("evidence: covariance and its factor", n**3 / 3)
-        mean, std = GaussianPosterior(model, inputs, y, result.state, result.log_evidence).mean_and_std(
+        mean, std = GaussianPosterior(model, inputs, y, Made(result.state), result.log_evidence).mean_and_std(
             data.Xs
         )
         clock.lap(f"mean and variance of {tests:,} test rows", tests * n**2)

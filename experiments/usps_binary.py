@@ -12,6 +12,7 @@ from mercer.inference import EP, KL, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Bernoulli
 from mercer.posteriors import GaussianPosterior
+from mercer.posteriors.source import Made
 from mercer.solvers import Dense
 
 LOG_L, LOG_F = np.linspace(2.0, 5.0, 17), np.linspace(0.0, 5.0, 23)
@@ -107,7 +108,13 @@ class Digits:
         result = rule.run(model, self.X, self.y, Dense(), workspace)
         seconds = time.perf_counter() - began
         return GaussianPosterior(
-            model, as_inputs(self.X), self.y, result.state, result.log_evidence, result.notes, result.status
+            model,
+            as_inputs(self.X),
+            self.y,
+            Made(result.state),
+            result.log_evidence,
+            result.notes,
+            result.status,
         ), seconds
 
     def scores(self, post):

@@ -212,9 +212,10 @@ def test_the_scheme_suits_the_rule_and_the_solver():
         "label-regression": "one-vs-rest",
         None: "probit",
     }
-    assert {rule: GPClassifier(inference=rule)._scheme for rule in schemes} == schemes
-    assert GPClassifier(inference=mc.inference.EP(damping=0.5))._scheme == "probit"
-    assert GPClassifier(solver="vfe")._scheme == "one-vs-rest"
+    assert {rule: GPClassifier(inference=rule)._suited(90) for rule in schemes} == schemes
+    assert GPClassifier(inference=mc.inference.EP(damping=0.5))._suited(90) == "probit"
+    assert GPClassifier(solver="vfe")._suited(90) == GPClassifier()._suited(3001) == "one-vs-rest"
+    assert GPClassifier(inference="ep")._suited(3001) == "probit"  # as asked for
     for settings in ({}, {"inference": "laplace"}, {"solver": mc.solvers.VFE(m=10)}):
         assert held(**settings).fit(X, THREE).score(X, THREE) > 0.8
 

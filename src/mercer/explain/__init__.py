@@ -8,7 +8,7 @@ along a column or two, averaged over the others. Estimators offer them as method
 >>> explain.importance(post, groups={"place": (0, 1), "depth": (2,)}).pairs
 """
 
-from mercer.explain.effects import Axis, Effect, effects
+from mercer.explain.dependence import Axis, Effect, effects
 from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.result import Importance, Pair
 from mercer.explain.shares import importance

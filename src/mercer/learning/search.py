@@ -55,8 +55,7 @@ def search(
     vectors = _distinct({label: bounds.clip(problem.flat, vector) for label, vector in given})
     if problem.flat.vector.size == 0 or max_evaluations == 0:
         return _as_given(problem, recorder)
-    whole = problem.model.likelihood.per_datum  # what is known of each datum is not cut into parts
-    sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen and not whole]
+    sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
     climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
     recorder.foresight = _foresight(problem, sizes, candidates)
     if problem.size == recorder.size:

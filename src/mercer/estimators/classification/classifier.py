@@ -47,6 +47,7 @@ from mercer.solvers.protocol import AbstractSolver
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted
 
+MOST_LATENTS = 3000  # rows times classes that one model couples by default
 LABEL_REGRESSION = "label-regression"
 JOINT = ("probit", "softmax")  # one model with a latent function for each class
 SCHEMES = (*JOINT, "one-vs-rest", "one-vs-one")
@@ -80,8 +81,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         with a latent function for each class, "probit" (the class whose function, noise added, is the
         largest; by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or
         problems of two classes whose probabilities are combined. None is "probit", but "softmax" for
-        Laplace's method, and "one-vs-rest" for rules of two classes and for solvers that cannot couple
-        functions (`offers`).
+        Laplace's method, and "one-vs-rest" for rules of two classes, for solvers that cannot couple
+        functions (`offers`), and where rows times classes exceed 3,000.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
     solver, restarts, random_state, max_evaluations, progress, memory, checkpoint, missing: as in
@@ -427,13 +428,18 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
 
     @property
     def _scheme(self) -> str:
-        """How more than two classes are told apart: as asked for, or as suits the rule and the solver."""
+        return self._suited(len(self._data[1]) * len(self.classes_))
+
+    def _suited(self, latents: int) -> str:
+        """How more than two classes are told apart: as asked for, or as suits the rule, the solver and the
+        number of latent values, rows times classes.
+        """
         if self.multi_class is not None:
             return self.multi_class
         if "blocks" not in solver_by_name(self.solver).offers or self.inference == LABEL_REGRESSION:
             return "one-vs-rest"
         if self.inference is None or (isinstance(self.inference, str) and self.inference in INTEGRATED):
-            return "probit"
+            return "probit" if latents <= MOST_LATENTS else "one-vs-rest"
         rule = by_name(self._rule, Bernoulli())
         return SUITS.get(rule.name, "one-vs-rest") if rule.learns != "draws" else "probit"
 

@@ -66,7 +66,12 @@ def two_series():
         Path(name).write_text("\n".join([header, *rows]))
 
 
-FILES = {"README.md": table, "docs/robust.md": table, "docs/timeseries.md": two_series}
+FILES = {
+    "README.md": table,
+    "docs/robust.md": table,
+    "docs/tables.md": table,
+    "docs/timeseries.md": two_series,
+}
 
 # -- what a page must have found -----------------------------------------------------------------------------
 

@@ -335,6 +335,7 @@ def mutated(rng):
     return "".join(parts)
 
 
+@pytest.mark.filterwarnings("ignore")  # what a kernel is built of may warn: here it is errors that count
 @pytest.mark.parametrize(
     ("seed", "number"), [(0, 1000), *(pytest.param(i, 6000, marks=pytest.mark.slow) for i in range(1, 6))]
 )

@@ -35,7 +35,7 @@ def test_curvature_is_minus_the_hessian(likelihood, y, rng):
     hessian = jax.vmap(jax.hessian(lambda f, y: likelihood.log_prob(f[None], y[None])[0]))(f, y)
     np.testing.assert_allclose(matrix(D, P), -hessian, atol=1e-13)
     D, P = likelihood.fisher(f, y)
-    assert np.linalg.eigvalsh(matrix(D, P)).min() > -1e-15
+    assert np.linalg.eigvalsh(matrix(D, P)).min() > -1e-13  # zero along the ones, to rounding
     assert likelihood.guess(y).shape == f.shape
 
 

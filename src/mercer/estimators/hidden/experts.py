@@ -51,6 +51,8 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     >>> model.predict_gate(X)                                # gate, (n, 2)
     """
 
+    _experts: ConditionedExperts | None
+
     def __init__(
         self,
         n_experts: int = 2,
@@ -102,6 +104,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         self._take(
             outcome.model, X, y, outcome.objective, outcome.path(), outcome.converged, outcome.iterations
         )
+        self._experts = self.experts_  # `predict` changes nothing
         warn_unless_converged(outcome, self.tol)
         return self
 
@@ -119,7 +122,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     def _take(self, model: GPExperts, X, y, bound: float, history, converged: bool, iterations: int) -> None:
         self.model_ = model
         self._data = (X, y)
-        self._experts: ConditionedExperts | None = None
+        self._experts = None
         self.lower_bound_, self.history_, self.converged_, self.n_iter_ = (
             bound,
             np.asarray(history),
@@ -129,7 +132,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     @property
     def experts_(self) -> ConditionedExperts:
-        """The posterior of all experts, conditioned when it is first asked for."""
+        """The posterior of all experts; of a saved model conditioned when it is first asked for."""
         check_is_fitted(self)
         if self._experts is None:
             X, y = self._data

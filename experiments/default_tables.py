@@ -105,7 +105,6 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 }
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "Mercer": mc.GPClassifier,
-    "Mercer, one-vs-rest": lambda: mc.GPClassifier(multi_class="one-vs-rest"),
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=10_000)),
     "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
 }
@@ -177,6 +176,15 @@ def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------- the page
 
+WINE = (
+    "Of winered 240 rows are copies of others, so that test rows are copies of training rows: before, they were predicted with no "
+    "noise at all (NLPD below zero, RMSE worse); copies now count once."
+)
+CHOSEN = (
+    "The prior of length-scales for classes was chosen among some twenty settings by scores on splits of these very tables, so the figures "
+    "after are a little optimistic. Digits have 10,000 latent values, beyond what one model couples by default: one against the rest."
+)
+
 
 def page(scores: Scores, regression: tuple[str, ...], classes: tuple[str, ...]) -> list[str]:
     def mean(name: str, method: str, state: str, what: str) -> float:
@@ -210,6 +218,8 @@ def page(scores: Scores, regression: tuple[str, ...], classes: tuple[str, ...]) 
         "",
         "NLPD and RMSE with y in units of its standard deviation; means of the splits.",
         "",
+        WINE,
+        "",
     ]
     lines += [
         table(header(("nlpd", "rmse"), regressors), cells(regression, ("nlpd", "rmse"), regressors)),
@@ -227,6 +237,8 @@ def page(scores: Scores, regression: tuple[str, ...], classes: tuple[str, ...]) 
         "## Classes",
         "",
         "Log loss in nats; expected calibration error of the likeliest class, ten bins.",
+        "",
+        CHOSEN,
         "",
     ]
     lines += [table(header(("log_loss",), classifiers), cells(classes, ("log_loss",), classifiers)), ""]

@@ -96,7 +96,10 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
         return y.values
     if not isinstance(y, np.ndarray) and hasattr(y, "to_numpy"):
         y = y.to_numpy()
-    array = _float(_array(y, name), name)
+    array = _array(y, name)
+    if array.dtype.kind in "mM":
+        raise InputError(f"{name} holds dates: convert them to a number first, for example days.")
+    array = _float(array, name, "encode it as numbers, or give labels to GPClassifier.")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -225,7 +228,13 @@ def _array(X: Any, name: str) -> np.ndarray:
         raise InputError(f"{name} has rows of different lengths.") from None
 
 
-def _float(array: np.ndarray, name: str) -> np.ndarray:
+TEXT = (
+    "encode it as numbers or leave it out, read it by a kernel such as kernels.Categorical().on(...), or "
+    "give no kernel: without one, GPRegressor and GPClassifier take text and categories as they are."
+)
+
+
+def _float(array: np.ndarray, name: str, remedy: str = TEXT) -> np.ndarray:
     if np.iscomplexobj(array):
         raise InputError(f"{name} is complex: Complex data not supported.")
     if array.dtype.kind in "mM":
@@ -234,11 +243,7 @@ def _float(array: np.ndarray, name: str) -> np.ndarray:
         return np.asarray(array, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         example = next((v for v in array.ravel().tolist() if not _is_number(v)), None)
-        raise InputError(
-            f"{name} is not numeric (found {example!r}): encode it as numbers or leave it out, read it by a "
-            "kernel such as kernels.Categorical().on(...), or give no kernel: without one, GPRegressor and "
-            "GPClassifier take text and categories as they are."
-        ) from None
+        raise InputError(f"{name} is not numeric (found {example!r}): {remedy}") from None
 
 
 def _is_number(v) -> bool:

@@ -12,6 +12,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer.columns import ColumnWarning
 from mercer.estimators import defaults
+from mercer.inputs import InputError
 
 N = 80
 
@@ -150,3 +151,8 @@ def test_the_data_driven_start_is_the_default_one(fitted):
     kernel = defaults.default_kernel(X, 1.0, columns=fitted.columns_)
     suggested = kernel.suggest(X, 1.0)
     np.testing.assert_allclose(suggested.kernel.lengthscale, kernel.kernel.lengthscale, rtol=1e-12)
+
+
+def test_names_that_stand_twice_are_named():
+    with pytest.raises(InputError, match=r"X has duplicated columns \['a'\]: rename or drop them"):
+        mc.GPRegressor().fit(pd.DataFrame(np.ones((5, 2)), columns=["a", "a"]), np.arange(5.0))

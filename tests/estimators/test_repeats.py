@@ -100,3 +100,14 @@ def test_a_wrong_word_is_answered():
     X, f, _ = problem(5)
     with pytest.raises(ValueError, match="did you mean 'merge'"):
         mc.GPRegressor(repeats="merged").fit(X, f)
+
+
+def test_coverage_is_that_of_all_rows():
+    X, f, rng = problem()
+    y = f + 0.1 * rng.normal(size=len(f))
+    once = mc.GPRegressor(max_evaluations=0).fit(X, y)
+    twice = mc.GPRegressor(max_evaluations=0).fit(np.r_[X, X], np.r_[y, y])
+    levels = [0.5, 0.95]
+    n, shares = twice.coverage(levels)
+    assert n == 2 * len(y)
+    np.testing.assert_array_equal(shares, once.coverage(levels)[1])

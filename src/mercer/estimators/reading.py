@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mercer.columns import Columns, ColumnWarning, as_table
-from mercer.inputs import InputError, Inputs, as_inputs, is_table
+from mercer.inputs import InputError, Inputs, as_inputs, is_table, named_columns
 from mercer.kernels import AbstractKernel
 from mercer.processes import check_fork
 
@@ -35,6 +35,7 @@ def training_data(
     objects = any(kernel.reads_objects() for kernel in given)
     named = is_table(X)
     if named and not isinstance(X, dict):
+        named_columns(X)  # says which names stand there twice
         validate_data(estimator, X, skip_check_array=True)
         named = "feature_names_in_" in vars(estimator)  # numbers are no names
     elif not named and not objects:

@@ -9,6 +9,7 @@ from mercer.inputs import Array
 
 DIFFERENCES_UP_TO = 32  # columns; above, centred matrix products are several times faster
 COINCIDENT = 1e-24  # scaled squared distances up to this are zero
+FARTHEST = 1e300  # scaled squared distances end here: a correlation beyond is 0, not inf times 0
 PLAIN_UP_TO = 4  # columns; here the derivative is by plain differences too: exact for near-coincident points
 
 
@@ -28,7 +29,7 @@ def _by_differences(A, B):
     r2 = jnp.zeros((A.shape[0], B.shape[0]), A.dtype)
     for j in range(A.shape[1]):
         r2 = r2 + (A[:, j, None] - B[None, :, j]) ** 2
-    return r2
+    return jnp.minimum(r2, FARTHEST)
 
 
 @jax.custom_jvp
@@ -36,10 +37,11 @@ def _squared_distance(A, B):
     if A.shape[1] <= DIFFERENCES_UP_TO:
         return _by_differences(A, B)
     a2, b2 = jnp.sum(A * A, 1)[:, None], jnp.sum(B * B, 1)[None, :]
-    r2 = a2 + b2 - 2.0 * A @ B.T
+    size = jnp.minimum(a2 + b2, FARTHEST)
+    r2 = jnp.where(size < FARTHEST, size - 2.0 * A @ B.T, FARTHEST)
     # what is left of coincident rows after rounding is set to zero; safe here because the derivative is
     # stated below
-    return jnp.where(r2 > 1e-14 * A.shape[1] * (a2 + b2), r2, 0.0)
+    return jnp.where(r2 > 1e-14 * A.shape[1] * size, r2, 0.0)
 
 
 @_squared_distance.defjvp

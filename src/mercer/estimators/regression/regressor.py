@@ -447,7 +447,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """
         levels = np.asarray(levels, float)
         if X is None:
-            ends, y = [self.loo_interval(level) for level in levels], self.posterior_.y
+            ends, y = [self.loo_interval(level) for level in levels], self._each_row(self.posterior_.y)
         else:
             tails = np.concatenate([0.5 - 0.5 * levels, 0.5 + 0.5 * levels])
             found = self.predict_quantile(X, tails)

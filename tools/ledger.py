@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 def parse(line: str) -> Row | None:
     """The row on one line of the ledger, or None for headings, rules and text."""
-    if not re.match(r"\|\s*[A-D]\.", line):
+    if not re.match(r"\|\s*[A-Z]\.", line):
         return None
     cells = [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
     if len(cells) != len(Row._fields):

@@ -20,6 +20,7 @@ from mercer.posteriors.answers import (
     PosteriorError,
     Predictive,
 )
+from mercer.posteriors.functions import SampledFunctions
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.protocol import QUESTIONS, AbstractPosterior
@@ -49,6 +50,7 @@ __all__ = [
     "LeaveOneOut",
     "PosteriorError",
     "Predictive",
+    "SampledFunctions",
     "Sensitivity",
     "leave_one_out",
 ]

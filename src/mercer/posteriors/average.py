@@ -15,6 +15,7 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.functions import SampledFunctions, joined
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again, models_at, read_array, values_of
@@ -84,6 +85,8 @@ class AveragedPosterior(AbstractMixturePosterior):
             isinstance(p.model.likelihood, Gaussian) for p in self.posteriors
         ):
             return "quantiles of a mixture are available for Gaussian noise; use sample or probability."
+        if question == "sample_functions":
+            return next((why for part in self.posteriors if (why := part.why_not(question))), None)
         return None
 
     # -- files -----------------------------------------------------------------------------------------------
@@ -165,6 +168,18 @@ class AveragedPosterior(AbstractMixturePosterior):
             if count
         ]
         return np.concatenate(parts)[rng.permutation(size)]
+
+    def _sample_functions(
+        self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
+    ) -> SampledFunctions:
+        """Each from a part chosen by its weight."""
+        counts = rng.multinomial(size, self.weights)
+        parts = [
+            part._sample_functions(int(count), rng, points, waves)
+            for part, count in zip(self.posteriors, counts, strict=True)
+            if count
+        ]
+        return joined(parts, rng)
 
     # -- the data seen from the model ------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.functions import SampledFunctions, joined, sample_functions
 from mercer.posteriors.given import AbstractGiven, Mixture, unpack_given
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again, models_at, read_array, values_of
@@ -182,6 +183,15 @@ class DrawsPosterior(AbstractMixturePosterior):
                 f = np.stack([likelihood.sample(rng, draw) for draw in f])
             out[where] = f
         return out[rng.permutation(size)]
+
+    def _sample_functions(
+        self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
+    ) -> SampledFunctions:
+        """Each from one of the posterior chosen at random."""
+        chosen, counts = np.unique(rng.integers(0, self.used, size), return_counts=True)
+        states = (self.given.state(int(i), self._model(i), self.inputs.values, self.y) for i in chosen)
+        each = zip(states, counts, strict=True)
+        return joined([sample_functions(s, int(n), rng, self._values, points, waves) for s, n in each], rng)
 
     def _covariance(self, values: np.ndarray, latent: bool, noise_variance: Any) -> np.ndarray:
         m = values.shape[0]

@@ -12,10 +12,13 @@ from scipy.special import logsumexp
 from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.functions import SampledFunctions, joined, sample_functions
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again
 from mercer.prior import sample_gaussian
 from mercer.sampling.target import cross_moments, prior_moments
+from mercer.solvers.dense import Dense
+from mercer.solvers.protocol import Sites
 
 ROWS = 16  # test inputs at a time
 
@@ -128,6 +131,16 @@ class EnumeratedPosterior(AbstractMixturePosterior):
             return f
         likelihood = self._likelihood(noise_variance)
         return np.stack([likelihood.sample(rng, draw) for draw in f])
+
+    def _sample_functions(
+        self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
+    ) -> SampledFunctions:
+        counts, parts, centre = rng.multinomial(size, self.weights), [], self.y[:, None]
+        for i in np.flatnonzero(counts):
+            sites = Sites(centre, self.root[i][:, None] ** 2)
+            state = Dense().factor(self.model.priors, self.inputs.values, sites)
+            parts.append(sample_functions(state, int(counts[i]), rng, self._values, points, waves))
+        return joined(parts, rng)
 
     def _gaussians(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (2^n, m) of f at test inputs in each Gaussian, for a few of them at a time."""

@@ -17,6 +17,7 @@ from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
 from mercer.posteriors.answers import Component, EvidenceBounds, EvidenceTerms, InferenceStatus, LeaveOneOut
 from mercer.posteriors.cavity import cavity
+from mercer.posteriors.functions import NO_FUNCTIONS, SampledFunctions, has_functions, sample_functions
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
@@ -118,6 +119,8 @@ class GaussianPosterior(AbstractPosterior):
             )
         if question == "evidence_bounds" and self.state.evidence_bounds() is None:
             return "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
+        if question == "sample_functions" and likelihood.latents == 1 and not has_functions(self.state):
+            return NO_FUNCTIONS
         return not_with(likelihood, question)
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -173,6 +176,11 @@ class GaussianPosterior(AbstractPosterior):
             return f
         likelihood = self._likelihood(noise_variance)
         return np.stack([likelihood.sample(rng, draw) for draw in f])
+
+    def _sample_functions(
+        self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
+    ) -> SampledFunctions:
+        return sample_functions(self.state, size, rng, self._values, points, waves)
 
     # -- the data seen from the model ------------------------------------------------------------------------
 

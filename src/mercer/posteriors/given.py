@@ -18,11 +18,12 @@ from scipy.special import ndtr
 
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
-from mercer.linalg.cholesky import cholesky
+from mercer.linalg.cholesky import NOISE_FLOOR, cholesky
 from mercer.posteriors.answers import PosteriorError
 from mercer.posteriors.packing import Again, read_array
 from mercer.sampling.target import cross_moments, prior_moments
-from mercer.solvers.protocol import Sites
+from mercer.solvers.dense import Dense
+from mercer.solvers.protocol import AbstractState, Sites
 
 SIMULATED = 20  # draws of y for each draw of the posterior, where quantiles have no distribution function
 
@@ -83,6 +84,10 @@ class AbstractGiven(abc.ABC):
         """Mean (m,) and covariance (m, m) of one latent function at the test inputs for draw i."""
 
     @abc.abstractmethod
+    def state(self, i: int, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
+        """The factored Gaussian of one latent function for draw i."""
+
+    @abc.abstractmethod
     def quantiles(self, mixture: Mixture, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
         """Quantiles of y (m, levels)."""
 
@@ -138,6 +143,11 @@ class GivenLatents(AbstractGiven):
         V = sla.solve_triangular(cholesky(K[:n, :n])[0], K[:n, n:], lower=True)
         return mean[n:, 0] + self.whitened[i, 0] @ V, K[n:, n:] - V.T @ V
 
+    def state(self, i: int, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
+        mean, (K,) = prior_moments(model, X)
+        f = mean[:, 0] + cholesky(K)[0] @ self.whitened[i, 0]
+        return _factored(model, X, f, np.full(len(f), NOISE_FLOOR * np.mean(np.diag(K))))
+
     def quantiles(self, mixture: Mixture, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
         if isinstance(mixture.likelihoods[0], Gaussian):
             return _gaussian_quantiles(mixture, levels, noise_variance)
@@ -176,7 +186,11 @@ class GivenHyperparameters(AbstractGiven):
         self, i: int, model: Any, X: np.ndarray, y: np.ndarray, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         mean, covariance = self._factor(model, X, y).predict(values, full=True)
+        assert covariance is not None
         return mean[:, 0], covariance
+
+    def state(self, i: int, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
+        return self._factor(model, X, y)
 
     def quantiles(self, mixture: Mixture, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
         return _gaussian_quantiles(mixture, levels, noise_variance)
@@ -187,10 +201,11 @@ class GivenHyperparameters(AbstractGiven):
     def outlier_score(self) -> None:
         return None
 
-    def _factor(self, model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    def _factor(self, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
         """The State of one draw of the hyperparameters."""
         noise = np.broadcast_to(model.likelihood.noise_variance, y.shape)
-        return self.solver.factor(model.priors, X, Sites(y[:, None], 1.0 / noise[:, None]))
+        state: AbstractState = self.solver.factor(model.priors, X, Sites(y[:, None], 1.0 / noise[:, None]))
+        return state
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -249,6 +264,9 @@ class GivenScales(AbstractGiven):
         mean, cross, _ = cross_moments(model.priors, X, values)
         mean, V = _conditioned(*_at_data(model, X), mean, cross, y, self.used_noise[i])
         return mean, prior_moments(model, values)[1][0] - V.T @ V
+
+    def state(self, i: int, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
+        return _factored(model, X, y, self.used_noise[i])
 
     def quantiles(self, mixture: Mixture, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
         """By the distribution function: the noise is a finite mixture of normals."""
@@ -316,6 +334,11 @@ def _given(
         means.append(mean + u[:, j] @ V)
         variances.append(np.maximum(variance - np.einsum("ij,ij->j", V, V), 0.0))
     return np.stack(means, 2), np.stack(variances, 1)
+
+
+def _factored(model: Any, X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> AbstractState:
+    """One latent function given y with these noise variances (n,)."""
+    return Dense().factor(model.priors, X, Sites(y[:, None], 1.0 / noise[:, None]))
 
 
 def _at_data(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

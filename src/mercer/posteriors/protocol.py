@@ -29,6 +29,7 @@ from mercer.posteriors.answers import (
     PosteriorError,
     Predictive,
 )
+from mercer.posteriors.functions import WAVES, SampledFunctions
 from mercer.posteriors.packing import Again
 
 # what a posterior may have to refuse; everything else it always answers
@@ -38,6 +39,7 @@ QUESTIONS = frozenset(
         "probability",
         "covariance",
         "sample",
+        "sample_functions",
         "quantile",
         "loo",
         "loo_latent",
@@ -214,6 +216,25 @@ class AbstractPosterior(AbstractConditioned):
             return np.zeros((size, 0))
         return self._sample(values, size, np.random.default_rng(seed), latent, noise_variance)
 
+    def sample_functions(
+        self, size: int = 1, seed: Any = None, points: Any = None, waves: int = WAVES
+    ) -> SampledFunctions:
+        """`size` draws of f as functions, which can be evaluated at any inputs, again and again, and
+        differentiated by JAX: a function of the prior, moved to agree with the data (Matheron's rule).
+
+        points: inputs (p, d) at which they will be looked at. Draws are then exact there, whatever the
+            kernel, at O((n + p)^3)
+        waves: without points, how many random waves make a draw of each stationary term of the kernel; terms
+            of finite rank are exact
+
+        >>> functions = post.sample_functions(3, seed=0)
+        >>> functions(Xs), functions[1](Xs)                       # (3, m), (m,)
+        >>> jax.grad(lambda x: functions[1](x[None])[0])(jnp.array([0.3]))
+        """
+        self.check("sample_functions")
+        at = None if points is None else self._values(points)
+        return self._sample_functions(size, np.random.default_rng(seed), at, waves)
+
     # -- the data seen from the model ------------------------------------------------------------------------
 
     @abc.abstractmethod
@@ -347,6 +368,12 @@ class AbstractPosterior(AbstractConditioned):
         """Draws (size, m)."""
 
     @abc.abstractmethod
+    def _sample_functions(
+        self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
+    ) -> SampledFunctions:
+        """Draws of f as functions."""
+
+    @abc.abstractmethod
     def _findings(self) -> list[str]:
         """Lines of the summary."""
 
@@ -402,7 +429,7 @@ def not_with(likelihood: Any, question: str) -> str | None:
     name = type(likelihood).__name__
     if question == "probability" and not likelihood.categorical:
         return f"{name} does not speak of classes; ask for mean, quantile or log_density."
-    if question in ("covariance", "sample") and likelihood.latents > 1:
+    if question in ("covariance", "sample", "sample_functions") and likelihood.latents > 1:
         return (
             "joint covariances and draws are available for one latent function; use latent_moments or mean "
             "for several."

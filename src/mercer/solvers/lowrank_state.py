@@ -401,6 +401,9 @@ class LowRankState(AbstractProjectedState):
     def mean_weights(self) -> MeanWeights:
         return MeanWeights(self._weight_mean[:, None], inducing=self.workspace.Z)
 
+    def anchors(self) -> np.ndarray | None:
+        return np.asarray(self.workspace.Z) if self.solver.rest_at_test else None
+
 
 class AugmentedState(AbstractProjectedState):
     """SubsetOfRegressors with one more weight for each test input: its feature is what Z leaves of k(., x*),

@@ -503,6 +503,12 @@ class AbstractState(abc.ABC):
         """What `predict(..., variance=False)` needs without the factor; None where it needs the factor."""
         return None
 
+    def anchors(self) -> np.ndarray | None:
+        """Inputs Z (q, d) through which a State that is not `exact` sees all that was learned: given f there,
+        it is the prior's elsewhere. None where there are none.
+        """
+        return None
+
     def smoother(self, Xs: np.ndarray) -> np.ndarray:
         """Weights (m, n): without slopes the mean at Xs is m(Xs) + weights (c - m(X)) (2.25)."""
         return self.apply(self.prior.kernel(self.X, Xs)).T

@@ -38,7 +38,8 @@ from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed, parameters
-from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut
+from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut, SampledFunctions
+from mercer.posteriors.functions import WAVES
 from mercer.progress import Progress
 from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
@@ -394,6 +395,24 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         if isinstance(random_state, np.random.RandomState):
             random_state = random_state.randint(2**31 - 1)
         return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
+
+    def sample_functions(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        points: Any = None,
+        waves: int = WAVES,
+    ) -> SampledFunctions:
+        """Draws of the noise-free function, as functions of tables X that can be evaluated anywhere, again
+        and again: (n_samples, m). points, waves: as in `posterior_.sample_functions`.
+
+        >>> functions = model.sample_functions(10)
+        >>> functions(X), functions[0](X)                         # (10, m), (m,)
+        """
+        if isinstance(random_state, np.random.RandomState):
+            random_state = random_state.randint(2**31 - 1)
+        at = None if points is None else self._inputs(points)
+        return self.posterior_.sample_functions(n_samples, random_state, at, waves).reading(self._inputs)
 
     def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,) of each target."""

@@ -243,6 +243,10 @@ def _float(array: np.ndarray, name: str, remedy: str = TEXT) -> np.ndarray:
         return np.asarray(array, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         example = next((v for v in array.ravel().tolist() if not _is_number(v)), None)
+        if isinstance(example, dict | list | set | tuple):
+            raise TypeError(
+                f"{name}: the argument must be a string or a number, found {example!r}."
+            ) from None
         raise InputError(f"{name} is not numeric (found {example!r}): {remedy}") from None
 
 

@@ -36,8 +36,14 @@ def held(**settings):
     return GPClassifier(KERNEL, **settings)
 
 
-@parametrize_with_checks([GPClassifier()])
+@parametrize_with_checks([held()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([GPClassifier()])
+def test_scikit_learn_checks_that_learn(estimator, check):
     check(estimator)
 
 

@@ -33,6 +33,7 @@ def test_the_rule_asks_nothing_of_the_machine(monkeypatch):
     assert solver_for(10_000) is None
 
 
+@pytest.mark.slow
 def test_many_rows_are_not_dense_by_default(monkeypatch, capsys):
     monkeypatch.setattr(many, "ROWS", 550)
     monkeypatch.setattr("mercer.solvers.auto.QUICK", 0.01)

@@ -69,6 +69,7 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(a.outliers_.score, b.outliers_.score, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.representative("line")
 @pytest.mark.parametrize("case", ["wave", "surface", "line"])
 def test_without_outliers_student_t_predicts_as_well_as_gaussian_noise(case):
@@ -356,6 +357,7 @@ def test_clone_keeps_the_likelihood():
     )
 
 
+@pytest.mark.representative("student")
 @pytest.mark.parametrize("name", ROBUST)
 def test_saved_models_predict_as_before(name, tmp_path):
     model = fitted(name)

@@ -281,6 +281,7 @@ def test_counts():
         ts.update([49.0], [0.5])
 
 
+@pytest.mark.slow
 def test_heavy_tails():
     """With Student-t noise a stray value hardly moves the forecast."""
     clean = monthly().to_numpy() - 0.1 * np.arange(N)

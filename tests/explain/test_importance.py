@@ -217,6 +217,7 @@ def test_a_linear_effect_is_not_called_irrelevant():
     assert "irrelevant" not in summary and "importance: x3 0.3" in summary
 
 
+@pytest.mark.representative("one")
 @pytest.mark.parametrize("scheme", ["softmax", "one-vs-rest", "one-vs-one", None])
 def test_classifiers_by_the_probabilities_of_all_classes(scheme):
     rng = np.random.default_rng(3)

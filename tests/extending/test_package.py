@@ -38,6 +38,7 @@ def test_the_kernel_conforms(what, kernel):
     getattr(kernel_suite, f"test_{what}")(kernel, 2)
 
 
+@pytest.mark.representative("derivatives", "tilted", "hyperparameters", "targets")
 @pytest.mark.parametrize(
     "what",
     [
@@ -141,6 +142,7 @@ def test_installed_classes_go_by_name(site):
     assert dict(robust.model_.likelihood.info)["scale"].prior is not None  # its own weak prior
 
 
+@pytest.mark.slow
 def test_files_find_installed_classes(site, tmp_path):
     theirs = importlib.import_module("their_package")
     eigen = importlib.import_module("eigen_solver").EigenSolver()

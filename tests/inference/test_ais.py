@@ -54,6 +54,7 @@ def test_exact_evidence_for_gaussian_noise_with_a_bracket():
     assert again == found
 
 
+@pytest.mark.slow
 @pytest.mark.representative("25.0")
 @pytest.mark.parametrize(("a", "b", "m", "exact"), [(1.0, 4.0, 10, -1.849497), (25.0, 100.0, 10, None)])
 def test_exchangeable_probit(a, b, m, exact):

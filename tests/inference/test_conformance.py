@@ -49,12 +49,10 @@ def posterior(case, rule, solver):
     "probit-ep",
     "logit-laplace",
     "logit-local-bound",
-    "softmax-laplace",
     "multinomial-ep",
     "gaussian",
     "poisson-laplace",
     "student-t-laplace",
-    "probit-kl",
 )
 @dense
 def test_gradient_of_the_evidence(case, rule):
@@ -72,6 +70,7 @@ def test_gradient_of_the_evidence(case, rule):
         )
 
 
+@pytest.mark.representative("gaussian", "probit-laplace", "logit-ep", "uniform-kl", "heteroscedastic")
 @every
 def test_the_evidence_that_a_fit_climbs_is_smooth(case, rule, solver):
     """What is left over by looser tolerances must not reach the value: an optimiser would walk on it."""
@@ -82,6 +81,7 @@ def test_the_evidence_that_a_fit_climbs_is_smooth(case, rule, solver):
     assert rough.log_evidence == pytest.approx(tight.log_evidence, abs=bar, rel=0)
 
 
+@pytest.mark.representative("gaussian", "logit-ep", "uniform-kl", "heteroscedastic")
 @pytest.mark.parametrize(("case", "rule", "solver"), [p for p in PAIRS if p[2] != "dense"])
 def test_gradient_on_other_solvers(case, rule, solver):
     """All hyperparameters together, along a random direction."""

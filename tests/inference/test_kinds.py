@@ -77,6 +77,7 @@ def test_basis_functions_are_as_exact_as_the_solver_below():
     assert "exact" in WithBasis(Dense()).offers and "exact" not in WithBasis(VFE(4)).offers
 
 
+@pytest.mark.slow
 def test_an_exact_solver_is_used(monkeypatch):
     """Whitening by EP and predictions for Gaussian noise are done by the solver that was given."""
     factor, count = Markov.factor, 0

@@ -63,6 +63,7 @@ def test_gaussian_noise_gives_the_exact_posterior(sampler):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whitened", ["posterior", "prior"])
 def test_exchangeable_probit_has_known_marginals(whitened):
     """K = I + 4 11', ten labels +1: mean and variance of every f by one-dimensional quadrature."""

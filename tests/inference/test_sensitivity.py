@@ -47,6 +47,7 @@ def test_medians_under_the_new_prior(post):
     assert found.posterior.mean(X).shape == (8,)
 
 
+@pytest.mark.slow
 def test_the_same_prior_changes_nothing(post):
     same = post.under({"kernel.lengthscale": hp.LogNormal(0.0, 0.6)})
     assert same.share == pytest.approx(1.0)

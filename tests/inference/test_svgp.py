@@ -17,6 +17,7 @@ Y = np.sin(X[:, 0]) + 0.2 * RNG.normal(size=600)
 LABELS = np.where(RNG.random(600) < 1 / (1 + np.exp(-3 * np.sin(X[:, 0]))), 1.0, -1.0)
 
 
+@pytest.mark.slow
 def test_regression_comes_close_to_the_collapsed_bound():
     model = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1))
     found = mc.fit(model, X, Y, inference=SVGP(m=15, batch=100, epochs=8))

@@ -206,6 +206,39 @@ CASES = [
     ),
 ]
 
+# much like another one: what compiles a function for each kernel takes these in the slow set
+VARIANTS = {
+    "se-six-columns",
+    "matern-1/2",
+    "matern-7/2",
+    "compact-q0",
+    "compact-q2-ard",
+    "spectral-mixture",
+    "periodic-of-linear",
+    "periodised-se",
+    "linear",
+    "polynomial-homogeneous",
+    "features",
+    "neural-network",
+    "arc-cosine-0",
+    "gibbs",
+    "gibbs-log-radial",
+    "paciorek-schervish",
+    "oscillator-overdamped",
+    "continuous-ar-1",
+    "continuous-ar-4",
+    "rescaled",
+    "warped",
+    "blurred",
+    "invariant-functions",
+    "categorical-levels",
+    "sum",
+    "product",
+    "sum-of-columns",
+    "substring",
+    "spectrum",
+}
+
 
 def inputs(columns, n: int, seed: int = 0):
     """n inputs for a case."""

@@ -16,12 +16,19 @@ from mercer.linalg import tiles
 from mercer.params import parameters, replace_leaves, strip
 from mercer.persist import from_json, to_json
 
-from .conformance import CASES, FUNCTIONS, composites, inputs
+from .conformance import CASES, FUNCTIONS, VARIANTS, composites, inputs
 
 BORDERS = (7, 65, 257)  # inside a tile of 64, inside one of 128, across two of 256
 
 each = pytest.mark.parametrize(
     ("kernel", "columns"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+
+
+compiled = pytest.mark.parametrize(
+    ("kernel", "columns"),
+    [pytest.param(*case[1:], marks=[pytest.mark.slow] if case[0] in VARIANTS else []) for case in CASES],
+    ids=[case[0] for case in CASES],
 )
 
 
@@ -42,10 +49,8 @@ def rows(A, which):
 
 @each
 def test_covariance(kernel, columns):
-    """Symmetric, positive semi-definite, float64; `diag` is the diagonal;
-    the same on every side of a tile border.
-    """
-    X = inputs(columns, max(BORDERS))
+    """Symmetric, positive semi-definite, float64; `diag` is the diagonal; parts are parts of the whole."""
+    X = inputs(columns, 60)
     K = kernel(X)
     assert K.dtype == np.float64 and K.shape == (len(X), len(X)) and np.isfinite(K).all()
     scale = np.abs(K).max()
@@ -55,12 +60,23 @@ def test_covariance(kernel, columns):
     bound, A = encoded(kernel, X)
     panels = tiles.Panels(A, tiles.tile_size(len(X)))
     np.testing.assert_allclose(tiles.diagonal(bound, panels), np.diag(K), rtol=1e-13, atol=1e-14 * scale)
+    np.testing.assert_allclose(kernel(X[:7]), K[:7, :7], rtol=1e-12, atol=1e-14 * scale)
+    np.testing.assert_allclose(kernel(X[:20], X[10:50]), K[:20, 10:50], rtol=1e-12, atol=1e-14 * scale)
+
+
+@pytest.mark.representative("se-ard", "matern-any-order", "compact-q1", "mixed-table", "substring-automaton")
+@each
+def test_tile_borders(kernel, columns):
+    """The same on every side of a tile border."""
+    X = inputs(columns, max(BORDERS))
+    K = kernel(X)
+    scale = np.abs(K).max()
     for n in BORDERS[:-1]:
         np.testing.assert_allclose(kernel(X[:n]), K[:n, :n], rtol=1e-12, atol=1e-14 * scale)
     np.testing.assert_allclose(kernel(X[:70], X[60:200]), K[:70, 60:200], rtol=1e-12, atol=1e-14 * scale)
 
 
-@each
+@compiled
 def test_block_of_points(kernel, columns):
     """`block` on encoded inputs, `point` under jit and vmap, and `__call__` are one function."""
     X = inputs(columns, 7)
@@ -80,7 +96,7 @@ def test_block_of_points(kernel, columns):
     np.testing.assert_allclose(diagonal, np.diag(K), rtol=1e-12, atol=1e-14 * scale)
 
 
-@each
+@compiled
 def test_gradient_of_hyperparameters(kernel, columns):
     """The derivative of every hyperparameter against central differences, with coincident and distinct
     inputs.
@@ -118,7 +134,7 @@ def test_gradient_of_hyperparameters(kernel, columns):
         np.testing.assert_allclose(found[p.name], expected, rtol=2e-7, atol=2e-8, err_msg=p.name)
 
 
-@each
+@compiled
 def test_gradient_of_inputs(kernel, columns):
     """The derivative of `point` in its first input: central differences where inputs differ,
     finite where they coincide.

@@ -47,6 +47,7 @@ def test_flags(kernel, columns):
     assert flags.degenerate == (kernel.rank(d) is not None) and flags.rank == kernel.rank(d)
 
 
+@pytest.mark.representative("matern-", "compact-q1", "gamma", "co2", "wiener", "change")
 @each
 def test_smoothness_is_true(kernel, columns):
     """A.S6, D.KA2: the number of mean-square derivatives that a kernel claims is that of its differences,
@@ -59,6 +60,9 @@ def test_smoothness_is_true(kernel, columns):
     assert numerical_smoothness(kernel.bind(d), d) == min(claimed, 3)
 
 
+@pytest.mark.representative(
+    "se-", "matern-3", "co2", "wiener", "gibbs-log-linear", "table", "levels", "additive"
+)
 @pytest.mark.parametrize(("kernel", "columns"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_every_kernel_is_described(kernel, columns):
     """The formula first, then sentences; a sum goes on with its terms."""

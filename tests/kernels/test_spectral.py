@@ -168,6 +168,7 @@ def test_rational_quadratic_density_at_zero():
     assert k.RationalQuadratic(alpha=0.9).spectral_density(0.0, 2) == np.inf
 
 
+@pytest.mark.slow
 def test_existence():
     """D.KA5: the integral of r^(d-1) |k| exists for the RQ iff 2 alpha > d, for Bessel's iff nu + 1/2 > d,
     for the SE always.

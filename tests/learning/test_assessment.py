@@ -36,6 +36,7 @@ def test_laplace_is_rejected_where_the_posterior_is_skewed():
         verdict["magic"]
 
 
+@pytest.mark.slow
 def test_all_agree_where_the_signal_is_weak():
     """Kuss 6.3.2: for small signal variance Laplace is as good as EP,
     and then the cheapest is recommended.

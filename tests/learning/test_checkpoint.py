@@ -113,6 +113,7 @@ def test_rules_that_remember_their_last_sites_go_on(tmp_path, monkeypatch, infer
     assert resumed.posterior.log_evidence == pytest.approx(whole.posterior.log_evidence, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_solvers_goes_on(tmp_path, monkeypatch):
     """Candidates that were judged before the end are not judged again, however often it comes."""
     monkeypatch.setattr("mercer.learning.checkpoint.EVERY", 0.0)
@@ -269,6 +270,7 @@ print(repr(found.value), found.status.evaluations, found.model.gp.kernel.lengths
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process(tmp_path):
     path = tmp_path / "fit.npz"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

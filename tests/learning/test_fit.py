@@ -156,7 +156,7 @@ def test_once_each(monkeypatch):
         original = getattr(module, name)
 
         def counted(*args, **kwargs):
-            counts[name, *(a for a in args if isinstance(a, str))] += 1
+            counts[(name, *(a for a in args if isinstance(a, str)))[:2]] += 1
             return original(*args, **kwargs)
 
         monkeypatch.setattr(module, name, counted)

@@ -35,6 +35,7 @@ def test_rows_are_held_out():
     assert held.score(MODEL, Dense()) == pytest.approx(np.mean(expected), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_the_pick_is_not_beaten_by_a_candidate(few):
     """Learned on all rows by itself, no candidate predicts fresh rows better by more than the tolerance and
     what chance does."""
@@ -69,6 +70,7 @@ def test_nothing_is_learned_where_nothing_is_to_be(few):
     assert fit.model.likelihood.noise_variance == pytest.approx(0.1) and "held out" in fit.posterior.notes[0]
 
 
+@pytest.mark.slow
 def test_basis_functions_are_kept(few):
     gp = mc.GP(k.Matern([0.5, 0.5], nu=1.5), basis=mc.means.Polynomial(1))
     fit = mc.fit(mc.Model(gp, lik.Gaussian(0.1)), X, Y, solver=Auto(say=False))

@@ -168,6 +168,7 @@ def test_logistic_normal_integral(mean, variance):
     assert log_logistic_normal(mean, variance) == pytest.approx(top + np.log(value), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_logistic_normal_limits():
     f = np.array([-500.0, -20.0, 0.0, 3.0, 40.0])
     value, d1, d2 = derivatives(lambda m: log_logistic_normal(m, 0.0), f, 2)

@@ -124,6 +124,7 @@ def test_draws_distribution_and_influence(noise):
     np.testing.assert_allclose(at.influence(r), -slope, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_student_predictive_integrates_to_one():
     """C.ROB9: where f is known far less well than the noise is wide, and the reverse;
     quantiles agree with the density.

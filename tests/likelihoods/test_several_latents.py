@@ -39,6 +39,7 @@ def test_curvature_is_minus_the_hessian(likelihood, y, rng):
     assert likelihood.guess(y).shape == f.shape
 
 
+@pytest.mark.representative("softmax")
 @BOTH
 def test_files_and_compilation(likelihood, y, rng):
     f, y = rng.standard_normal((3, likelihood.latents)), likelihood.targets(y)
@@ -137,6 +138,7 @@ def test_two_classes_of_a_multinomial_probit_are_a_probit():
     np.testing.assert_allclose(p[:, 1], Bernoulli().probability(difference, v.sum(1) / 2), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_largest_with_noise_wins(rng):
     """log_prob and averages, against draws; far out too."""
     probit, mean = MultinomialProbit(4), np.array([[0.3, -0.5, 1.0, 0.2]])
@@ -196,6 +198,7 @@ def test_constant_log_variance_is_gaussian_noise():
     np.testing.assert_allclose(noise.quantile(0.9, mean, v), gaussian.quantile(0.9, 0.3, 0.9), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_heteroscedastic_integrals_with_correlated_latents(rng):
     """A.X6: expectation, evidence, distribution function and draws against a two-dimensional integral."""
     m, V, y = np.array([0.4, -0.7]), np.array([[0.8, 0.3], [0.3, 0.5]]), 1.6

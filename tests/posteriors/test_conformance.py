@@ -100,6 +100,7 @@ def test_one_test_input_at_a_time_is_all_at_once(name):
 # ------------------------------------------------------------------------------------------ distributions
 
 
+@pytest.mark.representative("EP", "averaged", "draws of f")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_density_has_mass_one_and_the_moments_and_quantiles_it_is_said_to_have(name):
     """By the trapezoidal rule, which is exact to many digits for smooth densities that vanish at the ends."""

@@ -14,6 +14,7 @@ def bimodal(x):
     return jnp.logaddexp(-0.5 * jnp.sum((x - 6.0) ** 2), 1.0 - 0.5 * jnp.sum((x + 6.0) ** 2))
 
 
+@pytest.mark.slow
 def test_two_modes_are_reported_in_words():
     start = np.array([[6.0, 6.0], [-6.0, -6.0], [6.1, 5.9], [-6.0, -6.0]])
     chains = sample(bimodal, start, sampler=HMC(8, longest=1.6), draws=200, tune=150, seed=0, progress=False)

@@ -220,6 +220,7 @@ def test_bad_requests():
         HMC(leapfrogs=0)
 
 
+@pytest.mark.slow
 def test_divergences_are_counted_and_reported():
     chains = sample(
         correlated,

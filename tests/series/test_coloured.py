@@ -74,6 +74,7 @@ def test_signal_and_noise_are_told_apart(rng):
     np.testing.assert_allclose(white.components(t)[0].mean, plain.mean(t), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_is_learned():
     """From 300 values of an AR(2): more likely than the truth and than Yule and Walker's fit,
     and within four standard errors.

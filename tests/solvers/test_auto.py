@@ -165,6 +165,7 @@ def test_unexplained_variance_falls():
     assert left[0] == pytest.approx(2.0) and left == sorted(left, reverse=True) and left[-1] < 1e-3
 
 
+@pytest.mark.slow
 def test_through_an_estimator(capsys, monkeypatch):
     monkeypatch.setattr(auto, "QUICK", 0.5)
     X = RNG.uniform(-3, 3, (2500, 1))
@@ -214,6 +215,7 @@ def test_what_another_candidate_beats_is_not_taken():
     assert name(choice.solver) == DENSE
 
 
+@pytest.mark.slow
 def test_sizes_grow_while_it_helps():
     ladder = {f"VFE(m={m})": s for m, s in zip((64, 128, 256, 512), (0.0, 0.3, 0.4, 0.41), strict=True)}
     choice, tried = judged({**ladder, V30: 0.1, PART: 0.2, DENSE: 0.41}, LARGE)

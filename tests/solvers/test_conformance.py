@@ -33,7 +33,12 @@ from .conformance import (
     sites,
 )
 
-each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+SLOW = {"basis-dense-jax", "basis-weight-space-gaussian"}
+each = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] if case.name in SLOW else []) for case in CASES],
+    ids=[case.name for case in CASES],
+)
 kinds = pytest.mark.parametrize("kind", KINDS)
 close = dict(rtol=1e-10, atol=1e-11)
 
@@ -211,7 +216,7 @@ def test_a_spent_state_says_so():
 # solvers and tiles
 
 
-@pytest.mark.representative("70")
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [70, 257])
 def test_solvers_agree_across_tiles(n):
     """LAPACK by tiles, pure JAX and the weight space agree on everything at sizes that need several tiles and

@@ -38,6 +38,7 @@ def test_gradient_of_a_traced_evidence():
     np.testing.assert_allclose(found[1], central(evidence, THETA, 1e-5), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_hessian_and_forward_mode():
     """Second derivatives come through the custom rule: symmetric,
     and central differences of the host's gradient.

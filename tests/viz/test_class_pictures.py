@@ -148,6 +148,7 @@ def test_effects_have_a_panel_for_each_column():
         viz.effects(model.posterior_)
 
 
+@pytest.mark.representative("one")
 def test_effects_of_classes_and_categories(three):
     (first,) = viz.effects(three, ["x0"])
     (pair,) = viz.effects(three, [("x0", "x1")])

@@ -24,6 +24,7 @@ from mercer.posteriors.functions import SampledFunctions
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.protocol import QUESTIONS, AbstractPosterior
+from mercer.posteriors.scores import PredictiveScore, ScoreComparison, compare_scores
 from mercer.registry import exporter
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ __all__ = [
     "LeaveOneOut",
     "PosteriorError",
     "Predictive",
+    "PredictiveScore",
     "SampledFunctions",
+    "ScoreComparison",
     "Sensitivity",
+    "compare_scores",
     "leave_one_out",
 ]
 

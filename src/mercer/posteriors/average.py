@@ -14,7 +14,7 @@ from scipy.special import logsumexp, ndtr
 from mercer.inputs import Inputs
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.gaussian import Gaussian
-from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.answers import InferenceStatus, PosteriorError
 from mercer.posteriors.functions import SampledFunctions, joined
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.mixture import AbstractMixturePosterior
@@ -187,6 +187,18 @@ class AveragedPosterior(AbstractMixturePosterior):
         """How far each datum is from being a regular observation (n,), f given all data."""
         self.check("outlier_score")
         return self._score_given_all()
+
+    def _log_likelihoods(self, rows: slice, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Each from a part chosen by its weight."""
+        if any(part.inputs.values.shape != self.inputs.values.shape for part in self.posteriors):
+            raise PosteriorError("its parts were conditioned on different data: use a solver that takes all.")
+        logs = []
+        for part, count in zip(self.posteriors, rng.multinomial(size, self.weights), strict=True):
+            if count:
+                drawn = part._log_likelihoods(rows, int(count), rng)
+                same = len(drawn) == count
+                logs.append(drawn if same else drawn[rng.integers(0, len(drawn), count)])
+        return np.concatenate(logs)
 
     # -- inside ----------------------------------------------------------------------------------------------
 

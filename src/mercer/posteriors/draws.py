@@ -20,6 +20,7 @@ from mercer.posteriors.functions import SampledFunctions, joined, sample_functio
 from mercer.posteriors.given import AbstractGiven, Mixture, unpack_given
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again, models_at, read_array, values_of
+from mercer.posteriors.scores import log_likelihoods
 from mercer.posteriors.sensitivity import Sensitivity, sensitivity
 from mercer.prior import sample_gaussian
 from mercer.sampling.chains import Chains
@@ -226,6 +227,19 @@ class DrawsPosterior(AbstractMixturePosterior):
         self.check("outlier_score")
         drawn = self.given.outlier_score()
         return self._score_given_all() if drawn is None else drawn
+
+    def _log_likelihoods(self, rows: slice, size: int, rng: np.random.Generator) -> np.ndarray:
+        """At f of every draw, or at several f for each where f is integrated out given the draw."""
+        at = self.given.mixture(self.models, self.inputs.values, self.y)(self.inputs.values[rows])
+        again = 1 if self.given.drawn else -(-size // len(at.mean))
+        mean, variance = np.repeat(at.mean, again, 0), np.broadcast_to(at.variance, at.mean.shape)
+        f = mean + np.sqrt(np.repeat(variance, again, 0)) * rng.standard_normal(mean.shape)
+        f = f[:, :, 0] if f.shape[2] == 1 else f
+        likelihoods, y = at.likelihoods, self.y[rows]
+        if len(likelihoods) == 1:
+            return log_likelihoods(likelihoods[0], f, y)
+        groups = zip(likelihoods, np.split(f, len(likelihoods)), strict=True)
+        return np.concatenate([log_likelihoods(likelihood, group, y) for likelihood, group in groups])
 
     # -- inside ----------------------------------------------------------------------------------------------
 

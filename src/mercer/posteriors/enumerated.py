@@ -15,6 +15,7 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.functions import SampledFunctions, joined, sample_functions
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again
+from mercer.posteriors.scores import log_likelihoods
 from mercer.prior import sample_gaussian
 from mercer.sampling.target import cross_moments, prior_moments
 from mercer.solvers.dense import Dense
@@ -141,6 +142,12 @@ class EnumeratedPosterior(AbstractMixturePosterior):
             state = Dense().factor(self.model.priors, self.inputs.values, sites)
             parts.append(sample_functions(state, int(counts[i]), rng, self._values, points, waves))
         return joined(parts, rng)
+
+    def _log_likelihoods(self, rows: slice, size: int, rng: np.random.Generator) -> np.ndarray:
+        means, variances = self._gaussians(self.inputs.values[rows])
+        chosen = rng.choice(len(self.weights), size, p=self.weights)
+        f = means[chosen] + np.sqrt(variances[chosen]) * rng.standard_normal((size, means.shape[1]))
+        return log_likelihoods(self.model.likelihood, f, self.y[rows])
 
     def _gaussians(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (2^n, m) of f at test inputs in each Gaussian, for a few of them at a time."""

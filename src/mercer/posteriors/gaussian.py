@@ -21,6 +21,7 @@ from mercer.posteriors.functions import NO_FUNCTIONS, SampledFunctions, has_func
 from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
+from mercer.posteriors.scores import log_likelihoods, normal_draws
 from mercer.posteriors.source import AbstractSource, Recalled
 from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
@@ -187,6 +188,12 @@ class GaussianPosterior(AbstractPosterior):
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training data, without fitting again (5.10-5.12; 5.5.3)."""
         return leave_one_out(self.state, self.y, self.model.likelihood)
+
+    def _log_likelihoods(self, rows: slice, size: int, rng: np.random.Generator) -> np.ndarray:
+        mean, variance = self.latent_moments(self.inputs.values[rows])
+        assert variance is not None
+        f = normal_draws(mean, variance, size, rng)
+        return log_likelihoods(self.model.likelihood, f, self.y[rows])
 
     def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""

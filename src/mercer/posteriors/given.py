@@ -64,6 +64,7 @@ class AbstractGiven(abc.ABC):
     X (n, d), y (n,): the data."""
 
     saved: ClassVar[bool]  # whether files can hold it
+    drawn: ClassVar[bool] = False  # f at the data was drawn itself
 
     @abc.abstractmethod
     def packed(self) -> dict[str, np.ndarray]:
@@ -107,6 +108,7 @@ class GivenLatents(AbstractGiven):
     whitened: np.ndarray
 
     saved: ClassVar[bool] = True
+    drawn: ClassVar[bool] = True
 
     def packed(self) -> dict[str, np.ndarray]:
         return {"whitened": self.whitened}

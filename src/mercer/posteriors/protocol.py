@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from mercer.conditioned import AbstractConditioned, ClassFunction
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.noise import AbstractNoise
+from mercer.posteriors import scores
 from mercer.posteriors.answers import (
     Component,
     EvidenceBounds,
@@ -31,6 +32,7 @@ from mercer.posteriors.answers import (
 )
 from mercer.posteriors.functions import WAVES, SampledFunctions
 from mercer.posteriors.packing import Again
+from mercer.posteriors.scores import PredictiveScore
 
 # what a posterior may have to refuse; everything else it always answers
 QUESTIONS = frozenset(
@@ -241,6 +243,25 @@ class AbstractPosterior(AbstractConditioned):
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training data, without fitting again (5.10-5.12; 5.5.3)."""
 
+    def waic(self, draws: int = 4000, seed: Any = 0) -> PredictiveScore:
+        """The widely applicable information criterion of the training data, from draws of f at each of them:
+        an estimate of how well new data will be predicted, in nats. See also `psis_loo`, which says where it
+        cannot be relied upon, and `loo`.
+
+        >>> print(post.waic())
+        """
+        return scores.waic(self._drawn(draws, seed))
+
+    def psis_loo(self, draws: int = 4000, seed: Any = 0) -> PredictiveScore:
+        """Leave-one-out densities of the training data from draws of f given all of them, by Pareto smoothed
+        importance sampling; for any posterior, hyperparameters that were sampled or averaged over included.
+        Its `pareto_k` says of each datum whether the value can be relied upon (up to 0.7).
+
+        >>> score = post.psis_loo(); print(score)
+        >>> score.total, score.standard_error, score.log_density  # two numbers, (n,)
+        """
+        return scores.psis_loo(self._drawn(draws, seed))
+
     @abc.abstractmethod
     def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
@@ -374,6 +395,12 @@ class AbstractPosterior(AbstractConditioned):
         """Draws of f as functions."""
 
     @abc.abstractmethod
+    def _log_likelihoods(self, rows: slice, size: int, rng: np.random.Generator) -> np.ndarray:
+        """log p(y_i | f_i) of these data at draws of f, and of hyperparameters where they are drawn: (S,
+        rows). S is `size` where draws can be made at will.
+        """
+
+    @abc.abstractmethod
     def _findings(self) -> list[str]:
         """Lines of the summary."""
 
@@ -386,6 +413,15 @@ class AbstractPosterior(AbstractConditioned):
         mean, variance = self.latent_moments(Xs)
         assert variance is not None
         return mean, variance
+
+    def _drawn(self, draws: int, seed: Any) -> Iterator[np.ndarray]:
+        """log p(y_i | f_i) at draws, (S, rows) of some of the data after the other."""
+        if draws < 2:
+            raise ValueError(f"draws must be at least 2, got {draws}.")
+        n, rng = len(self.y), np.random.default_rng(seed)
+        rows = n if self.model.likelihood.per_datum else max(1, scores.CELLS // draws)
+        for first in range(0, n, rows):
+            yield self._log_likelihoods(slice(first, min(first + rows, n)), draws, rng)
 
     def _values(self, Xs: Any) -> np.ndarray:
         """Test inputs, checked against the training data."""

@@ -19,6 +19,7 @@ from mercer.sampling.hmc import HMC, NUTS, leapfrog
 from mercer.sampling.importance import Weighted, importance_sample, self_normalised
 from mercer.sampling.metropolis import RandomWalk, metropolis_hastings
 from mercer.sampling.multimodal import Mode, modes
+from mercer.sampling.pareto import SmoothedWeights, fit_pareto, pareto_smooth
 from mercer.sampling.thermodynamics import Thermodynamic, thermodynamic
 
 __all__ = [
@@ -29,17 +30,20 @@ __all__ = [
     "EllipticalSlice",
     "Mode",
     "RandomWalk",
+    "SmoothedWeights",
     "Thermodynamic",
     "Weighted",
     "autocorrelation",
     "autocorrelation_time",
     "effective_sample_size",
+    "fit_pareto",
     "gibbs",
     "importance_sample",
     "leapfrog",
     "metropolis_hastings",
     "modes",
     "over_relaxed_bernoulli",
+    "pareto_smooth",
     "r_hat",
     "sample",
     "self_normalised",

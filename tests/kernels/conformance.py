@@ -165,6 +165,8 @@ CASES = [
     ("shared", k.Shared(k.Matern([0.7, 1.4], 1.3), groups=[0, 1, 1], names=["a", "b"]), 3),
     ("invariant", k.Invariant(k.SE(0.7, 1.3), [[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]]), 2),
     ("invariant-functions", k.Invariant(k.SE([0.7, 1.4]), [identity, swap]), 2),
+    ("preference", k.Preference(k.SE([0.7, 1.4], 1.3) + k.Linear(0.4).on(0)), 4),
+    ("preference-linear", k.Preference(k.Linear([0.7, 1.4])), 4),
     ("real-power", k.RationalQuadratic(0.7, 1.3, alpha=0.8) ** 0.4, 2),
     ("categorical", k.Categorical(correlation=0.3, variance=1.4), labels),
     ("categorical-levels", k.Categorical(["ant", "bee"], 0.3, 1.4), labels),

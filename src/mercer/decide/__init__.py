@@ -1,4 +1,4 @@
-"""Decisions under uncertainty: point predictions and classes that suit a loss."""
+"""Decisions under uncertainty: point predictions and classes that suit a loss, ranked items."""
 
 from mercer.decide.classes import ClassDecision, decide, empirical_risk, expected_class_loss, thresholds
 from mercer.decide.loss import (
@@ -10,6 +10,7 @@ from mercer.decide.loss import (
     gaussian,
     optimal_prediction,
 )
+from mercer.decide.preferences import Utilities, utilities
 
 __all__ = [
     "AbstractPredictive",
@@ -17,6 +18,7 @@ __all__ = [
     "Decision",
     "PredictiveMixture",
     "Samples",
+    "Utilities",
     "decide",
     "empirical_risk",
     "expected_class_loss",
@@ -24,4 +26,5 @@ __all__ = [
     "gaussian",
     "optimal_prediction",
     "thresholds",
+    "utilities",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LogRadial,
     )
     from mercer.kernels.algebra.powers import Power
+    from mercer.kernels.algebra.preference import Preference
     from mercer.kernels.algebra.shared import Shared
     from mercer.kernels.algebra.sums import Product, Scale, Sum
     from mercer.kernels.algebra.symmetry import Invariant
@@ -74,6 +75,7 @@ _MODULES = {
     "algebra.conditioned": "PosteriorKernel tied_down",
     "algebra.functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
     "algebra.powers": "Power",
+    "algebra.preference": "Preference",
     "algebra.shared": "Shared",
     "algebra.sums": "Product Scale Sum",
     "algebra.symmetry": "Invariant",
@@ -165,6 +167,7 @@ __all__ = [
     "PosteriorKernel",
     "Power",
     "Precomputed",
+    "Preference",
     "Product",
     "RationalQuadratic",
     "Regularity",

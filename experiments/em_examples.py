@@ -91,7 +91,7 @@ def sunspots(out) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = mc.HMM(n, restarts=2, random_state=0).fit(root[:split])
-        whole, before = model.score(root), model.score(root[:split])
+        whole, before = (float(model.score_samples(part).sum()) for part in (root, root[:split]))
         rows.append(
             [
                 str(n),

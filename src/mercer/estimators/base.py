@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.columns import Columns
 from mercer.conditioned import AbstractConditioned
 from mercer.estimators import reading, saving
+from mercer.estimators.defaults import hold
 from mercer.estimators.many import solver_for
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import Inputs, Targets
@@ -42,7 +43,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     # -- what pictures ask -----------------------------------------------------------------------------------
 
     def course(self) -> Fit:
-        check_is_fitted(self)
+        fitted(self)
         if len(self._fits) > 1:
             raise ValueError("this model is made of several fits: choose one of them, fit_[i].")
         return self._fits[0]
@@ -77,6 +78,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
         return None
 
     def _learned(self) -> dict[str, Any]:
+        fitted(self)
         return saving.learned(self)
 
     def _relearn(self, learned: dict[str, Any]) -> None:
@@ -85,7 +87,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     def one_posterior(self) -> AbstractPosterior:
         """`posterior_`, where there is one."""
         try:
-            check_is_fitted(self)
+            fitted(self)
         except NotFittedError:
             raise TypeError(f"this {type(self).__name__} has not seen data yet: fit it first.") from None
         if len(self._fits) > 1:
@@ -106,6 +108,16 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
         rule_of = inference_by_name(None if integrated else inference, model.likelihood)
         solver = self._solver(model, inputs) if rule_of.learns == "gradient" else self.solver
         settings["solver"] = solver
+        if not self.learn:
+            if integrated:
+                raise ValueError(
+                    f"inference={inference!r} integrates over hyperparameters, which learn=False holds: "
+                    "leave out one of them."
+                )
+            if rule_of.learns == "gradient":
+                settings["max_evaluations"] = 0
+            else:
+                model = hold(model)
         if integrated:
             from mercer.learning import integrate
 
@@ -147,8 +159,13 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
         return reading.training_data(self, X, y, kernels)
 
     def _inputs(self, X) -> np.ndarray:
-        check_is_fitted(self)
+        fitted(self)
         return reading.new_inputs(self, X)
+
+
+def fitted(estimator: AbstractEstimator) -> None:
+    """scikit-learn's error unless it has seen data; what it says of its tags does not count."""
+    check_is_fitted(estimator, "fit_")
 
 
 def read_kernel(given: Any) -> AbstractKernel | None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any
 
-from sklearn.utils.validation import check_is_fitted
-
-from mercer.estimators.base import AbstractEstimator
+from mercer.estimators.base import fitted
+from mercer.estimators.learned import AbstractLearned
 from mercer.progress import shown
 
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted, Effect, Importance
 
 
-class AbstractExplained(AbstractEstimator):
+class AbstractExplained(AbstractLearned):
     """An estimator that predicts from the columns of a table."""
 
     @abc.abstractmethod
@@ -39,7 +38,7 @@ class AbstractExplained(AbstractEstimator):
         """
         from mercer.explain import importance
 
-        check_is_fitted(self)
+        fitted(self)
         with shown("importance", self.progress):
             return importance(self._function(), groups or self._groups(), permutation, draws, self._seed())
 
@@ -62,7 +61,7 @@ class AbstractExplained(AbstractEstimator):
         """
         from mercer.explain import effects
 
-        check_is_fitted(self)
+        fitted(self)
         with shown("effects", self.progress):
             return effects(self._function(), columns, groups or self._groups(), most, level, self._seed())
 

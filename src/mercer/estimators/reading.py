@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from mercer.columns import Columns, ColumnWarning, as_table
@@ -31,6 +32,7 @@ def training_data(
     check_fork()
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = _one_column(y)
     given = [kernel for kernel in kernels if kernel is not None]
     objects = any(kernel.reads_objects() for kernel in given)
     named = is_table(X)
@@ -91,6 +93,24 @@ def name_features(estimator: AbstractEstimator, columns: Columns) -> None:
         estimator.feature_names_in_ = np.array(columns.names, dtype=object)
     elif "feature_names_in_" in vars(estimator):
         del estimator.feature_names_in_
+
+
+def _one_column(y: Any) -> Any:
+    """Targets (n,): one column is taken for them, as in scikit-learn with a warning."""
+    shape = np.shape(y)
+    if len(shape) != 2:
+        return y
+    if shape[1] != 1:
+        raise InputError(
+            f"y has {shape[1]} columns, and one is learned at a time: y should be a 1d array. Fit a model to "
+            "each, as sklearn.multioutput.MultiOutputRegressor (or MultiOutputClassifier) does."
+        )
+    warnings.warn(
+        "y is a column of shape (n, 1) where (n,) is expected: it is taken as that; y.ravel() says so.",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+    return np.asarray(y)[:, 0]
 
 
 def _some_rows(n: int) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mercer.learning.kernel_target import Aligned, align, alignment, alignment_weights
     from mercer.learning.objectives import Objective
     from mercer.learning.result import Fit, FitWarning, Status
+    from mercer.learning.unconverged import UnconvergedWarning
 
 __all__ = [
     "Aligned",
@@ -34,6 +35,7 @@ __all__ = [
     "ModelEvidence",
     "Objective",
     "Status",
+    "UnconvergedWarning",
     "Verdict",
     "align",
     "alignment",
@@ -57,6 +59,7 @@ __getattr__ = exporter(
         "kernel_target": "Aligned align alignment alignment_weights",
         "objectives": "Objective",
         "result": "Fit FitWarning Status",
+        "unconverged": "UnconvergedWarning",
     },
 )
 

@@ -15,7 +15,7 @@ from mercer.learning import starts
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
-from mercer.learning.result import Fit, FitWarning, Status
+from mercer.learning.result import Fit, Status
 from mercer.learning.task import Task
 from mercer.params import flatten
 from mercer.progress import shown
@@ -53,7 +53,9 @@ def learn(task: Task) -> Fit:
     )
     if not status.converged:
         text = f"the draws should not be trusted yet ({status.message}): see posterior.notes."
-        warnings.warn(text, FitWarning, stacklevel=3)
+        from mercer.learning.unconverged import UnconvergedWarning
+
+        warnings.warn(text, UnconvergedWarning, stacklevel=3)
     medians = flatten(post.model)
     value, log_prior = float(np.mean(post.chains.log_density)), medians.log_prior(medians.vector)[0]
     return Fit(post.model, post, [], status, "draws (mean log density)", value, log_prior, {})

@@ -181,7 +181,9 @@ def _warn(problem: LearningProblem, best: Optimum, status: Status, max_evaluatio
 
 def _say(text: str) -> None:
     """A warning that points to the call of `fit`."""
-    warnings.warn(text, FitWarning, stacklevel=5)
+    from mercer.learning.unconverged import UnconvergedWarning
+
+    warnings.warn(text, UnconvergedWarning, stacklevel=5)
 
 
 def _gradient(best: Optimum) -> np.ndarray:

@@ -14,7 +14,7 @@ from mercer.inference.protocol import site_rule
 from mercer.learning import starts
 from mercer.learning.checkpoint import Checkpoint, fingerprint
 from mercer.learning.climb import Recorder
-from mercer.learning.result import Fit, FitWarning, Status
+from mercer.learning.result import Fit, Status
 from mercer.learning.search import part_of, search, usual_starts
 from mercer.learning.stochastic import Training, train
 from mercer.learning.task import KEEPS, Task
@@ -60,7 +60,9 @@ def learn(task: Task) -> Fit:
     )
     if interrupted:
         text = "the fit was interrupted; returning the last model."
-        warnings.warn(text, FitWarning, stacklevel=3)
+        from mercer.learning.unconverged import UnconvergedWarning
+
+        warnings.warn(text, UnconvergedWarning, stacklevel=3)
     log_prior = flatten(fitted).log_prior(training.theta)[0]
     return Fit(fitted, post, recorder.history, status, "evidence", post.log_evidence, log_prior, {})
 

@@ -75,4 +75,4 @@ class Fit(AbstractConditioned):
 
 
 class FitWarning(UserWarning):
-    """Something about a fit that a person should know."""
+    """Something about a fit that a person should know; where it did not converge an `UnconvergedWarning`."""

@@ -12,7 +12,7 @@ from mercer.gp import Model, choose_solver
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
-from mercer.learning.climb import Optimum, Recorder, curvature, levels, maximise
+from mercer.learning.climb import AS_GIVEN, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.foresee import Foresight, stages
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
@@ -145,7 +145,7 @@ def _as_given(problem: LearningProblem, recorder: Recorder) -> Found:
     vector = bounds.clip(problem.flat, problem.flat.vector)
     value, gradient, objective = problem.value_and_gradient(vector)
     recorder.note("given", problem.size, value)
-    message = "max_evaluations=0: nothing was learned" if vector.size else "nothing to learn"
+    message = AS_GIVEN if vector.size else "nothing to learn"
     return Found(Optimum(vector, value, gradient, objective, 0.0, message), {"given": value}, False)
 
 

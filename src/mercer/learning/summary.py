@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels import Shared
+from mercer.learning.climb import AS_GIVEN
 from mercer.params import element_names, parameters
 from mercer.tables import text_table
 
@@ -37,12 +38,15 @@ def summary(fit: Any) -> str:
     if fit.log_prior:
         lines.append(f"log prior: {fit.log_prior:.4f}")
     s = fit.status
-    lines.append(
-        f"optimiser: {'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, "
+    ended = (
+        s.message
+        if s.message == AS_GIVEN
+        else f"{'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, "
         f"{s.seconds:.2f} s, "
         f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
         + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
+    lines.append(f"optimiser: {ended}")
     return "\n".join([*lines, *(q.summary() for q in posteriors)])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.inputs import Inputs, as_inputs
@@ -16,7 +16,7 @@ from mercer.kernels import SE, AbstractKernel
 Array = NDArray[np.float64]
 
 
-class KernelPCA(TransformerMixin, BaseEstimator):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Projections on the directions of largest variance in the feature space of a covariance function.
 
     Without centring, a component is the eigenfunction of (4.44) times the square root of its eigenvalue.
@@ -30,6 +30,7 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         first
 
     >>> KernelPCA(kernels.Spectrum(3, normalise=True)).fit_transform(strings)
+    >>> KernelPCA().set_output(transform="pandas").fit_transform(X)         # columns kernelpca0, kernelpca1
     """
 
     def __init__(self, kernel: AbstractKernel | None = None, n_components: int = 2, centre: bool = True):
@@ -67,6 +68,11 @@ class KernelPCA(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         K = self._kernel()(self._inputs(X, reset=False), self.X_)
         return self._centred(K) @ (self.eigenvectors_ / np.sqrt(self.eigenvalues_))
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many columns there are, for `get_feature_names_out`."""
+        return len(self.eigenvalues_)
 
     def _kernel(self) -> AbstractKernel:
         return SE() if self.kernel is None else self.kernel

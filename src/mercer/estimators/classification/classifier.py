@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.conditioned import ClassFunction, Classified
 from mercer.decide import decide
 from mercer.estimators import defaults
-from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, read_kernel
+from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, read_kernel
 from mercer.estimators.classification.labels import (
     TINY,
     combine,
@@ -85,7 +84,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         functions (`offers`), and where rows times classes exceed 3,000.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
     objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
-    solver, restarts, random_state, max_evaluations, progress, memory, checkpoint, missing: as in
+    solver, restarts, random_state, max_evaluations, learn, progress, memory, checkpoint, missing: as in
         `GPRegressor`, whose docstring also says which columns of a table are taken and how; several problems
         of two classes have a checkpoint each
 
@@ -126,6 +125,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         memory: str | float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         missing: Literal["indicator", "error"] = "indicator",
+        learn: bool = True,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -142,6 +142,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         self.memory = memory
         self.checkpoint = checkpoint
         self.missing = missing
+        self.learn = learn
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -358,7 +359,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
 
         >>> wrong = model.classes_[model.loo().probability.argmax(1)] != labels
         """
-        check_is_fitted(self)
+        fitted(self)
         p, codes = self._loo_probabilities(), self._data[1].astype(int)
         mean = p[:, 1] if p.shape[1] == 2 else p
         log_density = np.log(np.maximum(p[np.arange(len(codes)), codes], TINY))
@@ -389,7 +390,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         """Labels, codes and probabilities of rows X with labels y, or of the training rows left out one at a
         time: what pictures of reliability and confusion are of.
         """
-        check_is_fitted(self)
+        fitted(self)
         labels = tuple(map(str, self.classes_.tolist()))
         if X is None:
             codes, p = self._data[1].astype(int), np.asarray(self.loo().probability)
@@ -400,14 +401,14 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
 
     def class_function(self) -> ClassFunction:
         """Probabilities of the classes as a function of the inputs."""
-        check_is_fitted(self)
+        fitted(self)
         inputs, codes = self._data
         labels = tuple(map(str, self.classes_.tolist()))
         return ClassFunction(inputs, codes.astype(int), labels, lambda X: self._probabilities(X, "average"))
 
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
-        check_is_fitted(self)
+        fitted(self)
         counts = np.bincount(self._data[1].astype(int))
         lines = [
             "classes: " + ", ".join(f"{c} ({n})" for c, n in zip(self.classes_.tolist(), counts, strict=True))

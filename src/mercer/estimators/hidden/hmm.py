@@ -210,9 +210,13 @@ class HMM(BaseEstimator, AbstractSavable):
         return Filter(self.model_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """log p(O) of all sequences together; −inf if one of them is impossible."""
+        """The mean log density of a step, log p(O) of all sequences over their steps, as that of a row in
+        `GaussianMixture`: it does not grow with the length. −inf if one of them is impossible.
+        `score_samples` gives log p(O) of each.
+        """
         check_is_fitted(self)
-        return float(self.model_.log_likelihood(self._read(X)).sum())
+        sequences = self._read(X)
+        return float(self.model_.log_likelihood(sequences).sum()) / sum(map(len, sequences))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(O) of each sequence."""
@@ -242,11 +246,12 @@ class HMM(BaseEstimator, AbstractSavable):
         """Bayesian information criterion on sequences; smaller is better."""
         check_is_fitted(self)
         sequences = self._read(X)
-        return bic(self.score(sequences), self.model_.parameters(), sum(map(len, sequences)))
+        log_likelihood = float(self.model_.log_likelihood(sequences).sum())
+        return bic(log_likelihood, self.model_.parameters(), sum(map(len, sequences)))
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on sequences; smaller is better."""
-        return aic(self.score(X), self.model_.parameters())
+        return aic(float(self.score_samples(X).sum()), self.model_.parameters())
 
     # -- what comes in ---------------------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
-from mercer.estimators.base import column_lines, evidence_of, frame_index, read_kernel
+from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.many import checkpoint_of
+from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
     AUTO,
@@ -86,6 +86,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     restarts: int. Random starts besides the given and the data-driven one.
     random_state: int, RandomState or None. Seed of the random starts.
     max_evaluations: int. Limit on evaluations of the objective per start; with 0 nothing is learned.
+    learn: bool. Whether hyperparameters are learned. False holds them at the values given (the optimizer=None
+        of scikit-learn), and those not given where learning would start; `fit` then only conditions on the
+        data.
     progress: bool, None or function (done, total, text). Show how far fits and predictions are: always,
         never, or (None) in a terminal or a notebook after a second.
     memory: str, number or None. What the solver may use, such as "8GiB" (default 4 GiB): where "dense" needs
@@ -128,6 +131,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     predicted almost surely. With `noise_variance=0` repeated rows must have equal targets. Kernels on text or
     other objects take a list of them, or a frame.
 
+    Before `fit` predictions and draws are those of the prior: of the kernel and the mean given, else of the
+    default ones for columns and targets with mean 0 and standard deviation 1. Noise that was not given is
+    not known then, and left out.
+
     >>> model = GPRegressor().fit(df[["a", "b"]], df["y"])
     >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
     >>> print(model.summary())
@@ -161,6 +168,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         checkpoint: str | os.PathLike[str] | None = None,
         repeats: str = "merge",
         missing: Literal["indicator", "error"] = "indicator",
+        learn: bool = True,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -178,10 +186,12 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self.checkpoint = checkpoint
         self.repeats = repeats
         self.missing = missing
+        self.learn = learn
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.kernel is None and self.missing != "error"
+        tags.requires_fit = False
         return tags
 
     # -- learning --------------------------------------------------------------------------------------------
@@ -203,7 +213,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     def _repeated(self, inputs: Inputs, y: np.ndarray) -> Copies | None:
         """The rows that are copies of others; none where no noise is learned that they could mislead."""
         found = copies(inputs.values, y, self.repeats)
-        learned = any(p.free for p in parameters(self._likelihood(self.likelihood, y)))
+        learned = self.learn and any(p.free for p in parameters(self._likelihood(self.likelihood, y)))
         return found if learned and not defaults.constant(y) else None
 
     def _fit_noise(
@@ -332,26 +342,28 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
 
-        They are those of a new observation y, or of the noise-free function if `latent`. Student-t noise of
-        at most 2 degrees of freedom has an infinite standard deviation: `predict_interval` is always finite.
+        They are those of a new observation y, or of the noise-free function if `latent`. Before `fit` they
+        are those of the prior, as are all predictions and draws. Student-t noise of at most 2 degrees of
+        freedom has an infinite standard deviation: `predict_interval` is always finite.
         `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
         """
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not both.")
-        X = self._inputs(X)
+        posterior, X = self._at(X)
         with self._telling():
             if return_cov:
-                return self.posterior_.mean(X, latent), self.posterior_.covariance(X, latent, noise_variance)
+                return posterior.mean(X, latent), posterior.covariance(X, latent, noise_variance)
             if return_std:
-                return self.posterior_.mean_and_std(X, latent, noise_variance)
-            return self.posterior_.mean(X, latent)
+                return posterior.mean_and_std(X, latent, noise_variance)
+            return posterior.mean(X, latent)
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
         of heavy-tailed noise those of its own tails.
         """
+        posterior, X = self._at(X)
         with self._telling():
-            return self.posterior_.quantile(self._inputs(X), q, noise_variance)
+            return posterior.quantile(X, q, noise_variance)
 
     def predict_interval(
         self, X: Any, level: float = 0.95, noise_variance: Any = None
@@ -372,13 +384,13 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         >>> model.predict_columns(Xs, level=0.9)["upper"]
         """
         _check_level(level)
-        tails, X = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._inputs(X)
+        tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
         with self._telling():
             if latent:
-                mean, std = self.posterior_.mean_and_std(X, latent=True)
+                mean, std = posterior.mean_and_std(X, latent=True)
                 ends = mean[:, None] + std[:, None] * ndtri(tails)
             else:
-                mean, std, ends = self.posterior_.predictive(X, tails, noise_variance)
+                mean, std, ends = posterior.predictive(X, tails, noise_variance)
         return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
 
     def sample_y(
@@ -394,7 +406,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """
         if isinstance(random_state, np.random.RandomState):
             random_state = random_state.randint(2**31 - 1)
-        return self.posterior_.sample(self._inputs(X), n_samples, random_state, latent, noise_variance).T
+        posterior, X = self._at(X)
+        return posterior.sample(X, n_samples, random_state, latent, noise_variance).T
 
     def sample_functions(
         self,
@@ -416,15 +429,20 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,) of each target."""
-        X = self._inputs(X)
-        return self.posterior_.log_density(X, as_targets(y, X.shape[0]), noise_variance)
+        posterior, X = self._at(X)
+        return posterior.log_density(X, as_targets(y, X.shape[0]), noise_variance)
 
     def components(self, X: Any) -> list[Component]:
         """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
 
         The means sum to the predictive mean less the prior mean.
         """
-        return self.posterior_.components(self._inputs(X))
+        posterior, X = self._at(X)
+        return posterior.components(X)
+
+    def _at(self, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
+        """The posterior, or before `fit` the prior, and X (m, d) as it reads it."""
+        return (self.posterior_, self._inputs(X)) if "posterior_" in vars(self) else prior_of(self, X)
 
     # -- the fit seen from the data --------------------------------------------------------------------------
 
@@ -432,7 +450,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,). A row
         and its copies are left out together.
         """
-        check_is_fitted(self)
+        fitted(self)
         left = self.posterior_.loo()
         return LeaveOneOut(*map(self._each_row, (left.mean, left.variance, left.log_density)))
 
@@ -444,7 +462,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Lower and upper ends, each (n,), of the interval that the other data predict for each training
         target.
         """
-        check_is_fitted(self)
+        fitted(self)
         _check_level(level)
         posterior = self.posterior_
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
@@ -477,7 +495,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Call the training rows by these names in `outliers_`,
         instead of by their positions or the labels of a frame.
         """
-        check_is_fitted(self)
+        fitted(self)
         names, n = tuple(map(str, names)), len(self._each_row(self.posterior_.y))
         if len(names) != n:
             raise ValueError(f"{len(names)} names were given for {n} rows.")
@@ -486,7 +504,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     def summary(self) -> str:
         """What was learned, and how far to trust the optimiser, as text."""
-        check_is_fitted(self)
+        fitted(self)
         lines = [
             self.fit_.summary(),
             *self._importance_lines(),
@@ -500,7 +518,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     @property
     def outliers_(self) -> Outliers:
         """How far each training row is taken for an outlier."""
-        check_is_fitted(self)
+        fitted(self)
         if self._outliers is None:
             rows = None if self._copies is None else self._copies.rows
             self._outliers = outliers(self.posterior_, self._index, rows)
@@ -510,6 +528,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         return self.outliers_
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
+
+    @property
+    def _rule(self) -> Any:
+        return self.inference
 
     @property
     def _training(self) -> tuple[Inputs, np.ndarray]:

@@ -189,7 +189,7 @@ def test_wrong_settings_are_refused_in_words():
     data = sequences()
     for settings, words in (
         ({"n_states": 0}, "n_states must be a whole number"),
-        ({"emission": "poisson"}, "emission must be one of"),
+        ({"emission": "weibull"}, "emission must be one of"),
         ({"init": {"A": 1}}, r"not \['A'\]"),
         ({"criterion": "best"}, "criterion"),
         ({"n_states": 500}, "500 groups"),

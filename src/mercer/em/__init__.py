@@ -3,6 +3,7 @@ chains, hidden Markov models, mixtures of Gaussian-process experts.
 """
 
 from mercer.em.chain import MarkovChain
+from mercer.em.counts import MultinomialEmission, PoissonEmission
 from mercer.em.driver import EMError, Iteration, Outcome, em
 from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
 from mercer.em.experts import ConditionedExperts, GPExperts
@@ -11,6 +12,7 @@ from mercer.em.gates import ConstantGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.hmm import HMM, Filter, Q, left_right
 from mercer.em.mixture import GaussianMixture, Mixture
+from mercer.em.student import StudentTEmission
 from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_gradient
 
 __all__ = [
@@ -30,11 +32,14 @@ __all__ = [
     "Iteration",
     "MarkovChain",
     "Mixture",
+    "MultinomialEmission",
     "NormalComponent",
     "Outcome",
     "PoissonComponent",
+    "PoissonEmission",
     "Q",
     "SoftmaxGate",
+    "StudentTEmission",
     "em",
     "left_right",
     "log_det_gradient",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -43,6 +43,10 @@ class Moments:
 def blocks(gaussians: Any, X: np.ndarray) -> Iterator[Any]:
     """X in blocks that know their log densities (k, b) and, for weights (k, b), their moments.
     Rows without values come last.
+
+    A block has `rows`, `width` (how many columns are observed), `log_norm()` (k,), the log density at the
+    mean, `log_prob()`, and `moments(weights, unseen)`, where values that are not observed are spread about
+    what is expected of them with the weights `unseen` (those of the rows unless told).
     """
     X = np.asarray(X, np.float64)
     if X.ndim != 2 or X.shape[1] != gaussians.dimension:
@@ -71,6 +75,11 @@ def blocks(gaussians: Any, X: np.ndarray) -> Iterator[Any]:
             for start in range(0, len(same), size):
                 part = same[start : start + size]
                 yield _own(gaussians, X[part], part, observed) if observed.any() else Nothing(gaussians, part)
+
+
+def squares(block: Any) -> np.ndarray:
+    """Squared Mahalanobis distances (k, b) of a block's rows from the means, of what is observed of them."""
+    return np.maximum(2 * (block.log_norm()[:, None] - block.log_prob()), 0.0)
 
 
 def _refuse_infinite(part: np.ndarray, start: int) -> None:
@@ -107,8 +116,8 @@ class Quadratic:
             self.pairs = (np.arange(d), np.arange(d))
             square, linear, log_det = -0.5 * P, P * m, 2 * np.log(roots).sum(1)
             self.size = np.diag(P.max(0))
-        constant = -0.5 * (d * LOG_2PI + log_det + (linear * m).sum(1))
-        self.coefficients = np.column_stack([constant, linear, square])
+        self.log_norm = -0.5 * (d * LOG_2PI + log_det)
+        self.coefficients = np.column_stack([self.log_norm - 0.5 * (linear * m).sum(1), linear, square])
         self.width = self.coefficients.shape[1]
 
     def block(self, part: np.ndarray, rows: Any) -> QuadraticBlock | None:
@@ -138,10 +147,17 @@ class QuadraticBlock:
     features: np.ndarray
     rows: Any
 
+    @property
+    def width(self) -> int:
+        return self.quadratic.offset.shape[1]
+
+    def log_norm(self) -> np.ndarray:
+        return self.quadratic.log_norm
+
     def log_prob(self) -> np.ndarray:
         return self.quadratic.coefficients @ self.features
 
-    def moments(self, weights: np.ndarray) -> Moments:
+    def moments(self, weights: np.ndarray, unseen: np.ndarray | None = None) -> Moments:
         sums, m, d = weights @ self.features.T, self.quadratic.offset, self.quadratic.offset.shape[1]
         weight, about = sums[:, 0], sums[:, 1 : d + 1]
         first = about - weight[:, None] * m
@@ -168,17 +184,23 @@ class Elliptic:
         else:
             matrices = gaussians.matrices()[:, observed][:, :, observed]
             self.roots = np.linalg.cholesky(matrices)
+        self.width = len(self.part)
+
+    def log_norm(self) -> np.ndarray:
+        diagonals = np.diagonal(self.roots, axis1=1, axis2=2)
+        return -0.5 * self.width * LOG_2PI - np.log(diagonals).sum(1)
 
     def log_prob(self) -> np.ndarray:
         out = np.empty((self.gaussians.count, self.part.shape[1]))
-        for k, L in enumerate(self.roots):
+        for k, (L, norm) in enumerate(zip(self.roots, self.log_norm(), strict=True)):
             z = solve_triangular(L, self.part - self.gaussians.means[k, self.observed, None], lower=True)
-            out[k] = -0.5 * ((z**2).sum(0) + len(L) * LOG_2PI) - np.log(np.diagonal(L)).sum()
+            out[k] = norm - 0.5 * (z**2).sum(0)
         return out
 
-    def moments(self, weights: np.ndarray) -> Moments:
+    def moments(self, weights: np.ndarray, unseen: np.ndarray | None = None) -> Moments:
         o, total = self.observed, Moments.zero(self.gaussians)
         matrices = self.gaussians.matrices()
+        unseen = weights if unseen is None else unseen
         total.weight[:] = weights.sum(1)
         for k, w in enumerate(weights):
             x = np.zeros((self.gaussians.dimension, len(w)))
@@ -187,7 +209,7 @@ class Elliptic:
                 gain = cho_solve((self.roots[k], True), matrices[k][np.ix_(o, ~o)])
                 x[~o] = gain.T @ x[o]
                 left = matrices[k][np.ix_(~o, ~o)] - matrices[k][np.ix_(~o, o)] @ gain
-                total.second[k][np.ix_(~o, ~o)] = w.sum() * left
+                total.second[k][np.ix_(~o, ~o)] = unseen[k].sum() * left
             total.first[k] = x @ w
             total.second[k] += (x * w) @ x.T
         return total
@@ -200,21 +222,23 @@ class Diagonal:
 
     def __init__(self, gaussians: Any, part: np.ndarray, rows: Any, observed: np.ndarray):
         self.gaussians, self.rows, self.observed, self.part = gaussians, rows, observed, part[:, observed]
+        self.means, self.roots = gaussians.means[:, observed], gaussians.roots[:, observed]
+        self.width = self.part.shape[1]
+
+    def log_norm(self) -> np.ndarray:
+        return -0.5 * self.width * LOG_2PI - np.log(self.roots).sum(1)
 
     def log_prob(self) -> np.ndarray:
         out = np.empty((self.gaussians.count, len(self.part)))
-        for k, (mean, root) in enumerate(
-            zip(self.gaussians.means[:, self.observed], self.gaussians.roots[:, self.observed], strict=True)
-        ):
-            out[k] = (
-                -0.5 * ((((self.part - mean) / root) ** 2).sum(1) + len(mean) * LOG_2PI) - np.log(root).sum()
-            )
+        for k, (mean, root, norm) in enumerate(zip(self.means, self.roots, self.log_norm(), strict=True)):
+            out[k] = norm - 0.5 * (((self.part - mean) / root) ** 2).sum(1)
         return out
 
-    def moments(self, weights: np.ndarray) -> Moments:
+    def moments(self, weights: np.ndarray, unseen: np.ndarray | None = None) -> Moments:
         o, total = self.observed, Moments.zero(self.gaussians)
         total.weight[:] = weights.sum(1)
-        total.second[:, ~o] = total.weight[:, None] * self.gaussians.roots[:, ~o] ** 2
+        hidden = total.weight if unseen is None else unseen.sum(1)
+        total.second[:, ~o] = hidden[:, None] * self.gaussians.roots[:, ~o] ** 2
         for k, w in enumerate(weights):
             x = self.part - self.gaussians.means[k, o]
             total.first[k, o] = w @ x
@@ -229,8 +253,13 @@ class Nothing:
     gaussians: Any
     rows: Any
 
+    width: ClassVar[int] = 0
+
+    def log_norm(self) -> np.ndarray:
+        return np.zeros(self.gaussians.count)
+
     def log_prob(self) -> np.ndarray:
         return np.zeros((self.gaussians.count, len(self.rows)))
 
-    def moments(self, weights: np.ndarray) -> Moments:
+    def moments(self, weights: np.ndarray, unseen: np.ndarray | None = None) -> Moments:
         return Moments.zero(self.gaussians)

@@ -1,5 +1,5 @@
-"""What a hidden state emits: symbols, Gaussian vectors, or vectors from a Gaussian mixture.
-Densities are (states, rows).
+"""What a hidden state emits: symbols, Gaussian vectors, or vectors from a Gaussian mixture; counts are in
+`mercer.em.counts`, heavy tails in `mercer.em.student`. Densities are (states, rows).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CategoricalEmission:
     """
 
     probabilities: np.ndarray
-    pseudo_count: float = 0.0
+    pseudo_count: Any = 0.0
 
     groups: ClassVar[tuple[str, ...]] = ("emission",)  # of parameters
 
@@ -48,6 +48,10 @@ class CategoricalEmission:
 
     def parts(self) -> dict[str, Any]:
         """What `mercer.em.scores` reads."""
+        return {"emission": self.probabilities}
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """Its parameters by the names that people know."""
         return {"emission": self.probabilities}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
@@ -105,6 +109,10 @@ class GaussianEmission:
     def parts(self) -> dict[str, Any]:
         """Its arrays by name, as the scores go through them."""
         return {"gaussians": self.gaussians}
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """Its parameters by the names that people know."""
+        return {"means": self.gaussians.means, "covariances": self.gaussians.covariances}
 
     def check(self, rows: Any, where: str) -> np.ndarray:
         """Rows (T, d) of numbers."""
@@ -171,6 +179,17 @@ class GaussianMixtureEmission:
         """Its arrays by name, as the scores go through them."""
         return {"weights": self.weights, "gaussians": self.gaussians}
 
+    def learned(self) -> dict[str, np.ndarray]:
+        """Its parameters by the names that people know, (N, M, ...)."""
+        means, covariances = self.gaussians.means, self.gaussians.covariances
+        if self.gaussians.covariance_type != "tied":
+            covariances = covariances.reshape(*self.weights.shape, *covariances.shape[1:])
+        return {
+            "weights": self.weights,
+            "means": means.reshape(*self.weights.shape, -1),
+            "covariances": covariances,
+        }
+
     def check(self, rows: Any, where: str) -> np.ndarray:
         """Rows as (n, d) numbers, or an error that says where they are not."""
         return vectors(rows, self.gaussians.dimension, where)
@@ -235,11 +254,11 @@ class _Counts:
         return _Counts(self.moments + other.moments, self.counts + other.counts)
 
 
-def updated(before: np.ndarray, counts: np.ndarray, pseudo_count: float) -> np.ndarray:
+def updated(before: np.ndarray, counts: np.ndarray, pseudo_count: Any) -> np.ndarray:
     """Rows of probabilities from expected counts; zeros stay zeros,
     and a row without any count stays as it was.
     """
-    counts = np.where(before > 0, counts + pseudo_count, 0.0)
+    counts = np.where(before > 0, counts + np.asarray(pseudo_count), 0.0)
     total = counts.sum(-1, keepdims=True)
     seen = total > np.finfo(float).tiny * 1e10
     return np.where(seen, shares(np.where(seen, counts, 1.0)), before)

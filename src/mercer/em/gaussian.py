@@ -191,9 +191,14 @@ class Gaussians:
 
     # -- M-step ----------------------------------------------------------------------------------------------
 
-    def maximise(self, moments: Moments) -> Gaussians:
-        """The Gaussians with these moments. A Gaussian without weight stays as it was."""
+    def maximise(self, moments: Moments, counts: np.ndarray | None = None) -> Gaussians:
+        """The Gaussians with these moments. A Gaussian without weight stays as it was.
+
+        counts: (k,) how many rows the scatter is shared out to, where they are not weighed by their number
+            (Student-t); the moments' own weight unless told.
+        """
         weight, tiny = moments.weight, np.finfo(float).tiny
+        counts = weight if counts is None else counts
         seen = weight > 10 * np.finfo(float).eps * max(1.0, weight.sum())
         safe = np.where(seen, weight, 1.0)
         shift = np.where(seen[:, None], moments.first / safe[:, None], 0.0)
@@ -206,9 +211,9 @@ class Gaussians:
         if self.prior is not None:
             pull = self.prior.scale if self.elliptic else np.diagonal(self.prior.scale)
         if self.covariance_type == "tied":
-            covariances = self._lift((scatter[seen].sum(0) + pull) / max(weight[seen].sum() + extra, tiny))
+            covariances = self._lift((scatter[seen].sum(0) + pull) / max(counts[seen].sum() + extra, tiny))
         else:
-            found = (scatter + pull) / np.where(seen, weight + extra, 1.0).reshape(
+            found = (scatter + pull) / np.where(seen, counts + extra, 1.0).reshape(
                 (-1,) + (1,) * (scatter.ndim - 1)
             )
             if self.covariance_type == "spherical":

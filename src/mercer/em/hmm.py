@@ -26,7 +26,8 @@ class HMM:
     initial: (N,) π_i, probability of the first state
     transition: (N, N) a_ij, probability of going from i to j; rows have the sum one. Zeros stay zeros under
         EM
-    emission: CategoricalEmission, GaussianEmission or GaussianMixtureEmission
+    emission: CategoricalEmission, GaussianEmission, GaussianMixtureEmission, StudentTEmission,
+        PoissonEmission or MultinomialEmission
     pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a
         Dirichlet prior
 

@@ -9,13 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
+from mercer.em.counts import MultinomialEmission, PoissonEmission, counts, totals
+from mercer.em.emission import (
+    CategoricalEmission,
+    GaussianEmission,
+    GaussianMixtureEmission,
+    symbols,
+    vectors,
+)
 from mercer.em.gaussian import Gaussians, InverseWishart
 from mercer.em.hmm import HMM, left_right
 from mercer.em.mixture import shares
 from mercer.em.starts import plus_plus
+from mercer.em.student import StudentTEmission
+from mercer.hyperpriors import Gamma
 
-EMISSIONS = ("gaussian", "mixture", "categorical")
+# how sequences are read, by what states emit
+READERS = {
+    "gaussian": vectors,
+    "mixture": vectors,
+    "student-t": vectors,
+    "categorical": symbols,
+    "poisson": counts,
+    "multinomial": totals,
+}
+EMISSIONS = tuple(READERS)
+VECTORS = ("gaussian", "mixture", "student-t")  # with Gaussians inside
+DOF = 5.0  # of Student-t states at the start
 STAY = 0.8  # probability of staying in a state at the start
 
 
@@ -33,6 +53,8 @@ class Settings:
     pseudo_count: float
     floor: np.ndarray | None
     prior: InverseWishart | None
+    count_prior: Gamma | None = None
+    dof_prior: Gamma | None = None
 
 
 def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Generator) -> HMM:
@@ -40,12 +62,16 @@ def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Genera
     allowed = {
         "gaussian": {"means", "covariances"},
         "mixture": {"means", "covariances", "weights"},
+        "student-t": {"means", "scales", "dof"},
         "categorical": {"emission"},
+        "poisson": {"means"},
+        "multinomial": {"emission"},
     }[settings.emission] | {"initial", "transition"}
     if unknown := sorted(set(settings.given) - allowed):
         raise ValueError(f"init of emission={settings.emission!r} has {sorted(allowed)}, not {unknown}.")
     initial, transition = _chain(settings, rng)
-    emission = (_symbols if settings.emission == "categorical" else _gaussians)(settings, sequences, rng)
+    make: Any = {"categorical": _symbols, "poisson": _counts, "multinomial": _totals}
+    emission = make.get(settings.emission, _gaussians)(settings, sequences, rng)
     return HMM(
         settings.given.get("initial", initial),
         settings.given.get("transition", transition),
@@ -78,11 +104,11 @@ def _labels(settings: Settings, sequences: list[np.ndarray], rows: np.ndarray, r
 
 def _gaussians(
     settings: Settings, sequences: list[np.ndarray], rng
-) -> GaussianEmission | GaussianMixtureEmission:
-    rows, given = np.concatenate(sequences), settings.given
-    empty = np.isnan(rows).all(axis=0)
-    if empty.any():
-        raise ValueError(f"column {int(np.argmax(empty))} of the sequences has no values.")
+) -> GaussianEmission | GaussianMixtureEmission | StudentTEmission:
+    rows, given = _rows(sequences), settings.given
+    if settings.emission == "student-t":
+        rows = _without_outliers(rows)
+        given = given | ({"covariances": given["scales"]} if "scales" in given else {})
     M = settings.components if settings.emission == "mixture" else 1
     k, d = settings.states * M, rows.shape[1]
     parts = {}
@@ -111,6 +137,9 @@ def _gaussians(
     ).lifted()
     if settings.emission == "gaussian":
         return GaussianEmission(gaussians)
+    if settings.emission == "student-t":
+        dof = np.broadcast_to(np.asarray(given.get("dof", DOF), np.float64), (settings.states,))
+        return StudentTEmission(gaussians, dof, dof_prior=settings.dof_prior)
     return GaussianMixtureEmission(given.get("weights", weights), gaussians, settings.pseudo_count)
 
 
@@ -125,3 +154,44 @@ def _symbols(settings: Settings, sequences: list[np.ndarray], rng) -> Categorica
     return CategoricalEmission(
         shares(frequent * rng.gamma(2.0, size=(settings.states, L))), settings.pseudo_count
     )
+
+
+def _counts(settings: Settings, sequences: list[np.ndarray], rng) -> PoissonEmission:
+    if "means" in settings.given:
+        return PoissonEmission(
+            np.reshape(settings.given["means"], (settings.states, -1)), settings.count_prior
+        )
+    rows = _rows(sequences)
+    member = np.eye(settings.states)[_labels(settings, sequences, np.sqrt(rows), rng)].T
+    seen = ~np.isnan(rows)
+    total, number = member @ np.where(seen, rows, 0.0), member @ seen
+    overall = np.nansum(rows, 0) / seen.sum(0)
+    return PoissonEmission((total + overall) / (number + 1.0), settings.count_prior)
+
+
+def _totals(settings: Settings, sequences: list[np.ndarray], rng) -> MultinomialEmission:
+    rows = _rows(sequences)
+    each = np.unique(rows[~np.isnan(rows).any(1)].sum(1))
+    trials = int(each[0]) if len(each) == 1 else None
+    if "emission" in settings.given:
+        return MultinomialEmission(settings.given["emission"], settings.pseudo_count, trials)
+    share = shares(np.nan_to_num(rows), 1e-6)
+    member = np.eye(settings.states)[_labels(settings, sequences, np.sqrt(share), rng)].T
+    near = shares(member @ np.nan_to_num(rows), 1.0)
+    return MultinomialEmission(near, settings.pseudo_count, trials)
+
+
+def _without_outliers(rows: np.ndarray) -> np.ndarray:
+    """Values outside Tukey's fences moved onto them, so that a start sees groups."""
+    low, high = np.nanquantile(rows, [0.25, 0.75], axis=0)
+    reach = np.where(high > low, 1.5 * (high - low), np.inf)
+    return np.clip(rows, low - reach, high + reach)
+
+
+def _rows(sequences: list[np.ndarray]) -> np.ndarray:
+    """All rows (T, d), with values in every column."""
+    rows = np.concatenate(sequences)
+    empty = np.isnan(rows).all(axis=0)
+    if empty.any():
+        raise ValueError(f"column {int(np.argmax(empty))} of the sequences has no values.")
+    return rows

@@ -330,12 +330,11 @@ def shares(counts: np.ndarray, pseudo_count: float | np.ndarray = 0.0) -> np.nda
     return counts / counts.sum(-1, keepdims=True)
 
 
-def dirichlet(probabilities: np.ndarray, pseudo_count: float) -> float:
-    """The log density, without its constant, that a pseudo-count means."""
-    if pseudo_count == 0:
-        return 0.0
-    positive = probabilities[probabilities > 0]
-    return float(pseudo_count * np.log(positive).sum())
+def dirichlet(probabilities: np.ndarray, pseudo_count: Any) -> float:
+    """The log density, without its constant, that pseudo-counts mean: one for all, or one for each."""
+    counts = np.broadcast_to(np.asarray(pseudo_count, np.float64), probabilities.shape)
+    moves = (counts != 0) & (probabilities > 0)
+    return float(counts[moves] @ np.log(probabilities[moves]))
 
 
 def simplex(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -5,7 +5,8 @@ The coordinates are unconstrained and have no unit. Probabilities (initial state
 weights) are θ_i exp(u_i)/Σ_j θ_j exp(u_j) and the score is that by u; in the coordinates of the texts, θ_i
 divided by the sum of its row, it is the same divided by θ_i ("probabilities"). Means move by standard
 deviations, μ + L m, and covariances by relative ones, L (I + E)(I + E)ᵀ Lᵀ with E lower triangular, where Σ =
-L Lᵀ. Probabilities of zero and of one are structure and have no score.
+L Lᵀ; means of counts and degrees of freedom move by their logarithms. Probabilities of zero and of one are
+structure and have no score.
 
 Sequences of different lengths are padded and scored together by one compiled function.
 """
@@ -21,11 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jax.scipy.special import logsumexp
+from jax.scipy.special import gammaln, logsumexp
 
 from mercer.kernels.text.base import width
 
 COORDINATES = ("logits", "probabilities")
+SHARES = ("initial", "transition", "emission", "weights")  # groups of probabilities
 LOG_ZERO = -1e30  # finite, so that derivatives are
 WORK = 2**23  # numbers kept for the backward pass of a batch
 LOG_2PI = float(np.log(2 * np.pi))
@@ -41,9 +43,10 @@ def scores(
 ) -> np.ndarray:
     """Scores (n, p) of sequences, group after group.
 
-    emission: {"emission": (N, L)} or {"gaussians": Gaussians}, with {"weights": (N, M)} for M Gaussians in
-    each state.
-    groups: of "initial", "transition", "emission", "weights", "means", "covariances".
+    emission: {"emission": (N, L)}, with {"totals": True} for rows of counts instead of symbols;
+        {"rates": (N, d)}; or {"gaussians": Gaussians}, with {"weights": (N, M)} for M Gaussians in each
+        state, or {"dof": (N,)} for Student-t.
+    groups: of "initial", "transition", "emission", "weights", "means", "covariances", "dof".
     """
     if coordinates not in COORDINATES:
         raise ValueError(f"coordinates must be one of {COORDINATES}, got {coordinates!r}.")
@@ -52,8 +55,8 @@ def scores(
     found = _batches(values, kind, sequences)
     for group in groups:
         gradient = found[group].reshape(len(sequences), -1)
-        table = {"initial": initial, "transition": transition, **emission}.get(group)
-        if table is not None:
+        if group in SHARES:
+            table = {"initial": initial, "transition": transition, **emission}[group]
             free = moving(table)
             gradient = gradient[:, free.ravel()]
             if coordinates == "probabilities":
@@ -97,14 +100,19 @@ def possible(log_likelihood: np.ndarray) -> None:
 def _values(initial, transition, emission) -> tuple[dict[str, np.ndarray], tuple[str, str]]:
     """What the compiled function reads of a model, and the names that decide which code it is."""
     values = {"initial": _log(initial), "transition": _log(transition)}
-    if "gaussians" not in emission:
-        return values | {"emission": _log(emission["emission"])}, ("symbols", "")
+    if "rates" in emission:
+        return values | {"rates": np.log(emission["rates"])}, ("poisson", "")
+    if "emission" in emission:
+        kind = "multinomial" if "totals" in emission else "symbols"
+        return values | {"emission": _log(emission["emission"])}, (kind, "")
     gaussians = emission["gaussians"]
     d = gaussians.dimension
     roots = gaussians.roots if gaussians.elliptic else gaussians.roots[:, :, None] * np.eye(d)
     values |= {"centre": gaussians.means, "root": np.asarray(roots)}
     if "weights" in emission:
         values["weights"] = _log(emission["weights"])
+    if "dof" in emission:
+        values["dof"] = np.log(emission["dof"])
     return values, ("vectors", gaussians.covariance_type)
 
 
@@ -151,11 +159,12 @@ def _compiled(kind: str, covariance_type: str, gaps: bool):
     """
 
     def one(moves, values, rows, inside):
-        log_b = (
-            _symbols(moves, values, rows)
-            if kind == "symbols"
-            else _vectors(moves, values, rows, covariance_type, gaps)
-        )
+        if kind == "vectors":
+            log_b = _vectors(moves, values, rows, covariance_type, gaps)
+        else:
+            log_b = {"symbols": _symbols, "multinomial": _totals, "poisson": _counts}[kind](
+                moves, values, rows
+            )
         alpha = _moved(moves, values, "initial") + log_b[0]
         log_A = _moved(moves, values, "transition")
 
@@ -166,11 +175,9 @@ def _compiled(kind: str, covariance_type: str, gaps: bool):
         return logsumexp(lax.scan(step, alpha, (log_b[1:], inside[1:]))[0])
 
     def run(values, rows, inside):
-        moves = {
-            name: jnp.zeros(values[name].shape)
-            for name in ("initial", "transition", "emission", "weights")
-            if name in values
-        }
+        moves = {name: jnp.zeros(values[name].shape) for name in (*SHARES, "dof") if name in values}
+        if kind == "poisson":
+            moves["means"] = jnp.zeros(values["rates"].shape)
         if kind == "vectors":
             k, d = values["centre"].shape
             square = d * (d + 1) // 2
@@ -191,6 +198,17 @@ def _symbols(moves, values, rows):
     return jnp.where(rows[:, None] < 0, 0.0, log_b)
 
 
+def _totals(moves, values, rows):
+    """log b (T, N), without what does not depend on the state."""
+    return jnp.nan_to_num(rows) @ _moved(moves, values, "emission").T
+
+
+def _counts(moves, values, rows):
+    """log b (T, N), without what does not depend on the state; means move by their logarithm."""
+    log_mean = values["rates"] + moves["means"]
+    return jnp.nan_to_num(rows) @ log_mean.T - (~jnp.isnan(rows)) @ jnp.exp(log_mean).T
+
+
 def _vectors(moves, values, rows, covariance_type: str, gaps: bool):
     """log b (T, N), of the observed values."""
     root, centre = values["root"], values["centre"]
@@ -204,8 +222,13 @@ def _vectors(moves, values, rows, covariance_type: str, gaps: bool):
         E = E[:, None, None] * jnp.eye(d)
     L = root @ (jnp.eye(d) + E)
     mean = centre + jnp.einsum("kij,kj->ki", root, moves["means"])
-    density = _partial if gaps else _complete
-    log_b = jax.vmap(density, (None, 0, 0))(rows, mean, L).T
+    far, log_root, d = jax.vmap(_partial if gaps else _complete, (None, 0, 0), (0, 0, None))(rows, mean, L)
+    if "dof" in values:
+        nu = jnp.exp(values["dof"] + moves["dof"])[:, None]
+        norm = gammaln((nu + d) / 2) - gammaln(nu / 2) - d / 2 * jnp.log(jnp.pi * nu)
+        log_b = (norm - log_root - (nu + d) / 2 * jnp.log1p(far / nu)).T
+    else:
+        log_b = (-0.5 * far - log_root - 0.5 * d * LOG_2PI).T
     if "weights" in values:
         log_c = _moved(moves, values, "weights")
         log_b = logsumexp(log_b.reshape(-1, *log_c.shape) + log_c, -1)
@@ -213,8 +236,9 @@ def _vectors(moves, values, rows, covariance_type: str, gaps: bool):
 
 
 def _complete(rows, mean, L):
+    """Squared distances (T,), half the log determinant, and how many columns: of what is observed."""
     z = solve_triangular(L, (rows - mean).T, lower=True)
-    return -0.5 * jnp.sum(z**2, 0) - jnp.sum(jnp.log(jnp.diagonal(L))) - 0.5 * len(mean) * LOG_2PI
+    return jnp.sum(z**2, 0), jnp.sum(jnp.log(jnp.diagonal(L)))[None], jnp.array([float(len(mean))])
 
 
 def _partial(rows, mean, L):
@@ -226,6 +250,6 @@ def _partial(rows, mean, L):
         both = seen[:, None] & seen[None, :]
         root = jnp.linalg.cholesky(jnp.where(both, S, jnp.eye(len(x))))
         z = solve_triangular(root, jnp.where(seen, jnp.where(seen, x, 0.0) - mean, 0.0), lower=True)
-        return -0.5 * jnp.sum(z**2) - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * jnp.sum(seen) * LOG_2PI
+        return jnp.sum(z**2), jnp.sum(jnp.log(jnp.diagonal(root))), jnp.sum(seen)
 
     return jax.vmap(one)(rows)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.em import HMM as Model
 from mercer.em import Filter, InverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
-from mercer.em.emission import symbols, vectors
-from mercer.em.hmm_starts import EMISSIONS, Settings, start
+from mercer.em.hmm_starts import EMISSIONS, READERS, VECTORS, Settings, start
 from mercer.estimators.hidden.shared import (
     covariance_kind,
     floor_of,
@@ -34,14 +33,17 @@ class HMM(BaseEstimator, AbstractSavable):
     """A hidden Markov model fitted by EM (Baum-Welch), to one sequence or to many of different lengths.
 
     n_states: how many hidden states, or several numbers of which `criterion` chooses one
-    emission: "gaussian" vectors, a Gaussian "mixture" in each state, or "categorical" symbols 0, 1, …
+    emission: "gaussian" vectors, a Gaussian "mixture" in each state, "student-t" vectors (heavy tails:
+        outliers do not matter), "categorical" symbols 0, 1, …, "poisson" counts in each column, or
+        "multinomial" counts of kinds whose total in a row is given
     n_components: Gaussians in each state, for emission="mixture"
     covariance_type: "full", "diagonal", "spherical" or "tied"
     n_symbols: of emission="categorical"; None takes those of the data
     topology: "full"; "left-right", begins in state 0 and stays or goes on by one; or a table (N, N) of what
         is allowed
-    init: dict of any of initial (N,), transition (N, N), means, covariances, weights (of mixtures), emission
-        (N, L); the rest is taken from the data. Probabilities of zero stay zero
+    init: dict of any of initial (N,), transition (N, N), means, covariances, weights (of mixtures), scales
+        and dof (of Student-t), emission (N, L); the rest is taken from the data. Probabilities of zero stay
+        zero
     restarts: starts beyond the first; the best of all is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
         has converged; tol=0 takes max_evaluations steps
@@ -55,9 +57,10 @@ class HMM(BaseEstimator, AbstractSavable):
     Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
     sequence. NaN is a missing value.
 
-    Learned: initial_, transition_, means_, covariances_, weights_ (mixtures), emission_ (symbols),
-    log_likelihood_, history_ (objective before each M-step and at the end: log-likelihood plus log prior),
-    converged_, n_iter_, n_states_, selection_ ({N: criterion}) and model_, the model itself.
+    Learned: initial_, transition_, means_, covariances_, weights_ (mixtures), emission_ (symbols, kinds),
+    scales_ and dof_ (Student-t; the covariance is dof/(dof − 2) times the scale), log_likelihood_, history_
+    (objective before each M-step and at the end: log-likelihood plus log prior), converged_, n_iter_,
+    n_states_, selection_ ({N: criterion}) and model_, the model itself.
 
     >>> hmm = HMM(n_states=3).fit([O1, O2])
     >>> hmm.viterbi(O1), hmm.predict_proba(O1), hmm.score([O1, O2])
@@ -66,7 +69,9 @@ class HMM(BaseEstimator, AbstractSavable):
     def __init__(
         self,
         n_states: int | Iterable[int] = 2,
-        emission: Literal["gaussian", "mixture", "categorical"] = "gaussian",
+        emission: Literal[
+            "gaussian", "mixture", "student-t", "categorical", "poisson", "multinomial"
+        ] = "gaussian",
         *,
         n_components: int = 2,
         covariance_type: str = "full",
@@ -119,15 +124,15 @@ class HMM(BaseEstimator, AbstractSavable):
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
         warn_unless_converged(outcome, self.tol)
-        if self.emission != "categorical":
-            word = "state" if self.emission == "gaussian" else "component"
+        if self.emission in VECTORS:
+            word = "component" if self.emission == "mixture" else "state"
             warn_at_floor(outcome.model.emission.gaussians, np.concatenate(sequences), word)
         return self
 
     def _climb(self, sequences, n: int, rng):
         rows = np.concatenate(sequences)
         floor = prior = None
-        if self.emission != "categorical":
+        if self.emission in VECTORS:
             prior = prior_of(self.covariance_prior, rows, n)
             floor = floor_of(self.covariance_floor, rows, n)
         settings = Settings(
@@ -165,18 +170,8 @@ class HMM(BaseEstimator, AbstractSavable):
     ) -> None:
         self.model_, n = model, model.states
         self.n_states_, self.initial_, self.transition_ = n, model.initial, model.transition
-        if self.emission == "categorical":
-            self.emission_ = model.emission.probabilities
-        else:
-            gaussians = model.emission.gaussians
-            self.means_, self.covariances_ = gaussians.means, gaussians.covariances
-        if self.emission == "mixture":
-            self.weights_ = model.emission.weights
-            self.means_ = gaussians.means.reshape(n, self.n_components, -1)
-            if gaussians.covariance_type != "tied":
-                self.covariances_ = gaussians.covariances.reshape(
-                    n, self.n_components, *gaussians.covariances.shape[1:]
-                )
+        for name, value in model.emission.learned().items():
+            setattr(self, f"{name}_", value)
         self.log_likelihood_, self.history_ = log_likelihood, history
         self.converged_, self.n_iter_ = converged, iterations
 
@@ -266,15 +261,16 @@ class HMM(BaseEstimator, AbstractSavable):
         given = list(X) if _several(X) else [X]
         if not given:
             raise ValueError("there is no sequence.")
+        read = READERS[self.emission]
         if self.emission == "categorical":
             known = (
                 self.emission_.shape[1]
                 if hasattr(self, "model_") and hasattr(self, "emission_")
                 else self.n_symbols
             )
-            return [symbols(s, known, f"sequence {i}") for i, s in enumerate(given)]
-        first = vectors(given[0], None, "sequence 0")
-        return [vectors(s, first.shape[1], f"sequence {i}") for i, s in enumerate(given)]
+        else:
+            known = read(given[0], None, "sequence 0").shape[1]
+        return [read(s, known, f"sequence {i}") for i, s in enumerate(given)]
 
     def _generator(self, random_state) -> np.random.Generator:
         seed = self.random_state if random_state is None else random_state

@@ -59,6 +59,8 @@ _LAZY = {
     "Fit": "mercer.learning",
     "load": "mercer.persist",
     "save": "mercer.persist",
+    "BayesianGaussianMixture": "mercer.estimators",
+    "BayesianHMM": "mercer.estimators",
     "GaussianMixture": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
     "GPMixture": "mercer.estimators",

@@ -222,11 +222,15 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
     return len(next(iter(predicted.values())))
 
 
+_CLUSTERS = "holds clusters: assign rows by `mercer cluster`, or in Python by mercer.load(...).predict."
+_STATES = (
+    "holds hidden states: find those of a sequence by `mercer hmm`, or in Python by mercer.load(...).predict."
+)
 _INSTEAD = {
-    "GaussianMixture": "holds clusters: assign rows by `mercer cluster`, or in Python by "
-    "mercer.load(...).predict.",
-    "HMM": "holds hidden states: find those of a sequence by `mercer hmm`, or in Python by "
-    "mercer.load(...).predict.",
+    "GaussianMixture": _CLUSTERS,
+    "BayesianGaussianMixture": _CLUSTERS,
+    "HMM": _STATES,
+    "BayesianHMM": _STATES,
     "GPMixture": "is a mixture of experts: predict with it in Python, by mercer.load(...).predict.",
 }
 
@@ -318,8 +322,10 @@ def _learned_by_em(model: Any) -> Rows:
             ("lower bound", f"{model.lower_bound_:.4f}"),
             ("iterations", str(model.n_iter_)),
         ]
-    rows: Rows = [("log-likelihood", f"{model.log_likelihood_:.4f}"), ("iterations", str(model.n_iter_))]
-    if isinstance(model, mc.HMM):
+    bayesian = isinstance(model, mc.BayesianGaussianMixture | mc.BayesianHMM)
+    value = ("lower bound", model.lower_bound_) if bayesian else ("log-likelihood", model.log_likelihood_)
+    rows: Rows = [(value[0], f"{value[1]:.4f}"), ("iterations", str(model.n_iter_))]
+    if isinstance(model, mc.HMM | mc.BayesianHMM):
         return [("states", str(model.n_states_)), *rows]
     shares = ", ".join(f"{share:.3f}" for share in model.weights_)
     return [("components", str(model.n_components_)), ("shares", shares), *rows]

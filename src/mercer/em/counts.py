@@ -60,9 +60,14 @@ class PoissonEmission:
 
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
         """log p(row | state) of every row in every state: (N, rows)."""
+        return self.of_logs(np.log(self.means), self.means, rows)
+
+    @staticmethod
+    def of_logs(logs: np.ndarray, means: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Log probabilities (N, rows) for (expected) logarithms of the means and means (N, d)."""
         seen = ~np.isnan(rows)
         x = np.where(seen, rows, 0.0)
-        return np.log(self.means) @ x.T - self.means @ seen.T - gammaln(x + 1).sum(1)
+        return logs @ x.T - means @ seen.T - gammaln(x + 1).sum(1)
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """Expected sums of the counts and numbers of rows: (2, N, d)."""
@@ -142,10 +147,15 @@ class MultinomialEmission:
 
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
         """log p(row | state) of every row in every state: (N, rows)."""
+        with np.errstate(divide="ignore"):
+            return self.of_logs(np.log(self.probabilities), rows)
+
+    def of_logs(self, logs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Log probabilities (N, rows) for (expected) logarithms (N, L) of the probabilities of kinds."""
         x = np.where(np.isnan(rows), 0.0, rows)
         ways = gammaln(x.sum(1) + 1) - gammaln(x + 1).sum(1)
-        possible = self.probabilities > 0
-        out = np.log(np.where(possible, self.probabilities, 1.0)) @ x.T + ways
+        possible = np.isfinite(logs)
+        out = np.where(possible, logs, 0.0) @ x.T + ways
         return np.where((~possible).astype(float) @ x.T > 0, -np.inf, out)
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> np.ndarray:

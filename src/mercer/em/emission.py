@@ -61,8 +61,11 @@ class CategoricalEmission:
     def log_prob(self, rows: np.ndarray) -> np.ndarray:
         """log p(row | state) of every row in every state: (N, rows)."""
         with np.errstate(divide="ignore"):
-            table = np.log(np.column_stack([self.probabilities, np.ones(self.states)]))
-        return table[:, rows]
+            return self.of_logs(np.log(self.probabilities), rows)
+
+    def of_logs(self, logs: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Log probabilities (N, rows) for (expected) logarithms (N, L) of the probabilities of symbols."""
+        return np.column_stack([logs, np.zeros(len(logs))])[:, rows]
 
     def summarise(self, rows: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """What the M-step needs of rows with posterior probabilities gamma (N, rows) of the states."""

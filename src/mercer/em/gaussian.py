@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,10 +44,58 @@ class InverseWishart:
                 f"an inverse Wishart needs dof > d - 1 = {scale.shape[0] - 1} and a positive definite scale."
             )
 
+    mean: ClassVar[Any] = None  # there is no prior of the means
+    weight: ClassVar[float] = 0.0
+
     @property
     def strength(self) -> float:
         """Of how many data it has the weight: dof + d + 1."""
         return self.dof + self.scale.shape[0] + 1
+
+
+@Saved.register
+@dataclass(frozen=True)
+class NormalInverseWishart:
+    """A prior of means and covariances: Σ ~ `InverseWishart(dof, scale)`, and μ given Σ ~ N(mean, Σ/weight).
+
+    It is worth `weight` rows at `mean` for the means. With it EM climbs to the posterior mode, and
+    variational Bayes has a closed form.
+
+    mean: (d,)
+    weight: how many rows the prior mean counts for
+
+    >>> NormalInverseWishart(dof=2.0, scale=np.eye(2), mean=np.zeros(2), weight=1.0).strength
+    6.0
+    """
+
+    dof: float
+    scale: np.ndarray
+    mean: np.ndarray
+    weight: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "scale", InverseWishart(self.dof, self.scale).scale)
+        mean = np.array(self.mean, np.float64)
+        object.__setattr__(self, "mean", mean)
+        if mean.shape != self.scale.shape[:1] or not np.isfinite(mean).all() or not self.weight > 0:
+            raise ValueError(
+                f"the mean of a prior in {len(self.scale)} dimensions has as many numbers, with a positive "
+                f"weight; got {self.mean!r} and {self.weight!r}."
+            )
+
+    @property
+    def strength(self) -> float:
+        """Of how many data it has the weight for a covariance: dof + d + 2."""
+        return self.dof + len(self.scale) + 2
+
+
+def with_rows_of_prior(moments: Moments, prior: Any, means: np.ndarray, elliptic: bool) -> Moments:
+    """Moments about `means` (k, d) with `prior.weight` rows more, all of them at the prior's mean."""
+    if prior.weight == 0:
+        return moments
+    offset = prior.mean - means
+    outer = offset[:, :, None] * offset[:, None, :] if elliptic else offset**2
+    return moments + Moments(np.full(len(means), prior.weight), prior.weight * offset, prior.weight * outer)
 
 
 @Saved.register
@@ -60,7 +108,8 @@ class Gaussians:
     floor: (d,) smallest variances. No eigenvalue of D⁻½ΣD⁻½, with D = diag(floor), falls below one: the exact
         constrained maximum, so that the likelihood still never falls. Spherical covariances keep the mean of
         the floors.
-    prior: of the covariances, for the posterior mode instead of the maximum likelihood
+    prior: of the covariances (InverseWishart), or of means and covariances (NormalInverseWishart), for the
+        posterior mode instead of the maximum likelihood
 
     >>> g = Gaussians(np.zeros((1, 2)), np.eye(2)[None])
     >>> g.log_prob(np.zeros((3, 2))).shape
@@ -71,7 +120,7 @@ class Gaussians:
     covariances: np.ndarray
     covariance_type: str = "full"
     floor: np.ndarray | None = None
-    prior: InverseWishart | None = None
+    prior: InverseWishart | NormalInverseWishart | None = None
 
     def __post_init__(self):
         if self.covariance_type not in TYPES:
@@ -107,7 +156,7 @@ class Gaussians:
         weights: Any,
         covariance_type: str = "full",
         floor: np.ndarray | None = None,
-        prior: InverseWishart | None = None,
+        prior: InverseWishart | NormalInverseWishart | None = None,
     ) -> Gaussians:
         """Maximum likelihood for weights (k, n): with ones (1, n) the mean and the biased covariance of X."""
         X, weights = np.asarray(X, np.float64), np.asarray(weights, np.float64)
@@ -200,15 +249,18 @@ class Gaussians:
         weight, tiny = moments.weight, np.finfo(float).tiny
         counts = weight if counts is None else counts
         seen = weight > 10 * np.finfo(float).eps * max(1.0, weight.sum())
+        if self.prior is not None:
+            moments = with_rows_of_prior(moments, self.prior, self.means, self.elliptic)
+            weight = moments.weight
         safe = np.where(seen, weight, 1.0)
         shift = np.where(seen[:, None], moments.first / safe[:, None], 0.0)
         if self.elliptic:
             scatter = moments.second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
         else:
             scatter = np.maximum(moments.second - weight[:, None] * shift**2, 0.0)
-        extra = 0.0 if self.prior is None else self.prior.strength
-        pull: Any = 0.0
+        extra, pull = 0.0, np.zeros(())
         if self.prior is not None:
+            extra = self._strength(self.prior)
             pull = self.prior.scale if self.elliptic else np.diagonal(self.prior.scale)
         if self.covariance_type == "tied":
             covariances = self._lift((scatter[seen].sum(0) + pull) / max(counts[seen].sum() + extra, tiny))
@@ -223,9 +275,14 @@ class Gaussians:
         return replace(self, means=self.means + shift, covariances=covariances)
 
     def log_prior(self) -> float:
-        """Of the covariances, without its constant."""
+        """Of the parameters, without its constant."""
         if self.prior is None:
             return 0.0
+        means = 0.0
+        if self.prior.weight:
+            z = self.means - self.prior.mean
+            roots = self.roots if self.elliptic else self.roots[:, :, None] * np.eye(self.dimension)
+            means = -0.5 * self.prior.weight * (np.linalg.solve(roots, z[:, :, None]) ** 2).sum()
         if self.elliptic:
             matrices = self.covariances[None] if self.covariance_type == "tied" else self.covariances
             log_det = np.linalg.slogdet(matrices)[1].sum()
@@ -233,7 +290,12 @@ class Gaussians:
         else:
             variances = self.roots**2
             log_det, trace = np.log(variances).sum(), (np.diagonal(self.prior.scale) / variances).sum()
-        return float(-0.5 * self.prior.strength * log_det - 0.5 * trace)
+        return float(means - 0.5 * self._strength(self.prior) * log_det - 0.5 * trace)
+
+    def _strength(self, prior: InverseWishart | NormalInverseWishart) -> float:
+        """Of the prior, where several means may share one covariance."""
+        several = self.count - 1 if self.covariance_type == "tied" and prior.weight else 0
+        return prior.strength + several
 
     def lifted(self) -> Gaussians:
         """These, with covariances that keep the floor."""

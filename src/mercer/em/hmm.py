@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.em.emission import drawn, expected, updated
 from mercer.em.forward import Chunks, Smoothed, filtered, smooth
-from mercer.em.mixture import dirichlet, shares, simplex
+from mercer.em.mixture import dirichlet, known_labels, shares, simplex
 from mercer.em.scores import choose, scores
 from mercer.registry import Saved
 
@@ -59,36 +59,24 @@ class HMM:
 
     # -- EM --------------------------------------------------------------------------------------------------
 
-    def prepare(self, sequences: Sequence[Any] | Prepared) -> Prepared:
-        """Sequences, checked and laid out for the recursions; what `expect` takes,
-        and makes of a list by itself.
+    def prepare(self, sequences: Sequence[Any] | Prepared, labels: Any = None) -> Prepared:
+        """Sequences, checked and laid out for the recursions; what `expect` takes, and makes of a list by
+        itself.
+
+        labels: states that are known, an array (T,) for each sequence, −1 where they are not
         """
-        if isinstance(sequences, Prepared):
-            return sequences
-        checked = [self.emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
-        if not checked:
-            raise ValueError("there is no sequence.")
-        chunks = Chunks([len(s) for s in checked], self.states)
-        return Prepared(np.concatenate([*checked, checked[0][:1]])[chunks.index], chunks)
+        return prepared(self.emission, sequences, labels)
 
     def log_emissions(self, data: Prepared) -> np.ndarray:
         """log b_i(o_t), (N, slots); zero in empty slots."""
-        log_b = self.emission.log_prob(data.rows)
-        log_b[:, data.chunks.empty] = 0.0
-        return log_b
+        return data.log_emissions(self.emission)
 
     def expect(self, sequences: Sequence[Any] | Prepared) -> Expected:
         """The E-step (forward-backward): expected first states, transitions and emissions, with the
         log-likelihood.
         """
         data = self.prepare(sequences)
-        found = self.smooth(data)
-        if not np.isfinite(found.log_likelihood).all():
-            return Expected(float(found.log_likelihood.sum()), np.zeros(self.states), found.transitions, None)
-        first = found.gamma[:, data.chunks.first].sum(1)
-        found.gamma[:, data.chunks.empty] = 0.0
-        summary = self.emission.summarise(data.rows, found.gamma)
-        return Expected(float(found.log_likelihood.sum()), first, found.transitions, summary)
+        return Expected.of(self.smooth(data), data, self.emission)
 
     def maximise(self, summary: Expected) -> HMM:
         """The M-step: the model that explains the summary best, under its prior."""
@@ -235,10 +223,45 @@ class Q(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Sequences in the slots of `chunks`; what stands in an empty slot does not matter."""
+    """Sequences in the slots of `chunks`; what stands in an empty slot does not matter.
+
+    labels: (slots,) states that are known, −1 where they are not; None where none is
+    """
 
     rows: np.ndarray
     chunks: Chunks
+    labels: np.ndarray | None = None
+
+    def log_emissions(self, emission: Any) -> np.ndarray:
+        """log b_i(o_t), (N, slots); zero in empty slots, −inf in states that are known not to be the one."""
+        log_b = emission.log_prob(self.rows)
+        log_b[:, self.chunks.empty] = 0.0
+        if self.labels is not None:
+            log_b[(self.labels >= 0) & (self.labels != np.arange(len(log_b))[:, None])] = -np.inf
+        return log_b
+
+
+def prepared(emission: Any, sequences: Sequence[Any] | Prepared, labels: Any = None) -> Prepared:
+    """What `HMM.prepare` gives, for any emission with `check` and `states`."""
+    if isinstance(sequences, Prepared):
+        return sequences
+    checked = [emission.check(s, f"sequence {i}") for i, s in enumerate(sequences)]
+    if not checked:
+        raise ValueError("there is no sequence.")
+    chunks = Chunks([len(s) for s in checked], emission.states)
+    rows = np.concatenate([*checked, checked[0][:1]])[chunks.index]
+    if labels is None:
+        return Prepared(rows, chunks)
+    known = known_states(labels, chunks.lengths, emission.states)
+    return Prepared(rows, chunks, np.append(np.concatenate(known), -1)[chunks.index])
+
+
+def known_states(labels: Any, lengths: Any, states: int) -> list[np.ndarray]:
+    """Labels of each sequence (T,) as whole numbers, −1 (or NaN) where a state is not known; checked."""
+    if len(labels) != len(lengths):
+        raise ValueError(f"labels are given for {len(labels)} sequences, and there are {len(lengths)}.")
+    return [known_labels(part, n, states, f"labels of sequence {i}")
+            for i, (part, n) in enumerate(zip(labels, lengths, strict=True))]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -249,6 +272,18 @@ class Expected:
     first: np.ndarray
     transitions: np.ndarray
     emission: Any
+
+    @classmethod
+    def of(cls, found: Smoothed, data: Prepared, emission: Any) -> Expected:
+        """What the posterior of the states says of sequences; without emissions where one is impossible.
+        Overwrites `found.gamma` in empty slots.
+        """
+        log_likelihood, N = float(found.log_likelihood.sum()), len(found.gamma)
+        if not np.isfinite(log_likelihood):
+            return cls(log_likelihood, np.zeros(N), found.transitions, None)
+        first = found.gamma[:, data.chunks.first].sum(1)
+        found.gamma[:, data.chunks.empty] = 0.0
+        return cls(log_likelihood, first, found.transitions, emission.summarise(data.rows, found.gamma))
 
     def __add__(self, other: Expected) -> Expected:
         emission = None if self.emission is None or other.emission is None else self.emission + other.emission

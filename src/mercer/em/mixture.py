@@ -337,6 +337,18 @@ def dirichlet(probabilities: np.ndarray, pseudo_count: Any) -> float:
     return float(counts[moves] @ np.log(probabilities[moves]))
 
 
+def known_labels(labels: Any, n: int, k: int, where: str) -> np.ndarray:
+    """Labels (n,) from 0 to k − 1 as whole numbers, −1 (or NaN) where they are not known; checked."""
+    given = np.asarray(labels, np.float64)
+    values = np.where(np.isnan(given), -1, given)
+    if values.shape != (n,) or not np.isin(values, np.arange(-1, k)).all():
+        raise ValueError(
+            f"{where} must be {n} whole numbers from 0 to {k - 1}, −1 where not known; got an array of shape "
+            f"{given.shape}" + (f" with the values {np.unique(given)[:8]}." if given.size else ".")
+        )
+    return values.astype(np.intp)
+
+
 def simplex(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Probabilities along the last axis, checked."""
     values = np.array(values, np.float64)

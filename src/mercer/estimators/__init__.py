@@ -8,19 +8,30 @@ from mercer.registry import exporter
 
 if TYPE_CHECKING:
     from mercer.estimators.classification.classifier import GPClassifier
+    from mercer.estimators.hidden.bayesian import BayesianGaussianMixture, BayesianHMM
     from mercer.estimators.hidden.experts import GPMixture
     from mercer.estimators.hidden.hmm import HMM
     from mercer.estimators.hidden.mixture import GaussianMixture
     from mercer.estimators.regression.regressor import GPRegressor
     from mercer.estimators.series.forecaster import GPTimeSeries
 
-__all__ = ["HMM", "GPClassifier", "GPMixture", "GPRegressor", "GPTimeSeries", "GaussianMixture"]
+__all__ = [
+    "HMM",
+    "BayesianGaussianMixture",
+    "BayesianHMM",
+    "GPClassifier",
+    "GPMixture",
+    "GPRegressor",
+    "GPTimeSeries",
+    "GaussianMixture",
+]
 
 
 __getattr__ = exporter(
     __name__,
     {
         "classification.classifier": "GPClassifier",
+        "hidden.bayesian": "BayesianGaussianMixture BayesianHMM",
         "hidden.experts": "GPMixture",
         "hidden.hmm": "HMM",
         "hidden.mixture": "GaussianMixture",

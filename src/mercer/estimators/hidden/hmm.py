@@ -29,7 +29,98 @@ from mercer.processes import check_fork
 from mercer.progress import Progress
 
 
-class HMM(BaseEstimator, AbstractSavable):
+class AbstractHMM(BaseEstimator, AbstractSavable):
+    """What fitted hidden Markov models do, however they were fitted."""
+
+    emission: str
+    n_symbols: int | None
+    random_state: Any
+    model_: Model
+
+    def predict(self, X: Any) -> Any:
+        """The most probable path of states (T,) of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.viterbi(s)[0])
+
+    def viterbi(self, X: Any) -> Any:
+        """As `predict`: argmax_q p(q | O)."""
+        return self.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.posterior(s))
+
+    def filter(self, X: Any) -> Any:
+        """p(q_t = i | o_1 … o_t), (T, N), of a sequence; a list of them for a list."""
+        return self._each(X, lambda model, s: model.filter(s))
+
+    def online(self) -> Filter:
+        """A filter that takes one observation at a time: `online().update(o)`."""
+        check_is_fitted(self)
+        return Filter(self.model_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log density of a step, log p(O) of all sequences over their steps, as that of a row in
+        `GaussianMixture`: it does not grow with the length. −inf if one of them is impossible.
+        `score_samples` gives log p(O) of each.
+        """
+        check_is_fitted(self)
+        sequences = self._read(X)
+        return float(self.model_.log_likelihood(sequences).sum()) / sum(map(len, sequences))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """log p(O) of each sequence."""
+        check_is_fitted(self)
+        return self.model_.log_likelihood(self._read(X))
+
+    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
+        """Fisher scores (E, p) of sequences, what `kernels.Fisher` compares; see `mercer.em.HMM.scores`."""
+        check_is_fitted(self)
+        return self.model_.scores(self._read(X), parameters)
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """One sequence of n_samples observations, and its states."""
+        check_is_fitted(self)
+        return self.model_.sample(n_samples, self._generator(random_state))
+
+    def sample_states(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> np.ndarray:
+        """Paths (n_samples, T) drawn from their posterior given one sequence."""
+        check_is_fitted(self)
+        return self.model_.sample_paths(X, n_samples, self._generator(random_state))
+
+    # -- what comes in ---------------------------------------------------------------------------------------
+
+    def _each(self, X, use) -> Any:
+        check_is_fitted(self)
+        found = [use(self.model_, s) for s in self._read(X)]
+        return found if _several(X) else found[0]
+
+    def _read(self, X) -> list[np.ndarray]:
+        """A list of checked sequences."""
+        check_fork()
+        given = list(X) if _several(X) else [X]
+        if not given:
+            raise ValueError("there is no sequence.")
+        read = READERS[self.emission]
+        if self.emission == "categorical":
+            known = (
+                self.emission_.shape[1]
+                if hasattr(self, "model_") and hasattr(self, "emission_")
+                else self.n_symbols
+            )
+        else:
+            known = read(given[0], None, "sequence 0").shape[1]
+        return [read(s, known, f"sequence {i}") for i, s in enumerate(given)]
+
+    def _generator(self, random_state) -> np.random.Generator:
+        seed = self.random_state if random_state is None else random_state
+        return generator(seed)
+
+
+class HMM(AbstractHMM):
     """A hidden Markov model fitted by EM (Baum-Welch), to one sequence or to many of different lengths.
 
     n_states: how many hidden states, or several numbers of which `criterion` chooses one
@@ -181,62 +272,6 @@ class HMM(BaseEstimator, AbstractSavable):
     def _relearn(self, found: dict[str, Any]) -> None:
         relearned(self, found, Model)
 
-    # -- use -------------------------------------------------------------------------------------------------
-
-    def predict(self, X: Any) -> Any:
-        """The most probable path of states (T,) of a sequence; a list of them for a list."""
-        return self._each(X, lambda model, s: model.viterbi(s)[0])
-
-    def viterbi(self, X: Any) -> Any:
-        """As `predict`: argmax_q p(q | O)."""
-        return self.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""
-        return self._each(X, lambda model, s: model.posterior(s))
-
-    def filter(self, X: Any) -> Any:
-        """p(q_t = i | o_1 … o_t), (T, N), of a sequence; a list of them for a list."""
-        return self._each(X, lambda model, s: model.filter(s))
-
-    def online(self) -> Filter:
-        """A filter that takes one observation at a time: `online().update(o)`."""
-        check_is_fitted(self)
-        return Filter(self.model_)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean log density of a step, log p(O) of all sequences over their steps, as that of a row in
-        `GaussianMixture`: it does not grow with the length. −inf if one of them is impossible.
-        `score_samples` gives log p(O) of each.
-        """
-        check_is_fitted(self)
-        sequences = self._read(X)
-        return float(self.model_.log_likelihood(sequences).sum()) / sum(map(len, sequences))
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """log p(O) of each sequence."""
-        check_is_fitted(self)
-        return self.model_.log_likelihood(self._read(X))
-
-    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
-        """Fisher scores (E, p) of sequences, what `kernels.Fisher` compares; see `mercer.em.HMM.scores`."""
-        check_is_fitted(self)
-        return self.model_.scores(self._read(X), parameters)
-
-    def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """One sequence of n_samples observations, and its states."""
-        check_is_fitted(self)
-        return self.model_.sample(n_samples, self._generator(random_state))
-
-    def sample_states(
-        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
-    ) -> np.ndarray:
-        """Paths (n_samples, T) drawn from their posterior given one sequence."""
-        check_is_fitted(self)
-        return self.model_.sample_paths(X, n_samples, self._generator(random_state))
-
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on sequences; smaller is better."""
         check_is_fitted(self)
@@ -247,34 +282,6 @@ class HMM(BaseEstimator, AbstractSavable):
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on sequences; smaller is better."""
         return aic(float(self.score_samples(X).sum()), self.model_.parameters())
-
-    # -- what comes in ---------------------------------------------------------------------------------------
-
-    def _each(self, X, use) -> Any:
-        check_is_fitted(self)
-        found = [use(self.model_, s) for s in self._read(X)]
-        return found if _several(X) else found[0]
-
-    def _read(self, X) -> list[np.ndarray]:
-        """A list of checked sequences."""
-        check_fork()
-        given = list(X) if _several(X) else [X]
-        if not given:
-            raise ValueError("there is no sequence.")
-        read = READERS[self.emission]
-        if self.emission == "categorical":
-            known = (
-                self.emission_.shape[1]
-                if hasattr(self, "model_") and hasattr(self, "emission_")
-                else self.n_symbols
-            )
-        else:
-            known = read(given[0], None, "sequence 0").shape[1]
-        return [read(s, known, f"sequence {i}") for i, s in enumerate(given)]
-
-    def _generator(self, random_state) -> np.random.Generator:
-        seed = self.random_state if random_state is None else random_state
-        return generator(seed)
 
 
 def _several(X: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -29,7 +30,70 @@ from mercer.progress import Progress
 FARTHEST = 1e100
 
 
-class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
+class AbstractMixture(DensityMixin, BaseEstimator, AbstractSavable):
+    """What fitted mixtures of Gaussians do, however they were fitted."""
+
+    model_: Model
+
+    @abc.abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from rows X (n, d)."""
+
+    @property
+    @abc.abstractmethod
+    def _density(self) -> Any:
+        """What has `responsibilities`, `log_joint` and `log_prob` of rows."""
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability (n, k) of each component, given what is observed of a row."""
+        rows = _within(self._rows(X))
+        return self._density.responsibilities(rows)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable component (n,) of each row."""
+        rows = _within(self._rows(X))
+        return self._density.log_joint(rows).argmax(0)
+
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and the most probable component (n,) of each row."""
+        self.fit(X)
+        return self.predict(X)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log densities (n,)."""
+        rows = self._rows(X)
+        return self._density.log_prob(rows)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
+        """Fisher scores (n, p) of rows, what `kernels.Fisher` compares;
+        see `mercer.em.GaussianMixture.scores`.
+        """
+        rows = self._rows(X)
+        return self.model_.scores(rows, parameters)
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws (n, d) and their components (n,)."""
+        check_is_fitted(self)
+        seed = self.random_state if random_state is None else random_state
+        return self.model_.sample(n_samples, generator(seed))
+
+    def _rows(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class GaussianMixture(AbstractMixture):
     """A mixture of Gaussians fitted by EM. NaN in the data is a missing value: it is integrated over,
     exactly.
 
@@ -170,45 +234,9 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
             )
         return information(self.criterion, outcome, len(X))
 
-    # -- use -------------------------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability (n, k) of each component, given what is observed of a row."""
-        rows = _within(self._rows(X))
-        return self.model_.responsibilities(rows)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable component (n,) of each row."""
-        rows = _within(self._rows(X))
-        return self.model_.log_joint(rows).argmax(0)
-
-    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and the most probable component (n,) of each row."""
-        return self.fit(X).predict(X)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log densities (n,)."""
-        rows = self._rows(X)
-        return self.model_.log_prob(rows)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean log density of the rows."""
-        return float(self.score_samples(X).mean())
-
-    def scores(self, X: Any, parameters: Any = None) -> np.ndarray:
-        """Fisher scores (n, p) of rows, what `kernels.Fisher` compares;
-        see `mercer.em.GaussianMixture.scores`.
-        """
-        rows = self._rows(X)
-        return self.model_.scores(rows, parameters)
-
-    def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws (n, d) and their components (n,)."""
-        check_is_fitted(self)
-        seed = self.random_state if random_state is None else random_state
-        return self.model_.sample(n_samples, generator(seed))
+    @property
+    def _density(self) -> Model:
+        return self.model_
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; smaller is better."""
@@ -218,15 +246,6 @@ class GaussianMixture(DensityMixin, BaseEstimator, AbstractSavable):
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on X; smaller is better."""
         return aic(float(self.score_samples(X).sum()), self.model_.parameters())
-
-    def _rows(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _within(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,296 @@
+"""Mixtures and hidden Markov models by variational Bayes, with scikit-learn's interface: components and
+states that the data do not ask for lose their share by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
+
+from mercer.em import (
+    Dirichlets,
+    NormalInverseWishart,
+    Outcome,
+    Sticks,
+    VariationalHMM,
+    VariationalMixture,
+    em,
+)
+from mercer.em.hmm_starts import Settings, start
+from mercer.em.starts import plus_plus, spread
+from mercer.estimators.hidden.hmm import AbstractHMM
+from mercer.estimators.hidden.mixture import AbstractMixture
+from mercer.estimators.hidden.shared import (
+    covariance_kind,
+    floor_of,
+    generator,
+    names_of,
+    warn_unless_converged,
+)
+from mercer.hyperpriors import Gamma
+from mercer.progress import Progress
+
+EMISSIONS = ("gaussian", "categorical", "poisson", "multinomial")
+
+
+class BayesianGaussianMixture(AbstractMixture):
+    """A mixture of Gaussians by variational Bayes: a posterior of its parameters instead of a point, and as
+    many components as the data ask for. NaN in the data is a missing value.
+
+    n_components: the most there may be; those that are not needed end with hardly any rows (`counts_`)
+    covariance_type: "full", "diagonal", "spherical", or "tied": the same for all
+    weights: prior of the shares: "dirichlet-process", cut off at n_components, or a finite "dirichlet"
+    concentration: of that prior, for each component of a Dirichlet; smaller leaves fewer components; None is
+        1/n_components
+    prior: of means and covariances, a `mercer.em.NormalInverseWishart`; None is worth about a row: mean and
+        covariance of the columns
+    restarts: starts beyond the first; the one with the highest bound is kept
+    max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which it has
+        converged
+
+    `score_samples` are predictive densities, the parameters integrated out; `predict_proba` are the
+    probabilities of the variational posterior; `sample` draws at the expected parameters.
+
+    Learned: weights_ (k,), means_ (k, d) and covariances_, the expected weights, means and (inverse)
+    precisions; counts_ (k,), rows that each component explains; lower_bound_ of the log evidence, history_,
+    converged_, n_iter_, n_components_, posterior_ (a `mercer.em.VariationalMixture`) and model_, the mixture
+    with the expected parameters.
+
+    >>> found = BayesianGaussianMixture(10).fit(X)
+    >>> found.counts_.round(1), found.predict(X)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        covariance_type: str = "full",
+        *,
+        weights: Literal["dirichlet-process", "dirichlet"] = "dirichlet-process",
+        concentration: float | None = None,
+        prior: NormalInverseWishart | None = None,
+        restarts: int = 2,
+        max_evaluations: int = 500,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.weights = weights
+        self.concentration = concentration
+        self.prior = prior
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
+        self.tol = tol
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> BayesianGaussianMixture:
+        """Learn from rows X (n, d). y is ignored."""
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        empty = np.isnan(X).all(axis=0)
+        if empty.any():
+            raise ValueError(f"column {int(np.argmax(empty))} of X has no values.")
+        k = _whole(self.n_components, "n_components")
+        prior, kind = prior_around(self.prior, X), covariance_kind(self.covariance_type)
+        shares = self._shares(k)
+
+        def begin(seed):
+            labels = plus_plus(X, min(k, len(X)), np.random.default_rng(seed))
+            return VariationalMixture.assigned(X, np.eye(k)[labels].T, shares, prior, kind)
+
+        seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
+        outcome = em(
+            [lambda seed=seed: begin(seed) for seed in seeds],
+            [X],
+            max_evaluations=self.max_evaluations,
+            tol=self.tol,
+            progress=self.progress,
+        )
+        self._take(*_found(outcome))
+        warn_unless_converged(outcome, self.tol)
+        return self
+
+    def _shares(self, k: int) -> Dirichlets | Sticks:
+        concentration = 1 / k if self.concentration is None else float(self.concentration)
+        if self.weights == "dirichlet-process":
+            return Sticks(concentration, np.zeros(k))
+        if self.weights == "dirichlet":
+            return Dirichlets(np.full(k, concentration), np.zeros(k))
+        raise ValueError(f'weights must be "dirichlet-process" or "dirichlet", got {self.weights!r}.')
+
+    def _take(
+        self, posterior: VariationalMixture, history: np.ndarray, converged: bool, iterations: int
+    ) -> None:
+        self.posterior_, self.model_ = posterior, posterior.point()
+        self.n_components_, self.counts_ = len(self.model_.weights), posterior.weights.counts
+        self.weights_, self.means_ = self.model_.weights, self.model_.means
+        self.covariances_ = self.model_.covariances
+        self.lower_bound_, self.history_ = float(history[-1]), history
+        self.converged_, self.n_iter_ = converged, max(1, iterations)
+
+    @property
+    def _density(self) -> VariationalMixture:
+        return self.posterior_
+
+    def _learned(self) -> dict[str, Any]:
+        return _learned(self) | {"columns": self.n_features_in_, "names": names_of(self)}
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        self.n_features_in_ = int(found["columns"])
+        if found["names"] is not None:
+            self.feature_names_in_ = np.array(found["names"], dtype=object)
+        self._take(*_again(found, VariationalMixture))
+
+
+class BayesianHMM(AbstractHMM):
+    """A hidden Markov model by variational Bayes: a posterior of its parameters instead of a point; states
+    that the data do not ask for are left without visits.
+
+    n_states: the most there may be
+    emission: "gaussian" vectors, "categorical" symbols 0, 1, …, "poisson" counts in each column, or
+        "multinomial" counts of kinds whose total in a row is given
+    covariance_type: "full", "diagonal", "spherical" or "tied"
+    n_symbols: of emission="categorical"; None takes those of the data
+    topology: "full"; "left-right", begins in state 0 and stays or goes on by one; or a table (N, N) of what
+        is allowed
+    concentration: of each possible transition, and first state, a Dirichlet prior; None is 1/n_states
+    prior: of the emission; None is worth about a row: `mercer.em.NormalInverseWishart` of vectors, a number
+        (the concentration of each symbol or kind), `mercer.hyperpriors.Gamma` of the means of counts
+    init: dict of what a start is made from, as of `mercer.HMM`
+    restarts: starts beyond the first; the one with the highest bound is kept
+    max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which it has
+        converged
+
+    What is said of sequences (`predict`, `predict_proba`, `score`, `sample`) is by model_, at the expected
+    parameters.
+
+    Learned: initial_, transition_ and those of the emission as of `mercer.HMM`, expected; counts_ (N,), steps
+        spent
+    in each state; lower_bound_ of the log evidence, history_, converged_, n_iter_, n_states_, posterior_ (a
+    `mercer.em.VariationalHMM`) and model_.
+
+    >>> BayesianHMM(6).fit([O1, O2]).counts_
+    """
+
+    def __init__(
+        self,
+        n_states: int = 5,
+        emission: Literal["gaussian", "categorical", "poisson", "multinomial"] = "gaussian",
+        *,
+        covariance_type: str = "full",
+        n_symbols: int | None = None,
+        topology: str | ArrayLike = "full",
+        concentration: float | None = None,
+        prior: NormalInverseWishart | Gamma | float | None = None,
+        init: dict[str, Any] | None = None,
+        restarts: int = 2,
+        max_evaluations: int = 500,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = 0,
+        progress: Progress = None,
+    ):
+        self.n_states = n_states
+        self.emission = emission
+        self.covariance_type = covariance_type
+        self.n_symbols = n_symbols
+        self.topology = topology
+        self.concentration = concentration
+        self.prior = prior
+        self.init = init
+        self.restarts = restarts
+        self.max_evaluations = max_evaluations
+        self.tol = tol
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> BayesianHMM:
+        """Learn from sequences. y is ignored."""
+        if self.emission not in EMISSIONS:
+            raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
+        n, sequences = _whole(self.n_states, "n_states"), self._read(X)
+        rows = np.concatenate(sequences)
+        floor = floor_of(1e-6, rows, n) if self.emission == "gaussian" else None
+        settings = Settings(
+            n, self.emission, 1, covariance_kind(self.covariance_type), self.n_symbols, self.topology,
+            self.init or {}, 0.0, floor, None,
+        )  # fmt: skip
+        prior = self._prior(rows)
+
+        def begin(seed):
+            model = start(settings, sequences, np.random.default_rng(seed))
+            return VariationalHMM.around(model, sequences, prior, self.concentration, self.concentration)
+
+        seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
+        outcome = em(
+            [lambda seed=seed: begin(seed) for seed in seeds],
+            [begin(seeds[0]).prepare(sequences)],
+            max_evaluations=self.max_evaluations,
+            tol=self.tol,
+            progress=self.progress,
+        )
+        self._take(*_found(outcome))
+        warn_unless_converged(outcome, self.tol)
+        return self
+
+    def _prior(self, rows: np.ndarray) -> Any:
+        if self.prior is not None:
+            return self.prior
+        if self.emission == "gaussian":
+            return prior_around(None, rows)
+        if self.emission == "poisson":
+            return Gamma(1.0, 1.0 / max(float(np.nanmean(rows)), 1e-300))
+        return 1.0 / (self.n_symbols or (rows.shape[1] if rows.ndim == 2 else int(rows.max()) + 1))
+
+    def _take(self, posterior: VariationalHMM, history: np.ndarray, converged: bool, iterations: int) -> None:
+        self.posterior_, self.model_ = posterior, posterior.point()
+        self.n_states_, self.counts_ = posterior.states, posterior.visits()
+        self.initial_, self.transition_ = self.model_.initial, self.model_.transition
+        for name, value in self.model_.emission.learned().items():
+            setattr(self, f"{name}_", value)
+        self.lower_bound_, self.history_ = float(history[-1]), history
+        self.converged_, self.n_iter_ = converged, iterations
+
+    def _learned(self) -> dict[str, Any]:
+        return _learned(self)
+
+    def _relearn(self, found: dict[str, Any]) -> None:
+        self._take(*_again(found, VariationalHMM))
+
+
+def prior_around(given: NormalInverseWishart | None, X: np.ndarray) -> NormalInverseWishart:
+    """The prior itself, or one worth about a row: the columns' mean and covariance, d degrees of freedom."""
+    if given is not None:
+        return given
+    centre, d = np.nanmean(X, axis=0), X.shape[1]
+    Z = np.where(np.isnan(X), 0.0, X - centre)
+    scale = Z.T @ Z / max(len(X) - 1, 1) + 1e-6 * np.diag(spread(X))
+    return NormalInverseWishart(float(d), scale, centre, 1.0)
+
+
+def _whole(given: Any, name: str) -> int:
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 1:
+        raise ValueError(f"{name} must be a whole number from 1, the most there may be; got {given!r}.")
+    return int(given)
+
+
+def _found(outcome: Outcome[Any]) -> tuple[Any, np.ndarray, bool, int]:
+    """The posterior, the bounds along the way, whether it converged, and after how many steps."""
+    return outcome.model, outcome.path(), outcome.converged, outcome.iterations
+
+
+def _learned(estimator: Any) -> dict[str, Any]:
+    return {
+        "posterior": estimator.posterior_, "history": estimator.history_, "converged": estimator.converged_,
+        "iterations": estimator.n_iter_,
+    }  # fmt: skip
+
+
+def _again(found: dict[str, Any], kind: type) -> tuple[Any, np.ndarray, bool, int]:
+    if not isinstance(found["posterior"], kind):
+        raise TypeError(f"the posterior is not a {kind.__name__}")
+    history = np.asarray(found["history"], np.float64)
+    return found["posterior"], history, bool(found["converged"]), int(found["iterations"])

@@ -137,7 +137,7 @@ def test_a_gaussian_mixture_is_saved(kind, tmp_path):
     rows = np.vstack([np.random.default_rng(6).normal(m, 1, (20, 2)) for m in (0, 5)])
     frame = pd.DataFrame(rows, columns=["a", "b"])
     prior = InverseWishart(6.0, np.eye(2)) if kind == "full" else None
-    model = mc.GaussianMixture(range(1, 4), kind, covariance_prior=prior, random_state=0).fit(frame)
+    model = mc.GaussianMixture(range(1, 4), kind, prior=prior, random_state=0).fit(frame)
     found = there_and_back(model, tmp_path)
     np.testing.assert_array_equal(found.predict_proba(frame), model.predict_proba(frame))
     assert found.selection_ == model.selection_ and found.n_components_ == model.n_components_

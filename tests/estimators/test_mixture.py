@@ -113,12 +113,12 @@ def test_priors_and_pseudo_counts_hold_a_small_component():
     X = np.concatenate([three_groups(), [[50.0, 50.0]]])
     prior = InverseWishart(5.0, np.eye(2))
     model = mc.GaussianMixture(
-        4, covariance_prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, restarts=4
+        4, prior=prior, pseudo_count=1.0, covariance_floor=0.0, random_state=0, restarts=4
     ).fit(X)
     lonely = model.predict([[50.0, 50.0]])[0]
     np.testing.assert_allclose(model.covariances_[lonely], np.eye(2) / (5 + 2 + 1 + 1), rtol=1e-6)
     assert model.weights_[lonely] == pytest.approx((1 + 1) / (181 + 4), rel=1e-6)
-    assert np.isfinite(mc.GaussianMixture(4, covariance_prior=10, random_state=0).fit(X).covariances_).all()
+    assert np.isfinite(mc.GaussianMixture(4, prior=10, random_state=0).fit(X).covariances_).all()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_wrong_settings_are_refused_in_words():
         ({"init": "magic"}, "init must be"),
         ({"init": {"mean": 1}}, r"not \['mean'\]"),
         ({"criterion": "best", "n_components": [1, 2]}, "criterion"),
-        ({"covariance_prior": 1.0}, "covariance_prior must be worth more"),
+        ({"prior": 1.0}, "a prior must be worth more"),
         (
             {"n_components": 2, "init": {"means": np.zeros((3, 2)), "covariances": [np.eye(2)] * 3}},
             r"shape \(2, 2\)",

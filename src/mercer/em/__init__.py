@@ -12,7 +12,7 @@ from mercer.em.families import ExponentialComponent, NormalComponent, PoissonCom
 from mercer.em.gates import ConstantGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart, NormalInverseWishart
 from mercer.em.hmm import HMM, Filter, Q, left_right
-from mercer.em.mixture import GaussianMixture, Mixture
+from mercer.em.mixture import GaussianMixture, Labelled, Mixture
 from mercer.em.student import StudentTEmission
 from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_gradient
 from mercer.em.variational import VariationalHMM, VariationalMixture
@@ -35,6 +35,7 @@ __all__ = [
     "Gaussians",
     "InverseWishart",
     "Iteration",
+    "Labelled",
     "MarkovChain",
     "Mixture",
     "MultinomialEmission",

@@ -28,8 +28,9 @@ class HMM:
         EM
     emission: CategoricalEmission, GaussianEmission, GaussianMixtureEmission, StudentTEmission,
         PoissonEmission or MultinomialEmission
-    pseudo_count: added to the expected counts of initial states and transitions that are not impossible, a
-        Dirichlet prior
+    pseudo_count: added to the expected counts of transitions that are not impossible, a Dirichlet prior: one
+        number, or (N, N)
+    initial_pseudo_count: the same of first states: one number, or (N,)
 
     >>> symbols = CategoricalEmission([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
     >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], symbols)
@@ -40,7 +41,8 @@ class HMM:
     initial: np.ndarray
     transition: np.ndarray
     emission: Any
-    pseudo_count: float = 0.0
+    pseudo_count: Any = 0.0
+    initial_pseudo_count: Any = 0.0
 
     def __post_init__(self):
         N = self.emission.states
@@ -82,15 +84,15 @@ class HMM:
         """The M-step: the model that explains the summary best, under its prior."""
         return replace(
             self,
-            initial=updated(self.initial, summary.first, self.pseudo_count),
+            initial=updated(self.initial, summary.first, self.initial_pseudo_count),
             transition=updated(self.transition, summary.transitions, self.pseudo_count),
             emission=self.emission.maximise(summary.emission),
         )
 
     def log_prior(self) -> float:
         """Log density of the parameters under their prior, up to a constant; zero without one."""
-        chain = dirichlet(self.initial, self.pseudo_count) + dirichlet(self.transition, self.pseudo_count)
-        return chain + self.emission.log_prior()
+        first = dirichlet(self.initial, self.initial_pseudo_count)
+        return first + dirichlet(self.transition, self.pseudo_count) + self.emission.log_prior()
 
     # -- what the data say of the states ---------------------------------------------------------------------
 
@@ -168,6 +170,27 @@ class HMM:
         _possible(value)
         return path, float(value[0])
 
+    def likeliest(self, sequence: Any) -> tuple[np.ndarray, float]:
+        """At each step the state (T,) that is most probable by itself, and how many of them are expected to
+        be right. Their path may be impossible, which that of `viterbi` never is.
+        """
+        gamma = self.posterior(sequence)
+        return gamma.argmax(1), float(gamma.max(1).sum())
+
+    def stationary(self) -> np.ndarray:
+        """The distribution (N,) of states that a transition leaves as it is: their shares in a long
+        sequence.
+        """
+        values, vectors = np.linalg.eig(self.transition.T)
+        unit = np.flatnonzero(np.abs(values - 1) < 1e-9 * self.states)
+        if len(unit) != 1:
+            raise ValueError(
+                "the chain has several stationary distributions: it falls into parts that are never left, "
+                "and where it ends depends on where it begins."
+            )
+        found = np.abs(np.real(vectors[:, unit[0]]))
+        return found / found.sum()
+
     def log_joint(self, sequence: Any, path: Any) -> float:
         """log p(O, q) of a path q (T,)."""
         rows, q = self.emission.check(sequence, "the sequence"), np.asarray(path)
@@ -177,13 +200,17 @@ class HMM:
 
     # -- draws -----------------------------------------------------------------------------------------------
 
-    def sample(self, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Observations of one sequence and its states (length,)."""
+    def sample(
+        self, length: int, rng: np.random.Generator, first: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Observations of one sequence and its states (length,). first: the state it begins in, instead of a
+        draw.
+        """
         levels, draws = np.cumsum(self.transition, axis=1), rng.random(length)
         path = np.empty(length, np.intp)
         for t, u in enumerate(draws):
             now = np.cumsum(self.initial) if t == 0 else levels[path[t - 1]]
-            path[t] = min(int((u > now).sum()), self.states - 1)
+            path[t] = min(int((u > now).sum()), self.states - 1) if t or first is None else first
         return self.emission.sample(path, rng), path
 
     def sample_paths(self, sequence: Any, count: int, rng: np.random.Generator) -> np.ndarray:

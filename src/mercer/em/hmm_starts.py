@@ -17,7 +17,7 @@ from mercer.em.emission import (
     symbols,
     vectors,
 )
-from mercer.em.gaussian import Gaussians, InverseWishart
+from mercer.em.gaussian import Gaussians
 from mercer.em.hmm import HMM, left_right
 from mercer.em.mixture import shares
 from mercer.em.starts import plus_plus
@@ -50,11 +50,17 @@ class Settings:
     symbols: int | None
     topology: Any
     given: dict[str, Any]
-    pseudo_count: float
+    pseudo_count: Any
     floor: np.ndarray | None
-    prior: InverseWishart | None
-    count_prior: Gamma | None = None
+    prior: Any
     dof_prior: Gamma | None = None
+    known: list[np.ndarray] | None = None
+
+    def pseudo_counts(self, name: str) -> Any:
+        """Of "initial", "transition", "emission" or "weights"."""
+        if not isinstance(self.pseudo_count, dict):
+            return self.pseudo_count
+        return np.asarray(self.pseudo_count.get(name, 0.0), np.float64)
 
 
 def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Generator) -> HMM:
@@ -69,6 +75,10 @@ def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Genera
     }[settings.emission] | {"initial", "transition"}
     if unknown := sorted(set(settings.given) - allowed):
         raise ValueError(f"init of emission={settings.emission!r} has {sorted(allowed)}, not {unknown}.")
+    if isinstance(settings.pseudo_count, dict):
+        names = {"initial", "transition"} | (allowed & {"emission", "weights"})
+        if unknown := sorted(set(settings.pseudo_count) - names):
+            raise ValueError(f"pseudo_count is a number, or a dict of {sorted(names)}, not of {unknown}.")
     initial, transition = _chain(settings, rng)
     make: Any = {"categorical": _symbols, "poisson": _counts, "multinomial": _totals}
     emission = make.get(settings.emission, _gaussians)(settings, sequences, rng)
@@ -76,7 +86,8 @@ def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Genera
         settings.given.get("initial", initial),
         settings.given.get("transition", transition),
         emission,
-        settings.pseudo_count,
+        settings.pseudo_counts("transition"),
+        settings.pseudo_counts("initial"),
     )
 
 
@@ -97,9 +108,11 @@ def _chain(settings: Settings, rng) -> tuple[np.ndarray, np.ndarray]:
 
 def _labels(settings: Settings, sequences: list[np.ndarray], rows: np.ndarray, rng) -> np.ndarray:
     N = settings.states
+    known = None if settings.known is None else np.concatenate(settings.known)
     if isinstance(settings.topology, str) and settings.topology == "left-right":
-        return np.concatenate([np.minimum(np.arange(len(s)) * N // len(s), N - 1) for s in sequences])
-    return plus_plus(rows, N, rng)
+        order = np.concatenate([np.minimum(np.arange(len(s)) * N // len(s), N - 1) for s in sequences])
+        return order if known is None else np.where(known >= 0, known, order)
+    return plus_plus(rows, N, rng, known=known)
 
 
 def _gaussians(
@@ -140,33 +153,35 @@ def _gaussians(
     if settings.emission == "student-t":
         dof = np.broadcast_to(np.asarray(given.get("dof", DOF), np.float64), (settings.states,))
         return StudentTEmission(gaussians, dof, dof_prior=settings.dof_prior)
-    return GaussianMixtureEmission(given.get("weights", weights), gaussians, settings.pseudo_count)
+    return GaussianMixtureEmission(
+        given.get("weights", weights), gaussians, settings.pseudo_counts("weights")
+    )
 
 
 def _symbols(settings: Settings, sequences: list[np.ndarray], rng) -> CategoricalEmission:
     if "emission" in settings.given:
-        return CategoricalEmission(settings.given["emission"], settings.pseudo_count)
+        return CategoricalEmission(settings.given["emission"], settings.pseudo_counts("emission"))
     rows = np.concatenate(sequences)
     L = settings.symbols or int(rows.max()) + 1
     if L < 1:
         raise ValueError("the sequences have no symbols; n_symbols says how many there are.")
     frequent = shares(np.bincount(rows[rows >= 0], minlength=L), 1.0)
-    return CategoricalEmission(
-        shares(frequent * rng.gamma(2.0, size=(settings.states, L))), settings.pseudo_count
-    )
+    guess = frequent * rng.gamma(2.0, size=(settings.states, L))
+    if settings.known is not None:
+        here = np.concatenate(settings.known)
+        np.add.at(guess, (here[(here >= 0) & (rows >= 0)], rows[(here >= 0) & (rows >= 0)]), 1.0)
+    return CategoricalEmission(shares(guess), settings.pseudo_counts("emission"))
 
 
 def _counts(settings: Settings, sequences: list[np.ndarray], rng) -> PoissonEmission:
     if "means" in settings.given:
-        return PoissonEmission(
-            np.reshape(settings.given["means"], (settings.states, -1)), settings.count_prior
-        )
+        return PoissonEmission(np.reshape(settings.given["means"], (settings.states, -1)), settings.prior)
     rows = _rows(sequences)
     member = np.eye(settings.states)[_labels(settings, sequences, np.sqrt(rows), rng)].T
     seen = ~np.isnan(rows)
     total, number = member @ np.where(seen, rows, 0.0), member @ seen
     overall = np.nansum(rows, 0) / seen.sum(0)
-    return PoissonEmission((total + overall) / (number + 1.0), settings.count_prior)
+    return PoissonEmission((total + overall) / (number + 1.0), settings.prior)
 
 
 def _totals(settings: Settings, sequences: list[np.ndarray], rng) -> MultinomialEmission:
@@ -174,11 +189,11 @@ def _totals(settings: Settings, sequences: list[np.ndarray], rng) -> Multinomial
     each = np.unique(rows[~np.isnan(rows).any(1)].sum(1))
     trials = int(each[0]) if len(each) == 1 else None
     if "emission" in settings.given:
-        return MultinomialEmission(settings.given["emission"], settings.pseudo_count, trials)
+        return MultinomialEmission(settings.given["emission"], settings.pseudo_counts("emission"), trials)
     share = shares(np.nan_to_num(rows), 1e-6)
     member = np.eye(settings.states)[_labels(settings, sequences, np.sqrt(share), rng)].T
     near = shares(member @ np.nan_to_num(rows), 1.0)
-    return MultinomialEmission(near, settings.pseudo_count, trials)
+    return MultinomialEmission(near, settings.pseudo_counts("emission"), trials)
 
 
 def _without_outliers(rows: np.ndarray) -> np.ndarray:

@@ -4,13 +4,14 @@ and of Gaussians.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from mercer.em.blocks import Moments
-from mercer.em.gaussian import Gaussians, InverseWishart
+from mercer.em.gaussian import Gaussians, InverseWishart, NormalInverseWishart
 from mercer.em.scores import choose, moving, possible, scores
 from mercer.em.starts import ENOUGH, plus_plus, smallest_variances
 from mercer.registry import Saved
@@ -134,6 +135,34 @@ class Mixture:
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """Rows of which some are known to come from a component: labels (n,) from 0, −1 where it is not known.
+
+    >>> em(start, [Labelled(X, labels)]).model
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def labelled(data: Any, k: int) -> tuple[np.ndarray, Callable[[np.ndarray, Any], None]]:
+    """Rows, and what sets the log joint densities (k, b) of some of them to −inf where a label says
+    otherwise.
+    """
+    if not isinstance(data, Labelled):
+        return data, lambda joint, rows: None
+    labels, every = known_labels(data.labels, len(data.X), k, "labels"), np.arange(k)[:, None]
+
+    def keep(joint: np.ndarray, rows: Any) -> None:
+        joint[(labels[rows] >= 0) & (labels[rows] != every)] = -np.inf
+
+    return data.X, keep
+
+
+@dataclass(frozen=True)
 class Counted:
     """Expected counts and moments: the summary of Gaussians."""
 
@@ -172,15 +201,19 @@ class GaussianMixture:
         rng: np.random.Generator,
         covariance_type: str = "full",
         floor: float = 1e-6,
-        prior: InverseWishart | None = None,
+        prior: InverseWishart | NormalInverseWishart | None = None,
         pseudo_count: float = 0.0,
+        known: np.ndarray | None = None,
     ) -> GaussianMixture:
         """A start: k-means++ centres, and the moments of the rows nearest to each, of at most 50,000 rows.
 
         floor: smallest variance, as a share of the tightest group's own (`starts.smallest_variances`).
+        known: (n,) components of rows that are known, −1 of the others; then all rows are looked at.
         """
-        part = X if len(X) <= ENOUGH else X[rng.choice(len(X), ENOUGH, replace=False)]
-        return cls.assigned(part, plus_plus(part, k, rng), k, covariance_type, floor, prior, pseudo_count)
+        whole = len(X) <= ENOUGH or known is not None
+        part = X if whole else X[rng.choice(len(X), ENOUGH, replace=False)]
+        labels = plus_plus(part, k, rng, known=known)
+        return cls.assigned(part, labels, k, covariance_type, floor, prior, pseudo_count)
 
     @classmethod
     def assigned(
@@ -190,7 +223,7 @@ class GaussianMixture:
         k: int,
         covariance_type: str = "full",
         floor: float = 1e-6,
-        prior: InverseWishart | None = None,
+        prior: InverseWishart | NormalInverseWishart | None = None,
         pseudo_count: float = 0.0,
     ) -> GaussianMixture:
         """The mixture whose components are the groups labels (n,) in 0 … k − 1."""
@@ -217,12 +250,14 @@ class GaussianMixture:
 
     # -- EM --------------------------------------------------------------------------------------------------
 
-    def expect(self, X: np.ndarray) -> Counted:
+    def expect(self, X: np.ndarray | Labelled) -> Counted:
         """The E-step: responsibilities summed into what `maximise` needs, with the log-likelihood."""
         log_weights, total = self._log_weights(), []
+        X, keep = labelled(X, len(self.weights))
 
         def weigh(block):
             joint = block.log_prob() + log_weights
+            keep(joint, block.rows)
             total.append(normalise(joint).sum())
             return joint
 

@@ -9,18 +9,28 @@ ROUNDING = 16 * float(np.finfo(float).eps)  # of a value: standard deviations be
 
 
 def plus_plus(
-    X: np.ndarray, k: int, rng: np.random.Generator, rounds: int = 10, most: int = 20_000
+    X: np.ndarray,
+    k: int,
+    rng: np.random.Generator,
+    rounds: int = 10,
+    most: int = 20_000,
+    known: np.ndarray | None = None,
 ) -> np.ndarray:
     """Labels (n,) of the nearest of k centres: k-means++ seeds, then at most `rounds` of k-means, on at most
     `most` of the rows.
 
     Columns are scaled to unit spread; a missing value is put at its column's mean. No label is without a row.
+
+    known: (n,) labels of rows whose group is known, −1 of the others: groups with such rows begin at their
+        mean.
     """
     X = np.asarray(X, np.float64)
     n = len(X)
     if not 1 <= k <= n:
         raise ValueError(f"{k} groups need at least as many rows, got {n}.")
     Z = _scaled(X)
+    if known is not None and (known >= 0).any():
+        return _around_known(Z, k, rng, known)
     part = Z if n <= most else Z[rng.choice(n, most, replace=False)]
     centres = _seeds(part, k, rng)
     for _ in range(rounds):
@@ -32,6 +42,19 @@ def plus_plus(
             break
         centres = moved
     return _fill(_nearest(Z, centres), k, rng)
+
+
+def _around_known(Z: np.ndarray, k: int, rng: np.random.Generator, known: np.ndarray) -> np.ndarray:
+    """Labels of the nearest centre: means of the rows whose group is known, and k-means++ seeds far from them
+    for the other groups. Rows that are known keep their label.
+    """
+    given = np.unique(known[known >= 0])
+    centres = np.empty((k, Z.shape[1]))
+    centres[given] = [Z[known == label].mean(0) for label in given]
+    others = np.setdiff1d(np.arange(k), given)
+    if len(others):
+        centres[others] = _seeds(Z, k, rng, list(centres[given]))[len(given) :]
+    return np.where(known >= 0, known, _nearest(Z, centres))
 
 
 def spread(X: np.ndarray) -> np.ndarray:
@@ -72,13 +95,15 @@ def _scaled(X: np.ndarray) -> np.ndarray:
     return np.where(seen, X - mean, 0.0) / np.sqrt(spread(X))
 
 
-def _seeds(Z: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+def _seeds(
+    Z: np.ndarray, k: int, rng: np.random.Generator, given: list[np.ndarray] | None = None
+) -> np.ndarray:
     """Each next centre is a row, drawn in proportion to its squared distance from those chosen;
     the best of a few draws.
     """
-    centres = [Z[rng.integers(len(Z))]]
-    far = ((Z - centres[0]) ** 2).sum(1)
-    for _ in range(1, k):
+    centres = given or [Z[rng.integers(len(Z))]]
+    far = np.min([((Z - centre) ** 2).sum(1) for centre in centres], axis=0)
+    for _ in range(len(centres), k):
         total = far.sum()
         tries = rng.choice(len(Z), 2 + int(np.log(k)), p=far / total if total > 0 else None)
         closer = [np.minimum(far, ((Z - Z[i]) ** 2).sum(1)) for i in tries]

@@ -19,7 +19,7 @@ from mercer.em.conjugate import Dirichlets, NormalWisharts, of_emission
 from mercer.em.forward import Smoothed, smooth
 from mercer.em.gaussian import NormalInverseWishart
 from mercer.em.hmm import HMM, Expected, Prepared, prepared
-from mercer.em.mixture import Counted, GaussianMixture, normalise, shares
+from mercer.em.mixture import Counted, GaussianMixture, Labelled, labelled, normalise, shares
 from mercer.registry import Saved
 
 
@@ -55,8 +55,9 @@ class VariationalMixture:
         moments = before.gaussians.moments(X, lambda block: responsibilities[:, block.rows])
         return cls(weights.updated(responsibilities.sum(1)), before.maximise(moments))
 
-    def expect(self, X: np.ndarray) -> Counted:
+    def expect(self, X: np.ndarray | Labelled) -> Counted:
         """The E-step: responsibilities summed into what `maximise` needs, with the log normalisers."""
+        X, keep = labelled(X, self.gaussians.states)
         log_weights, offsets, total = (
             self.weights.expected_log()[:, None],
             self.gaussians.offsets[:, None],
@@ -65,6 +66,7 @@ class VariationalMixture:
 
         def weigh(block):
             joint = block.log_prob() + (log_weights + offsets if block.width else log_weights)
+            keep(joint, block.rows)
             total.append(normalise(joint).sum())
             return joint
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer.em import (
     Dirichlets,
+    Labelled,
     NormalInverseWishart,
     Outcome,
     Sticks,
@@ -19,7 +20,9 @@ from mercer.em import (
     VariationalMixture,
     em,
 )
+from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import Settings, start
+from mercer.em.mixture import known_labels
 from mercer.em.starts import plus_plus, spread
 from mercer.estimators.hidden.hmm import AbstractHMM
 from mercer.estimators.hidden.mixture import AbstractMixture
@@ -88,8 +91,11 @@ class BayesianGaussianMixture(AbstractMixture):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> BayesianGaussianMixture:
-        """Learn from rows X (n, d). y is ignored."""
+    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> BayesianGaussianMixture:
+        """Learn from rows X (n, d). y is ignored.
+
+        labels: components that are known, (n,), −1 where they are not
+        """
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         empty = np.isnan(X).all(axis=0)
         if empty.any():
@@ -97,15 +103,17 @@ class BayesianGaussianMixture(AbstractMixture):
         k = _whole(self.n_components, "n_components")
         prior, kind = prior_around(self.prior, X), covariance_kind(self.covariance_type)
         shares = self._shares(k)
+        known = None if labels is None else known_labels(labels, len(X), k, "labels")
 
         def begin(seed):
-            labels = plus_plus(X, min(k, len(X)), np.random.default_rng(seed))
-            return VariationalMixture.assigned(X, np.eye(k)[labels].T, shares, prior, kind)
+            rng, groups = np.random.default_rng(seed), k if known is not None else min(k, len(X))
+            member = np.eye(k)[plus_plus(X, groups, rng, known=known)].T
+            return VariationalMixture.assigned(X, member, shares, prior, kind)
 
         seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
         outcome = em(
             [lambda seed=seed: begin(seed) for seed in seeds],
-            [X],
+            [X if known is None else Labelled(X, known)],
             max_evaluations=self.max_evaluations,
             tol=self.tol,
             progress=self.progress,
@@ -207,27 +215,32 @@ class BayesianHMM(AbstractHMM):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> BayesianHMM:
-        """Learn from sequences. y is ignored."""
+    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> BayesianHMM:
+        """Learn from sequences. y is ignored.
+
+        labels: states that are known, (T,) of each sequence, −1 where they are not
+        """
         if self.emission not in EMISSIONS:
             raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
         n, sequences = _whole(self.n_states, "n_states"), self._read(X)
-        rows = np.concatenate(sequences)
+        rows, given = np.concatenate(sequences), self._known(labels, X)
+        known = None if given is None else known_states(given, [len(s) for s in sequences], n)
         floor = floor_of(1e-6, rows, n) if self.emission == "gaussian" else None
         settings = Settings(
             n, self.emission, 1, covariance_kind(self.covariance_type), self.n_symbols, self.topology,
-            self.init or {}, 0.0, floor, None,
+            self.init or {}, 0.0, floor, None, None, known,
         )  # fmt: skip
         prior = self._prior(rows)
 
         def begin(seed):
             model = start(settings, sequences, np.random.default_rng(seed))
-            return VariationalHMM.around(model, sequences, prior, self.concentration, self.concentration)
+            data = model.prepare(sequences, known)
+            return VariationalHMM.around(model, data, prior, self.concentration, self.concentration)
 
         seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
         outcome = em(
             [lambda seed=seed: begin(seed) for seed in seeds],
-            [begin(seeds[0]).prepare(sequences)],
+            [begin(seeds[0]).prepare(sequences, known)],
             max_evaluations=self.max_evaluations,
             tol=self.tol,
             progress=self.progress,

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.em import HMM as Model
-from mercer.em import Filter, InverseWishart, em
+from mercer.em import Filter, InverseWishart, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
+from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import EMISSIONS, READERS, VECTORS, Settings, start
 from mercer.estimators.hidden.shared import (
     covariance_kind,
@@ -24,6 +25,7 @@ from mercer.estimators.hidden.shared import (
     warn_at_floor,
     warn_unless_converged,
 )
+from mercer.hyperpriors import Gamma
 from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress
@@ -48,6 +50,24 @@ class AbstractHMM(BaseEstimator, AbstractSavable):
     def predict_proba(self, X: Any) -> Any:
         """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""
         return self._each(X, lambda model, s: model.posterior(s))
+
+    def decode(self, X: Any, algorithm: Literal["viterbi", "map"] = "viterbi") -> Any:
+        """A value and states (T,) of a sequence; a list of them for a list.
+
+        algorithm: "viterbi", the most probable path with its log p(O, q); or "map", at each step the state
+            that is most probable by itself with the expected number of right ones, for when steps count, not
+            the path
+        """
+        if algorithm not in ("viterbi", "map"):
+            raise ValueError(f'algorithm must be "viterbi" or "map", got {algorithm!r}.')
+        return self._each(
+            X, lambda model, s: (model.viterbi(s) if algorithm == "viterbi" else model.likeliest(s))[::-1]
+        )
+
+    def stationary_distribution(self) -> np.ndarray:
+        """Shares (N,) of the states in a long sequence, which a transition leaves as they are."""
+        check_is_fitted(self)
+        return self.model_.stationary()
 
     def filter(self, X: Any) -> Any:
         """p(q_t = i | o_1 … o_t), (T, N), of a sequence; a list of them for a list."""
@@ -78,11 +98,17 @@ class AbstractHMM(BaseEstimator, AbstractSavable):
         return self.model_.scores(self._read(X), parameters)
 
     def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        first: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """One sequence of n_samples observations, and its states."""
+        """One sequence of n_samples observations, and its states.
+
+        first: the state it begins in, for example the last of a sequence that goes on; drawn unless told
+        """
         check_is_fitted(self)
-        return self.model_.sample(n_samples, self._generator(random_state))
+        return self.model_.sample(n_samples, self._generator(random_state), first)
 
     def sample_states(
         self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -115,6 +141,10 @@ class AbstractHMM(BaseEstimator, AbstractSavable):
             known = read(given[0], None, "sequence 0").shape[1]
         return [read(s, known, f"sequence {i}") for i, s in enumerate(given)]
 
+    def _known(self, labels: Any, X: Any) -> list[Any] | None:
+        """Labels of each sequence, as they were given."""
+        return None if labels is None else list(labels) if _several(X) else [labels]
+
     def _generator(self, random_state) -> np.random.Generator:
         seed = self.random_state if random_state is None else random_state
         return generator(seed)
@@ -139,10 +169,14 @@ class HMM(AbstractHMM):
     max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
         has converged; tol=0 takes max_evaluations steps
     pseudo_count: added to each possible count of first states, transitions, symbols and components, a
-        Dirichlet prior
+        Dirichlet prior; or a dict of any of initial (N,), transition (N, N), emission (N, L), weights (N, M),
+        for example {"transition": 20 * np.eye(3)} for states that stay
     covariance_floor: smallest variance in any direction, as a share of the variances within the tightest of
         the groups that k-means++ finds; 0 for none. A warning says where it acts
-    covariance_prior: an inverse Wishart, or how many data it is worth
+    prior: for the posterior mode of the emission's other parameters: `mercer.em.InverseWishart` of
+        covariances (or scales), or how many data it is worth; `mercer.em.NormalInverseWishart` of means and
+        covariances; `mercer.hyperpriors.Gamma` of the means of counts
+    dof_prior: the same of Student-t's degrees of freedom, a `mercer.hyperpriors.Gamma`
     criterion: "bic", "aic" or "held-out" (5-fold over sequences), where n_states are several
 
     Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
@@ -172,9 +206,10 @@ class HMM(AbstractHMM):
         restarts: int = 2,
         max_evaluations: int = 200,
         tol: float = 1e-6,
-        pseudo_count: float = 0.0,
+        pseudo_count: float | dict[str, ArrayLike] = 0.0,
         covariance_floor: float = 1e-6,
-        covariance_prior: InverseWishart | float | None = None,
+        prior: InverseWishart | NormalInverseWishart | Gamma | float | None = None,
+        dof_prior: Gamma | None = None,
         criterion: Literal["bic", "aic", "held-out"] = "bic",
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
@@ -191,25 +226,29 @@ class HMM(AbstractHMM):
         self.tol = tol
         self.pseudo_count = pseudo_count
         self.covariance_floor = covariance_floor
-        self.covariance_prior = covariance_prior
+        self.prior = prior
+        self.dof_prior = dof_prior
         self.criterion = criterion
         self.random_state = random_state
         self.progress = progress
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> HMM:
-        """Learn from sequences. y is ignored."""
+    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> HMM:
+        """Learn from sequences. y is ignored.
+
+        labels: states that are known, (T,) of each sequence, −1 where they are not: EM keeps to them
+        """
         if self.emission not in EMISSIONS:
             raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
         check_criterion(self.criterion)
         numbers = candidates(self.n_states, "n_states")
-        sequences = self._read(X)
+        sequences, known = self._read(X), self._known(labels, X)
         rng = generator(self.random_state)
         outcome, self.selection_ = best_of(
             numbers,
-            lambda n: self._climb(sequences, n, rng),
-            lambda outcome, n: self._rate(outcome, sequences, n, rng),
+            lambda n: self._climb(sequences, known, n, rng),
+            lambda outcome, n: self._rate(outcome, sequences, known, n, rng),
         )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
@@ -220,12 +259,19 @@ class HMM(AbstractHMM):
             warn_at_floor(outcome.model.emission.gaussians, np.concatenate(sequences), word)
         return self
 
-    def _climb(self, sequences, n: int, rng):
+    def _climb(self, sequences, labels, n: int, rng):
         rows = np.concatenate(sequences)
-        floor = prior = None
+        floor, prior = None, self.prior
         if self.emission in VECTORS:
-            prior = prior_of(self.covariance_prior, rows, n)
+            prior = prior_of(self.prior, rows, n)
             floor = floor_of(self.covariance_floor, rows, n)
+        elif self.emission == "poisson" and not isinstance(prior, Gamma | None):
+            raise ValueError(f"the prior of the means of counts is a Gamma, got {prior!r}.")
+        elif self.emission in ("categorical", "multinomial") and prior is not None:
+            raise ValueError(
+                "the prior of symbols and kinds is pseudo_count; prior= is of vectors and counts."
+            )
+        known = None if labels is None else known_states(labels, [len(s) for s in sequences], n)
         settings = Settings(
             n,
             self.emission,
@@ -237,23 +283,27 @@ class HMM(AbstractHMM):
             self.pseudo_count,
             floor,
             prior,
+            self.dof_prior,
+            known,
         )
         seeds = rng.integers(2**31, size=1 + self.restarts)
         starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]
-        prepared = starts[0]().prepare(sequences)
+        prepared = starts[0]().prepare(sequences, known)
         return em(
             starts, [prepared], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress
         )
 
-    def _rate(self, outcome, sequences, n: int, rng) -> float:
+    def _rate(self, outcome, sequences, labels, n: int, rng) -> float:
         if self.criterion == "held-out":
-            several = np.empty(len(sequences), object)
-            several[:] = sequences
+
+            def fit(part):
+                known = None if labels is None else [labels[i] for i in part]
+                return self._climb([sequences[i] for i in part], known, n, rng).model
 
             def score(model, part):
-                return float(model.log_likelihood(list(part)).sum())
+                return float(model.log_likelihood([sequences[i] for i in part]).sum())
 
-            return held_out(several, lambda part: self._climb(list(part), n, rng).model, score, rng)
+            return held_out(np.arange(len(sequences)), fit, score, rng)
         return information(self.criterion, outcome, sum(map(len, sequences)))
 
     def _take(

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.em import GaussianMixture as Model
-from mercer.em import Gaussians, InverseWishart, em
+from mercer.em import Gaussians, InverseWishart, Labelled, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
+from mercer.em.mixture import known_labels
 from mercer.estimators.hidden.shared import (
     covariance_kind,
     floor_of,
@@ -105,8 +106,9 @@ class GaussianMixture(AbstractMixture):
         has converged
     covariance_floor: smallest variance in any direction, as a share of the variances within the tightest of
         the groups that k-means++ finds; 0 for none. A warning says where it acts
-    covariance_prior: an inverse Wishart (`mercer.em.InverseWishart`), or how many data a prior around the
-        columns' variances is worth; the fit is then the posterior mode
+    prior: of covariances, a `mercer.em.InverseWishart`, or how many data a prior around the columns'
+        variances is worth; of means and covariances, a `mercer.em.NormalInverseWishart`. The fit is then the
+        posterior mode
     pseudo_count: added to each component's expected count
     criterion: "bic", "aic" or "held-out" (5-fold), where n_components are several
     random_state: seed of the starts
@@ -130,7 +132,7 @@ class GaussianMixture(AbstractMixture):
         max_evaluations: int = 200,
         tol: float = 1e-6,
         covariance_floor: float = 1e-6,
-        covariance_prior: InverseWishart | float | None = None,
+        prior: InverseWishart | NormalInverseWishart | float | None = None,
         pseudo_count: float = 0.0,
         criterion: Literal["bic", "aic", "held-out"] = "bic",
         random_state: int | np.random.RandomState | None = 0,
@@ -143,7 +145,7 @@ class GaussianMixture(AbstractMixture):
         self.max_evaluations = max_evaluations
         self.tol = tol
         self.covariance_floor = covariance_floor
-        self.covariance_prior = covariance_prior
+        self.prior = prior
         self.pseudo_count = pseudo_count
         self.criterion = criterion
         self.random_state = random_state
@@ -151,8 +153,11 @@ class GaussianMixture(AbstractMixture):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> GaussianMixture:
-        """Learn from rows X (n, d). y is ignored."""
+    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> GaussianMixture:
+        """Learn from rows X (n, d). y is ignored.
+
+        labels: components that are known, (n,), −1 where they are not: EM keeps to them
+        """
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         empty = np.isnan(X).all(axis=0)
         if empty.any():
@@ -161,7 +166,9 @@ class GaussianMixture(AbstractMixture):
         check_criterion(self.criterion)
         rng = generator(self.random_state)
         outcome, self.selection_ = best_of(
-            numbers, lambda k: self._climb(X, k, rng), lambda outcome, k: self._rate(outcome, X, k, rng)
+            numbers,
+            lambda k: self._climb(X, labels, k, rng),
+            lambda outcome, k: self._rate(outcome, X, labels, k, rng),
         )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
@@ -187,18 +194,20 @@ class GaussianMixture(AbstractMixture):
             self.feature_names_in_ = np.array(found["names"], dtype=object)
         relearned(self, found, Model)
 
-    def _climb(self, X, k: int, rng):
+    def _climb(self, X, labels, k: int, rng):
         if k > len(X):
             raise ValueError(
                 f"n_components={k} components need at least as many rows, got n_samples = {len(X)}."
             )
+        known = None if labels is None else known_labels(labels, len(X), k, "labels")
         starts = [
-            lambda seed=seed: self._start(X, k, np.random.default_rng(seed))
+            lambda seed=seed: self._start(X, known, k, np.random.default_rng(seed))
             for seed in rng.integers(2**31, size=1 + self.restarts)
         ]
-        return em(starts, [X], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress)
+        data = X if known is None else Labelled(X, known)
+        return em(starts, [data], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress)
 
-    def _start(self, X, k: int, rng) -> Model:
+    def _start(self, X, known, k: int, rng) -> Model:
         given = dict(self.init) if isinstance(self.init, dict) else {}
         if not given and not (isinstance(self.init, str) and self.init == "k-means++"):
             raise ValueError(
@@ -210,13 +219,13 @@ class GaussianMixture(AbstractMixture):
             raise ValueError(
                 f"init['means'] must have the shape {(k, X.shape[1])}, got {np.shape(given['means'])}."
             )
-        kind, prior = covariance_kind(self.covariance_type), prior_of(self.covariance_prior, X, k)
+        kind, prior = covariance_kind(self.covariance_type), prior_of(self.prior, X, k)
         if set(given) >= {"means", "covariances"}:
             floor = floor_of(self.covariance_floor, X, k)
             gaussians = Gaussians(given["means"], given["covariances"], kind, floor, prior)
             weights = np.full(gaussians.count, 1 / gaussians.count)
         else:
-            near = Model.around(X, k, rng, kind, self.covariance_floor, prior, self.pseudo_count)
+            near = Model.around(X, k, rng, kind, self.covariance_floor, prior, self.pseudo_count, known)
             parts = {name: given.get(name, getattr(near, name)) for name in ("means", "covariances")}
             gaussians, weights = (
                 Gaussians(**parts, covariance_type=kind, floor=near.gaussians.floor, prior=prior),
@@ -224,12 +233,13 @@ class GaussianMixture(AbstractMixture):
             )
         return Model(given.get("weights", weights), gaussians.lifted(), self.pseudo_count)
 
-    def _rate(self, outcome, X, k: int, rng) -> float:
+    def _rate(self, outcome, X, labels, k: int, rng) -> float:
         if self.criterion == "held-out":
+            known = None if labels is None else np.asarray(labels)
             return held_out(
-                X,
-                lambda part: self._climb(part, k, rng).model,
-                lambda m, part: float(m.log_prob(part).sum()),
+                np.arange(len(X)),
+                lambda part: self._climb(X[part], None if known is None else known[part], k, rng).model,
+                lambda m, part: float(m.log_prob(X[part]).sum()),
                 rng,
             )
         return information(self.criterion, outcome, len(X))

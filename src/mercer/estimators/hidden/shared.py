@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from mercer.em import Gaussians, InverseWishart, Outcome
+from mercer.em import Gaussians, InverseWishart, NormalInverseWishart, Outcome
 from mercer.em.starts import ENOUGH, plus_plus, smallest_variances, spread
 
 
@@ -46,7 +46,7 @@ def warn_at_floor(gaussians: Gaussians, X: np.ndarray, word: str) -> None:
         warnings.warn(
             f"{word}{'s' if len(low) > 1 else ''} {names} shrank to the smallest variance that "
             "covariance_floor allows: the rows there are nearly equal, or columns depend on each other. "
-            "Take fewer of them, another covariance_type, or a covariance_prior.",
+            "Take fewer of them, another covariance_type, or a prior.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -87,17 +87,16 @@ def covariance_kind(given: str) -> str:
     return "diagonal" if given == "diag" else given
 
 
-def prior_of(given: Any, X: np.ndarray, k: int) -> InverseWishart | None:
+def prior_of(given: Any, X: np.ndarray, k: int) -> InverseWishart | NormalInverseWishart | None:
     """The prior itself, or one worth that many data whose mode is diagonal: the columns' variances,
     shared out among k groups.
     """
-    if given is None or isinstance(given, InverseWishart):
+    if given is None or isinstance(given, InverseWishart | NormalInverseWishart):
         return given
     d = X.shape[1]
     strength = float(given)
     if not strength > 2 * d:
         raise ValueError(
-            f"covariance_prior must be worth more than 2 d = {2 * d} data to be a proper prior, got "
-            f"{given!r}."
+            f"a prior must be worth more than 2 d = {2 * d} data to be a proper prior, got {given!r}."
         )
     return InverseWishart(strength - d - 1, strength * np.diag(spread(X)) / k ** (2 / d))

@@ -218,10 +218,7 @@ def settle(
     the part of the data it uses. `judge` is asked by solver="auto"; by default it holds rows out at the
     hyperparameters of the model.
     """
-    noise = model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
-    if judge is None and (held := HeldOut.of(model, inputs, y, rule)) is not None:
-        judge = functools.partial(held.score, model)
-    solver = solver.chosen(model.priors, inputs.values, noise, judge)
+    solver = chosen(model, inputs, y, rule, solver, judge)
     rows = solver.rows(_pool(model, inputs.values, y))
     inputs, y, n = Inputs(inputs.values[rows], inputs.names), y[rows], y.shape[0]
     if y.shape[0] < n and model.likelihood.per_datum:
@@ -229,7 +226,26 @@ def settle(
             "the likelihood has a parameter for each datum, so data cannot be left out here: cut X, y and it "
             "first."
         )
-    return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, noise)
+    return inputs, y, rule, solver.prepare(model.priors, inputs.values, y, _gaussian_noise(model))
+
+
+def chosen(
+    model: Model,
+    inputs: Inputs,
+    y: np.ndarray,
+    rule: AbstractInference,
+    solver: AbstractSolver,
+    judge: Judge | None = None,
+) -> AbstractSolver:
+    """Which solver does the work for these data, without choices of its own made; `judge` as in `settle`."""
+    if judge is None and (held := HeldOut.of(model, inputs, y, rule)) is not None:
+        judge = functools.partial(held.score, model)
+    return solver.chosen(model.priors, inputs.values, _gaussian_noise(model), judge)
+
+
+def _gaussian_noise(model: Model) -> Any:
+    """The variance of Gaussian noise, None for another likelihood."""
+    return model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
 
 
 HELD_OUT = 500  # rows by which solvers are judged

@@ -82,3 +82,17 @@ def test_own_hyperparameters_are_found_on_many_rows(few, monkeypatch):
     fit = mc.fit(MODEL, X, Y, solver=Auto(say=False))
     own = {e.size for e in fit.history if "(" in e.start}
     assert own == {400, 700}
+
+
+def test_several_data_sets_share_one_solver(few):
+    """Pooled: what suits the largest works on each of them, with choices of its own (inducing inputs)."""
+    parts = np.arange(700) < 600
+    data = [X[parts], X[~parts]], [Y[parts], Y[~parts]]
+    fit = mc.fit(MODEL, *data, solver=Auto(say=False), max_evaluations=3)
+    (chosen,) = {type(p.solver) for p in fit.posterior}
+    assert chosen is not Auto and "n = 600" in fit.posterior[1].solver.why
+    assert [p.y.size for p in fit.posterior] == [600, 100]
+    again = mc.fit(MODEL, *data, solver=fit.posterior[0].solver, max_evaluations=3)
+    assert sum(p.log_evidence for p in fit.posterior) == pytest.approx(
+        sum(p.log_evidence for p in again.posterior), rel=1e-9
+    )

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from mercer.gp import HeldOut, choose_solver, posterior, settle
+from mercer.gp import HeldOut, choose_solver, chosen, posterior, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
@@ -89,6 +89,8 @@ def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Le
             judge.interrupted = pilot.interrupted
     else:
         guess = starts.data_driven(model, inputs.values, y)
+    if task.pooled:  # one for all of them: what suits the largest
+        solver = chosen(guess, *max(task.data, key=lambda data: data[1].shape[0]), rule, solver)
     settled = [settle(guess, inputs, y, rule, solver, judge) for inputs, y in task.data]
     data = [(inputs, y) for inputs, y, _, _ in settled]
     if not task.pooled:  # several data sets have inducing inputs of their own

@@ -23,6 +23,10 @@ class ConstantGate:
 
     weights: np.ndarray
 
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 1:
+            raise ValueError(f"weights must be (K,), got the shape {self.weights.shape}.")
+
     @classmethod
     def start(cls, X: np.ndarray, experts: int) -> ConstantGate:
         """Equal weights for this many experts."""
@@ -54,6 +58,11 @@ class SoftmaxGate:
     weights: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2 or self.centre.ndim != 1 or self.centre.shape != self.scale.shape:
+            shapes = self.weights.shape, self.centre.shape, self.scale.shape
+            raise ValueError(f"weights, centre and scale must be (K, terms), (d,) and (d,), got {shapes}.")
 
     @classmethod
     def start(cls, X: np.ndarray, experts: int) -> SoftmaxGate:

@@ -90,11 +90,13 @@ def _manifest(text: bytes) -> dict[str, Any]:
         raise ModelFileError(f"{MANIFEST} is not readable ({error}).") from error
     if not isinstance(manifest, dict) or manifest.get("format") != "mercer":
         raise ModelFileError(f"{MANIFEST} is not that of a saved model.")
-    if manifest.get("schema") != SCHEMA:
+    schema = manifest.get("schema")
+    if schema != SCHEMA:
+        newer = isinstance(schema, int) and schema > SCHEMA
+        remedy = "upgrade mercer" if newer else "load it with the version that wrote it"
         raise ModelFileError(
-            f"written in schema {manifest.get('schema')!r}, but this version of mercer reads schema "
-            f"{SCHEMA}: load it with the version that wrote it ({manifest.get('versions')}), or fit and save "
-            "again."
+            f"written in schema {schema!r}, but this version of mercer reads schema {SCHEMA}: {remedy} "
+            f"(written by {manifest.get('versions')}), or fit and save again."
         )
     for key, kind in {"class": str, "settings": dict, "learned": dict}.items():
         if not isinstance(manifest.get(key), kind):

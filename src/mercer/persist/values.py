@@ -25,6 +25,7 @@ import numpy as np
 from mercer import registry
 from mercer.hyperpriors import AbstractHyperprior
 from mercer.params import Held, Info, Param, Parametrised, Static
+from mercer.persist.kinds import of_kind
 from mercer.registry import Saved
 
 __all__ = ["Functions", "SerialiseError", "from_json", "to_json"]
@@ -354,6 +355,8 @@ def _read_instance(node: dict, place: _In) -> Any:
             arguments[key] = _as_given(_read_hyper(node[key], child), field, said.get(key))
         else:
             arguments[key] = _moderate(cls, field, _read(node[key], child), child)
+            if ":" not in name and not of_kind(str(field.type), arguments[key]):
+                raise child.fail(f" must be {field.type}, got {type(arguments[key]).__name__}.")
     if issubclass(cls, AbstractHyperprior) and not all(map(_is_prior_field, arguments.values())):
         raise place.fail(f": {name} takes numbers or priors, got {arguments}.")
     try:

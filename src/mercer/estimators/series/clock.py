@@ -55,6 +55,15 @@ class Clock:
     every: float = 0.0
     every_unit: str = ""
 
+    def __post_init__(self) -> None:
+        units = ("", *MICROSECONDS, *CALENDAR)
+        if self.unit not in units or self.every_unit not in units:
+            raise ValueError(f"a clock counts in one of {units}, not {self.unit!r} or {self.every_unit!r}.")
+        if not all(map(math.isfinite, (self.origin, self.offset, self.step, self.every))):
+            raise ValueError(f"the numbers of a clock must be finite, got {self}.")
+        if self.zone is not None:
+            zoneinfo.ZoneInfo(self.zone)  # refuses what is none
+
     @classmethod
     def of(cls, stamps: np.ndarray, zone: str | None = None) -> Clock:
         """The clock that suits stamps (n,): numbers, or datetime64[us] (in UTC where they have a zone)."""

@@ -24,6 +24,7 @@ from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.online import OnlineMarkov
+from mercer.persist.kinds import checked
 from mercer.progress import Progress
 from mercer.solvers import Markov
 from mercer.solvers.markov_parts import parts
@@ -504,22 +505,33 @@ class GPTimeSeries(AbstractEstimator):
         return said | dict(missing=self._t[np.isnan(self._y)].tolist())
 
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
-        self.clock_, self._kind = Clock(**labels["clock"]), Kind(**labels["kind"])
+        said = checked(_Labels, labels)
+        self.clock_, self._kind = checked(Clock, said.clock), checked(Kind, said.kind)
         self.unit_, self.step_, self._online = self.clock_.unit, self.clock_.step, None
-        self.seasons_, self.transform_, self.trends_ = (
-            labels["seasons"],
-            labels["transform"],
-            labels["trends"],
-        )
-        self.component_names_, self.notes_ = tuple(labels["names"]), tuple(labels["notes"])
+        self.seasons_, self.transform_, self.trends_ = said.seasons, said.transform, said.trends
+        self.component_names_, self.notes_ = tuple(said.names), tuple(said.notes)
         self.trend_ = structure.preferred(self.trends_)
-        t, missing = inputs.values[:, 0], np.asarray(labels["missing"], float)
+        t, missing = inputs.values[:, 0], np.asarray(said.missing, float)
         values = np.exp(y) if self.transform_ == "log" else y
         order = np.argsort(np.append(t, missing), kind="stable")
         self._t, self._y = (
             np.append(t, missing)[order],
             np.append(values, np.full(missing.size, np.nan))[order],
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Labels:
+    """What a file says of a series besides its model."""
+
+    clock: dict
+    kind: dict
+    trends: dict[str, float]
+    seasons: dict[str, float]
+    transform: str | None
+    names: list[str]
+    notes: list[str]
+    missing: list[float]
 
 
 def _still(t: np.ndarray, z: np.ndarray) -> bool:

@@ -11,7 +11,7 @@ __all__ = ["checked", "of_kind"]
 
 _PLAIN: dict[str, Any] = {
     "None": type(None), "bool": (bool, int), "int": int, "float": (int, float), "str": str,
-    "np.ndarray": np.ndarray, "tuple": tuple, "list": list, "dict": dict,
+    "np.ndarray": np.ndarray, "tuple": (tuple, list), "list": list, "dict": dict,
 }  # fmt: skip
 
 

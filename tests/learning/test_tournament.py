@@ -85,7 +85,7 @@ def test_own_hyperparameters_are_found_on_many_rows(few, monkeypatch):
 
 
 def test_several_data_sets_share_one_solver(few):
-    """Pooled: what suits the largest works on each of them, with choices of its own (inducing inputs)."""
+    """Pooled: what suits the largest, and can work on the others, works on each of them."""
     parts = np.arange(700) < 600
     data = [X[parts], X[~parts]], [Y[parts], Y[~parts]]
     fit = mc.fit(MODEL, *data, solver=Auto(say=False), max_evaluations=3)

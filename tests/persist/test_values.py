@@ -352,7 +352,7 @@ HOSTILE = {
     "bounds of text": (SE | {"info": {"lengthscale": {"bounds": ["a", "b"]}}}, "is not valid"),
     "free that is no truth": (SE | {"info": {"lengthscale": {"free": "yes"}}}, "is not valid"),
     "prior with a bad scale": ({"class": "hyperpriors.LogNormal", "sigma": -1.0}, "sigma must be positive"),
-    "prior with text": ({"class": "hyperpriors.LogNormal", "mu": "0"}, "takes numbers or priors"),
+    "prior with text": ({"class": "hyperpriors.LogNormal", "mu": "0"}, "mu must be float, got str"),
     "param of nothing": ({"kind": "param", "value": None}, "needs a value"),
     "special number": ({"kind": "float", "value": "0x1"}, "inf, -inf or nan"),
     "static text": ({"kind": "static", "value": "a"}, "expected a number"),

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from mercer.gp import HeldOut, choose_solver, chosen, posterior, settle
+from mercer.gp import HeldOut, Model, choose_solver, chosen, posterior, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
@@ -19,6 +19,7 @@ from mercer.learning.search import Found, Starts, part_of, search, usual_starts
 from mercer.learning.task import KEEPS, Task
 from mercer.params import flatten
 from mercer.progress import shown
+from mercer.solvers.protocol import AbstractSolver
 
 PILOT = 2000  # data; beyond, solvers that choose by hyperparameters see rough ones first
 
@@ -89,8 +90,8 @@ def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Le
             judge.interrupted = pilot.interrupted
     else:
         guess = starts.data_driven(model, inputs.values, y)
-    if task.pooled:  # one for all of them: what suits the largest
-        solver = chosen(guess, *max(task.data, key=lambda data: data[1].shape[0]), rule, solver)
+    if task.pooled:
+        solver = _one_for_all(task, guess, rule, solver)
     settled = [settle(guess, inputs, y, rule, solver, judge) for inputs, y in task.data]
     data = [(inputs, y) for inputs, y, _, _ in settled]
     if not task.pooled:  # several data sets have inducing inputs of their own
@@ -106,6 +107,20 @@ def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Le
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
+
+
+def _one_for_all(task: Task, model: Model, rule: AbstractSiteRule, solver: AbstractSolver) -> AbstractSolver:
+    """The solver for several data sets: what suits the largest, of those that can work on the smallest."""
+    ordered = sorted(task.data, key=lambda data: data[1].shape[0])
+    smallest, largest = ordered[0], ordered[-1]
+    held = HeldOut.of(model, *largest, rule)
+
+    def judge(candidate: AbstractSolver) -> float:
+        assert held is not None
+        settle(model, *smallest, rule, candidate)  # refuses more inducing inputs than data
+        return held.score(model, candidate)
+
+    return chosen(model, *largest, rule, solver, None if held is None else judge)
 
 
 def _pilot(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Found, int]:

@@ -366,7 +366,7 @@ CHANGES = {
     "sum of numbers": (put(*KERNEL, value={"class": "kernels.Sum", "terms": [1, 2]}), "cannot be built"),
     "unknown setting": (put("settings", "evil", value=1), "cannot be built"),
     "solver": (put("settings", "solver", value="evil"), "unknown solver 'evil'"),
-    "columns": (put(*DATA, "columns", "named", value=None), "columns need names of their own"),
+    "columns": (put(*DATA, "columns", "named", value=None), "named must be bool, got NoneType"),
     "no columns": (put(*DATA, "columns", value=None), "does not say what the columns are"),
     "names instead of columns": (put(*DATA, "columns", value=["a", "b"]), "the columns are not said"),
     "too few columns": (

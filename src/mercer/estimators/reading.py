@@ -97,20 +97,23 @@ def name_features(estimator: AbstractEstimator, columns: Columns) -> None:
 
 def _one_column(y: Any) -> Any:
     """Targets (n,): one column is taken for them, as in scikit-learn with a warning."""
-    shape = np.shape(y)
-    if len(shape) != 2:
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        return y  # of different lengths: an error further down says so
+    if array.ndim != 2:
         return y
-    if shape[1] != 1:
+    if array.shape[1] != 1:
         raise InputError(
-            f"y has {shape[1]} columns, and one is learned at a time: y should be a 1d array. Fit a model to "
-            "each, as sklearn.multioutput.MultiOutputRegressor (or MultiOutputClassifier) does."
+            f"y has {array.shape[1]} columns, and one is learned at a time: y should be a 1d array. Fit a "
+            "model to each, as sklearn.multioutput.MultiOutputRegressor (or MultiOutputClassifier) does."
         )
     warnings.warn(
-        "y is a column of shape (n, 1) where (n,) is expected: it is taken as that; y.ravel() says so.",
+        "A column-vector y was passed when a 1d array was expected: y.ravel() is one.",
         DataConversionWarning,
         stacklevel=4,
     )
-    return np.asarray(y)[:, 0]
+    return array[:, 0]
 
 
 def _some_rows(n: int) -> None:

@@ -41,6 +41,7 @@ RULES = {
     "exact": Exact(),
     "laplace": Laplace(tol=1e-14),
     "ep": EP(tol=1e-11),
+    "power-ep": EP(tol=1e-11, power=0.5),
     "ep-sequential": EP("sequential", tol=1e-11),
     "kl": KL(tol=1e-10),
     "local-bound": LocalBound(tol=1e-14),
@@ -82,8 +83,8 @@ def mean_and_noise(kernel):
 
 
 CASES = {
-    "gaussian": Case(lk.Gaussian(0.3), REAL, ("exact", *ONE)),
-    "probit": Case(lk.Bernoulli(), LABELS),
+    "gaussian": Case(lk.Gaussian(0.3), REAL, ("exact", "power-ep", *ONE)),
+    "probit": Case(lk.Bernoulli(), LABELS, (*ONE, "power-ep")),
     "logit": Case(lk.Bernoulli("logit"), LABELS, (*ONE, "local-bound")),
     "probit, wrong labels": Case(lk.Bernoulli(flip=mc.param(0.1)), LABELS),
     "softmax": Case(lk.Softmax(3), CLASSES, ("laplace",)),
@@ -93,7 +94,7 @@ CASES = {
     "poisson": Case(lk.Poisson(), COUNTS),
     "poisson, exposure": Case(lk.Poisson(EXPOSURE), COUNTS),
     "ordinal": Case(lk.Ordinal([-0.6, 0.8]), CLASSES),
-    "student-t": Case(lk.StudentT(0.3, 3.0), OUTLYING, (*ONE, "scale-mixture")),
+    "student-t": Case(lk.StudentT(0.3, 3.0), OUTLYING, (*ONE, "scale-mixture", "power-ep")),
     "laplace": Case(lk.Laplace(0.3), OUTLYING, ("ep", "kl", "scale-mixture")),
     "epsilon-insensitive": Case(lk.EpsilonInsensitive(0.3, 0.1), OUTLYING, ("ep", "kl")),
     "mixture": Case(lk.GaussianMixtureNoise(0.2, 0.2, 20.0), OUTLYING, (*ONE, "scale-mixture")),

@@ -39,14 +39,15 @@ def fisher(
 
 
 def tilted(
-    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log Z of p(y | f) N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n, 1).
+    """log Z of p(y | f)^power N(f | mean, variance), with d = dlogZ/dmean and D = -d2logZ/dmean2, each (n,
+    1).
 
     `functools.partial(tilted, likelihood, y)` is all that a selection of data sees of a likelihood
     (`mercer.selection.Pool`).
     """
-    log_Z, d, D = _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0])
+    log_Z, d, D = _rowwise(_tilted, likelihood, y, mean[:, 0], variance[:, 0], *_powers(power, y))
     return log_Z[:, None], d[:, None], D[:, None]
 
 
@@ -83,10 +84,10 @@ def pull_slopes(
 
 
 def pull_partition(
-    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: float = 1.0
 ) -> dict[str, np.ndarray]:
     """Derivatives of sum log Z with respect to the likelihood's hyperparameters, the cavities held."""
-    return _pull(_sum_partition, likelihood, y, mean[:, 0], variance[:, 0])[0]
+    return _pull(_sum_partition, likelihood, y, mean[:, 0], variance[:, 0], *_powers(power, y))[0]
 
 
 def pull_expectation(
@@ -97,6 +98,17 @@ def pull_expectation(
 
 
 # ------------------------------------------------------------------------------------------------- inside
+
+
+def _powers(power: float, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    """One for each row; none where p itself is asked for, which has closed forms."""
+    return () if power == 1.0 else (np.full(y.shape, power),)
+
+
+def _partition(likelihood, y, mean, variance, power=None):
+    if power is None:
+        return likelihood.log_partition(y, mean, variance)
+    return likelihood.power_partition(y, mean, variance, power)
 
 
 def _one(f):
@@ -128,9 +140,9 @@ def _fisher(likelihood, f, y):
     return _columns(*likelihood.fisher(_one(f), y))
 
 
-def _tilted(likelihood, y, mean, variance):
+def _tilted(likelihood, y, mean, variance, *power):
     def log_Z(mean):
-        return likelihood.log_partition(y, mean, variance)
+        return _partition(likelihood, y, mean, variance, *power)
 
     def slope(mean):
         value, tangent = jax.jvp(log_Z, (mean,), (jnp.ones_like(mean),))
@@ -159,8 +171,9 @@ def _pull_slopes(likelihood, f, y, log_prob_bar, slope_bar, precision_bar):
     return total if P is None else total - jnp.einsum("nlk,nlr,nkr->", precision_bar, P, P)
 
 
-def _sum_partition(likelihood, y, mean, variance, weight):
-    return jnp.sum(weight * likelihood.log_partition(y, mean, variance))
+def _sum_partition(likelihood, y, mean, variance, *power_and_weight):
+    *power, weight = power_and_weight
+    return jnp.sum(weight * _partition(likelihood, y, mean, variance, *power))
 
 
 def _sum_expectation(likelihood, y, mean, variance, weight):
@@ -207,9 +220,9 @@ def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndar
     bars come last and are padded with zeros."""
     n = arrays[0].shape[0]
     pad = _padding(likelihood, n)
+    data = 2  # arrays that are not bars
     if function in (_sum_partition, _sum_expectation):
-        arrays = (*arrays, np.ones(n))
-    data = 2 if function is _pull_slopes else 3
+        data, arrays = len(arrays), (*arrays, np.ones(n))
     padded = [_pad(np.asarray(a, float), pad, i < data) for i, a in enumerate(arrays)]
     bare = strip(likelihood)
     leaves, treedef = jax.tree.flatten(bare)

@@ -2,8 +2,8 @@
 
 A likelihood needs `log_prob`; everything an inference rule or a prediction asks for has a default by
 automatic differentiation or quadrature, replaced where there is a closed form. Methods that rules use
-(`log_prob`, `log_partition`, `expectation`, `curvature`, `fisher`) are JAX-traceable; those about predictions
-return NumPy arrays.
+(`log_prob`, `log_partition`, `power_partition`, `expectation`, `curvature`, `fisher`) are JAX-traceable;
+those about predictions return NumPy arrays.
 """
 
 from __future__ import annotations
@@ -132,6 +132,10 @@ class AbstractLikelihood(Parametrised):
         the derivatives in `mean`.
         """
         return quadrature.log_integral(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
+
+    def power_partition(self, y: Array, mean: Array, variance: Array, power: Array | float) -> jax.Array:
+        """log of the integral of p(y | f)^power N(f | mean, variance) df: (n,). Power EP asks."""
+        return quadrature.log_integral(lambda f: self.log_prob(f, y) * power, mean, variance, *self.bend(y))
 
     def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """E[log p(y | f)] where f ~ N(mean, variance): (n,)."""

@@ -91,6 +91,12 @@ class Custom(AbstractLikelihood):
         centre, width = self.bend(y)
         return log_integral(lambda f: self.log_prob(f, y), mean, variance, centre, width, follow=False)
 
+    def power_partition(self, y: Array, mean: Array, variance: Array, power: Array | float) -> jax.Array:
+        centre, width = self.bend(y)
+        return log_integral(
+            lambda f: self.log_prob(f, y) * power, mean, variance, centre, width, follow=False
+        )
+
     def bend(self, y: Array) -> tuple[float, float] | tuple[None, None]:
         return (None, None) if self.step is None else self.step
 

@@ -75,6 +75,11 @@ class Gaussian(AbstractLikelihood):
     def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         return log_normal(y, mean, variance + self.noise_variance)
 
+    def power_partition(self, y: Array, mean: Array, variance: Array, power: Array | float) -> jax.Array:
+        """p^power is Gaussian of variance noise / power, but for a constant."""
+        constant = (1.0 - power) * (jnp.log(self.noise_variance) + _LOG_2PI) - jnp.log(power)
+        return log_normal(y, mean, variance + self.noise_variance / power) + 0.5 * constant
+
     def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         return self.log_prob(mean, y) - 0.5 * variance / self.noise_variance
 

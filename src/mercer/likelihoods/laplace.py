@@ -55,8 +55,11 @@ class Laplace(AbstractNoise):
         return jnp.full(jnp.shape(f), 1.0 / self.scale**2), None
 
     def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
-        right, left = _log_tails(mean - y, variance, self.scale)
-        return jnp.logaddexp(right, left) - jnp.log(2.0 * self.scale)
+        return self.power_partition(y, mean, variance, 1.0)
+
+    def power_partition(self, y: Array, mean: Array, variance: Array, power: Array | float) -> jax.Array:
+        right, left = _log_tails(mean - y, variance, self.scale / power)
+        return jnp.logaddexp(right, left) - power * jnp.log(2.0 * self.scale)
 
     def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))
@@ -126,12 +129,16 @@ class EpsilonInsensitive(AbstractNoise):
         return jnp.full(jnp.shape(f), 1.0 / (self.scale * (self.scale + self.epsilon))), None
 
     def log_partition(self, y: Array, mean: Array, variance: Array) -> jax.Array:
-        sd = jnp.sqrt(_floor(variance, self.scale))
+        return self.power_partition(y, mean, variance, 1.0)
+
+    def power_partition(self, y: Array, mean: Array, variance: Array, power: Array | float) -> jax.Array:
+        scale = self.scale / power
+        sd = jnp.sqrt(_floor(variance, scale))
         d = jnp.where(mean < y, y - mean, mean - y)  # by symmetry; so the tube is a difference of lower tails
-        right = _log_tails(d - self.epsilon, variance, self.scale)[0]
-        left = _log_tails(d + self.epsilon, variance, self.scale)[1]
+        right = _log_tails(d - self.epsilon, variance, scale)[0]
+        left = _log_tails(d + self.epsilon, variance, scale)[1]
         tube = log_sub(log_ndtr((self.epsilon - d) / sd), log_ndtr((-self.epsilon - d) / sd))
-        return jnp.logaddexp(jnp.logaddexp(right, left), tube) - self._log_total()
+        return jnp.logaddexp(jnp.logaddexp(right, left), tube) - power * self._log_total()
 
     def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         d, sd = mean - y, jnp.sqrt(jnp.maximum(variance, 1e-300))

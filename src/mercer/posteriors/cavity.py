@@ -2,7 +2,8 @@
 
 With alpha, kappa and the marginal N(m, s): 1 - W s = kappa / W, so the cavity is N(m - v alpha, v) with v = s
 / (1 - W s). For exact regression it is the leave-one-out prediction of f (5.12), for EP and Laplace an
-approximation to it (5.5.3).
+approximation to it (5.5.3). A power eta of the site may be taken out alone: then eta W and eta alpha stand
+for W and alpha, and the share is 1 - eta + eta kappa / W.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ class Cavity(NamedTuple):
     share: np.ndarray
 
 
-def cavity(state: AbstractState) -> Cavity:
+def cavity(state: AbstractState, power: float = 1.0) -> Cavity:
+    """Without this power of each datum's site; other powers than 1 for one latent function alone."""
     mean, variance = state.site_marginals()
     W = np.asarray(state.sites.precision)
     if W.shape[1] > 1:
         return _blocks(state, mean, variance, W)
     alpha, kappa = state.dual()
     share = np.divide(kappa, W, out=np.ones_like(variance), where=W != 0)
+    share = 1.0 - power + power * share
     with np.errstate(divide="ignore", invalid="ignore"):
         v = variance / share
-    return Cavity(mean - v * alpha, v, share)
+    return Cavity(mean - v * power * alpha, v, share)
 
 
 def _blocks(state: AbstractState, mean: np.ndarray, A: np.ndarray, D: np.ndarray) -> Cavity:

@@ -22,27 +22,29 @@ Tilted = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nda
 BACK = 0.3  # share of a site that is taken back where its cavity is not proper
 
 
-def matched_site(d: np.ndarray, D: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def matched_site(
+    d: np.ndarray, D: np.ndarray, v: np.ndarray, power: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Precision and slope, at the mean of a cavity of variance v, of the site that gives the marginal the
     moments of cavity times likelihood: D / (1 - v D) and d / (1 - v D) (3.59), with d = dlogZ/dmu and D =
-    -d2logZ/dmu2.
+    -d2logZ/dmu2. Where a power of the likelihood is in the cavity's place, that power of the site is.
     """
-    rest = 1.0 - v * D
+    rest = power * (1.0 - v * D)
     with np.errstate(divide="ignore", invalid="ignore"):
         return D / rest, d / rest
 
 
-def log_scales(sites: Sites, c: Cavity, log_Z: np.ndarray) -> np.ndarray:
-    """The log scales that make each site integrate to Z_i over its cavity: with the log normaliser of the
-    sites they sum to log Z_EP (3.65). With 1 + v W = 1 / share nothing is divided by a precision, which may
-    be zero.
+def log_scales(sites: Sites, c: Cavity, log_Z: np.ndarray, power: float = 1.0) -> np.ndarray:
+    """The log scales that make each site integrate to Z_i over its cavity, or their powers: with the log
+    normaliser of the sites they sum to log Z_EP (3.65). With 1 + v W = 1 / share nothing is divided by a
+    precision, which may be zero.
     """
-    W, g = np.asarray(sites.precision), np.asarray(sites.slope)
+    W, g = power * np.asarray(sites.precision), power * np.asarray(sites.slope)
     e = c.mean - sites.centre
     slope = g - W * e
     with np.errstate(invalid="ignore", divide="ignore"):
         integral = g * e - 0.5 * W * e**2 + 0.5 * slope**2 * c.variance * c.share + 0.5 * np.log(c.share)
-    return log_Z - integral
+    return (log_Z - integral) / power
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,25 +108,35 @@ class AbstractProblem(AbstractSiteProblem):
         return point if point.proper or not needed else None
 
 
+@dataclasses.dataclass(eq=False)
 class OneLatent(AbstractProblem):
-    """One latent function: a site for each datum."""
+    """One latent function: a site for each datum, of which `power` is taken out for its cavity."""
+
+    power: float = 1.0
 
     def point(self, sites: Sites) -> Point:
         """One factorisation, then every cavity and the site that it asks for."""
         state = self.factor(sites)
         mean, variance = state.marginals()
-        c = cavity(state)
-        tilt = functools.partial(pointwise.tilted, self.model.likelihood, self.y)
-        scales, dW, dg, proper = changes(state.sites, c, mean, variance, state.alpha[:, None], tilt)
+        c = cavity(state, self.power)
+        tilt = functools.partial(pointwise.tilted, self.model.likelihood, self.y, power=self.power)
+        slope = state.alpha[:, None]
+        scales, dW, dg, proper = changes(state.sites, c, mean, variance, slope, tilt, self.power)
         variance = np.maximum(np.abs(variance), 1e-300)
         evidence = state.log_normaliser + float(np.sum(scales))
-        old_W, old_g = state.sites.precision, state.alpha[:, None]
         change = largest_change(dW, dg, variance)
-        return Point(state, sites, mean, variance, old_W, old_g, dW, dg, proper, change, evidence)
+        W = state.sites.precision
+        return Point(state, sites, mean, variance, W, slope, dW, dg, proper, change, evidence)
 
 
 def changes(
-    sites: Sites, c: Cavity, mean: np.ndarray, variance: np.ndarray, slope: np.ndarray, tilted: Tilted
+    sites: Sites,
+    c: Cavity,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    slope: np.ndarray,
+    tilted: Tilted,
+    power: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
     """What moment matching asks of sites whose marginals are N(mean, variance) and whose slopes there are
     `slope`: the log scales of those given, the changes of precisions and of slopes, and whether all the
@@ -133,12 +145,12 @@ def changes(
     ok = (c.share > 0) & (variance > 0)
     v = np.where(ok, c.variance, 1.0)
     log_Z, d, D = tilted(np.where(ok, c.mean, mean), v)
-    W, g = matched_site(d, D, v)
+    W, g = matched_site(d, D, v, power)
     g = g + W * (c.mean - mean)  # the slope at the posterior mean, which is where `slope` is the old one
     ok &= np.isfinite(W) & np.isfinite(g)
     # a site without a proper cavity is taken back a little, so that the others can make room for it
     dW = np.where(ok, W - sites.precision, -BACK * np.asarray(sites.precision))
-    return log_scales(sites, c, log_Z), dW, np.where(ok, g - slope, -BACK * slope), bool(ok.all())
+    return log_scales(sites, c, log_Z, power), dW, np.where(ok, g - slope, -BACK * slope), bool(ok.all())
 
 
 def largest_change(dW: np.ndarray, dg: np.ndarray, variance: np.ndarray) -> float:

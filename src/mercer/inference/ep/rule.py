@@ -30,6 +30,7 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.cavity import cavity
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Sites, SolverError
 
+SMALLEST = 1e-4  # power: below it rounding shows in the evidence
 NEAR = 1e-3  # sites that change by less are better than those of another rule
 Start = Callable[[OneLatent], Sites]
 
@@ -43,6 +44,8 @@ class EP(AbstractSiteRule):
         "sequential" (one site after the other with rank-one updates, Algorithm 3.5). Both have the same fixed
         points. A parallel run that does not settle goes on sequentially, and the notes say so
     tol: largest change of a site, in units of the marginal's standard deviation
+    power: power EP (Minka 2004): the part of a site, at most 1, that is taken out and matched at a time. 1 is
+        EP; towards 0 sites and evidence become those of `KL`. For likelihoods of one latent function
 
     Noise that is not log-concave may leave EP without a fixed point, mostly where its scale is far too small
     for the data. Runs then start from the sites of ScaleMixture, from none, and with short steps; if none
@@ -57,6 +60,7 @@ class EP(AbstractSiteRule):
     tol: float = 1e-8
     max_iterations: int = 200
     damping: float = 1.0
+    power: float = 1.0
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet", "variance"})
 
@@ -66,6 +70,10 @@ class EP(AbstractSiteRule):
         if not 0 < self.damping <= 1:
             raise ValueError(
                 f"EP.damping is the step towards the new sites and lies in (0, 1], got {self.damping}."
+            )
+        if not SMALLEST <= self.power <= 1:
+            raise ValueError(
+                f"EP.power lies between {SMALLEST} and 1, got {self.power}; its limit at 0 is inference.KL()."
             )
 
     def rough(self, tight: bool = False) -> EP:
@@ -91,7 +99,7 @@ class EP(AbstractSiteRule):
                 f"{type(solver).__name__} does not offer: "
                 "use schedule='parallel'."
             )
-        problem = OneLatent(model, X, y, solver, begin(model, X, solver, workspace))
+        problem = OneLatent(model, X, y, solver, begin(model, X, solver, workspace), self.power)
         warm = _found_before(problem)
         notes: list[str] = []
         if self.schedule == "sequential":
@@ -120,6 +128,11 @@ class EP(AbstractSiteRule):
     ) -> Result:
         """The same for several latent functions one of which wins, always in parallel."""
         self.check_blocks(model, solver)
+        if self.power != 1:
+            raise SolverError(
+                f"EP.power is for likelihoods of one latent function; {type(model.likelihood).__name__} has "
+                "several: use power=1."
+            )
         if self.schedule != "parallel":
             raise SolverError(
                 f"EP visits the contests of {type(model.likelihood).__name__} all at once: use "
@@ -153,11 +166,11 @@ class EP(AbstractSiteRule):
             return ScaleMixture().gradient(model, y, result, consume, log_evidence_bar)
         if model.likelihood.contest is not None:
             return prior_gradient(model, result.state.pullback(log_evidence_bar, consume=consume).prior)
-        c = cavity(result.state)
+        c = cavity(result.state, self.power)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         gradient = prior_gradient(model, bar.prior)
-        by_name = pointwise.pull_partition(model.likelihood, y, c.mean, c.variance)
-        return gradient | {name: log_evidence_bar * value for name, value in by_name.items()}
+        by_name = pointwise.pull_partition(model.likelihood, y, c.mean, c.variance, self.power)
+        return gradient | {name: log_evidence_bar * value / self.power for name, value in by_name.items()}
 
     # -- one run after the other, until one converges --------------------------------------------------------
 

@@ -72,26 +72,26 @@ class Joint:
 
     def visit(self, problem: OneLatent, i: int, longest: float) -> None:
         """Move site i towards the one that its cavity asks for; leave it where there is no proper one."""
-        s = self.A[i, i]
-        share = 1.0 - self.W[i] * s
+        s, power = self.A[i, i], problem.power
+        share = 1.0 - power * self.W[i] * s
         if not share > 0:
             return
         v = s / share
-        mu = self.mean[i] - v * self.gamma[i]
+        mu = self.mean[i] - v * power * self.gamma[i]
         d, D = _tilted(problem, i, mu, v)
-        rest = 1.0 - v * D
+        rest = power * (1.0 - v * D)
         if not (np.isfinite(d) and np.isfinite(D) and rest > 0):
             return
         W, g = D / rest, d / rest  # (3.59)
-        self._change(i, W - self.W[i], g + W * (mu - self.mean[i]) - self.gamma[i], longest)
+        self._change(i, W - self.W[i], g + W * (mu - self.mean[i]) - self.gamma[i], longest, power)
 
-    def _change(self, i: int, dW: float, dg: float, longest: float) -> None:
+    def _change(self, i: int, dW: float, dg: float, longest: float, power: float) -> None:
         """Change site i by the largest part of (dW, dg) that leaves the posterior and all cavities proper:
         A <- A - dW a a' / (1 + dW s) with a = A[:, i] (3.70), and the slopes of all sites, which move with
         the mean, g(m) = g(c) + W (c - m).
         """
         s, a, diagonal = self.A[i, i], self.A[:, i].copy(), np.diag(self.A)
-        proper = self.W * diagonal < 1.0
+        proper = power * self.W * diagonal < 1.0
         step, scale = longest, 1.0
         while step > SHORTEST:
             rest = 1.0 + step * dW * s
@@ -99,7 +99,7 @@ class Joint:
                 scale = 1.0 / rest
                 after = self.W.copy()
                 after[i] += step * dW
-                if (after * (diagonal - step * dW * scale * a**2) < 1.0)[proper].all():
+                if (power * after * (diagonal - step * dW * scale * a**2) < 1.0)[proper].all():
                     break
             step *= 0.5
         else:
@@ -118,5 +118,6 @@ def _tilted(problem: OneLatent, i: int, mean: float, variance: float) -> tuple[f
     likelihood, n = problem.model.likelihood, problem.y.shape[0]
     rows, at = (np.arange(n), i) if likelihood.per_datum else (np.array([i]), 0)
     shape = (rows.size, 1)
-    _, d, D = pointwise.tilted(likelihood, problem.y[rows], np.full(shape, mean), np.full(shape, variance))
+    cavity = np.full(shape, mean), np.full(shape, variance)
+    _, d, D = pointwise.tilted(likelihood, problem.y[rows], *cavity, power=problem.power)
     return float(d[at, 0]), float(D[at, 0])

@@ -213,7 +213,7 @@ def test_damaged_files_say_so(tmp_path):
         (lambda m: m.pop("learned"), "no valid 'learned'"),
         (lambda m: m["learned"].pop("model"), "the model cannot be built"),
         (lambda m: m["learned"].update(model=3), "the model is not a GaussianMixture"),
-        (lambda m: m["learned"]["model"].update(weights=[0.5]), "weights must be probabilities"),
+        (lambda m: m["learned"]["model"].update(weights=[0.5]), "weights must be np.ndarray, got list"),
         (lambda m: m["learned"]["model"].update({"class": "em.Outcome"}), "there is no class 'em.Outcome'"),
     ):
         with pytest.raises(ModelFileError, match=message):

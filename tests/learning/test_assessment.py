@@ -5,6 +5,7 @@ enough.
 """
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import mercer as mc
 from mercer import datasets, viz
 from mercer import kernels as k
-from mercer.likelihoods import Bernoulli
+from mercer.learning import assessment
+from mercer.likelihoods import Bernoulli, MultinomialProbit
+from mercer.sampling import anneal, chains
 
 LINE = datasets.toy_classification_1d(0)
 X, Y = np.asarray(LINE.X)[::2], np.asarray(LINE.y)[::2]
@@ -63,9 +66,40 @@ def test_the_budget_counts_compilation_and_says_what_was_left_out():
     """
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.4, 0.7)), Bernoulli()), X, Y, budget="0.001s")
     assert not verdict.reference_ok and verdict.recommended is None and verdict.log_evidence is None
-    assert "budget ended before any draw" in verdict.paragraph()
+    assert "budget left no time for chains" in verdict.paragraph()
+    assert [m.name for m in verdict.methods] == ["Laplace"]
     assert any("evidence" in text for text in verdict.left_out) and "left out: " in str(verdict)
     assert all(m.trusted is None and np.isfinite(m.log_evidence) for m in verdict.methods)
+
+
+@pytest.mark.parametrize("budget", [8.0, 25.0, 100.0])
+def test_the_budget_is_kept(monkeypatch, budget):
+    """By a clock that work moves: a chunk of steps takes a second, the first one of a run four more, and
+    judging a twentieth of the budget.
+    """
+    clock = SimpleNamespace(now=0.0, chunks=0)
+    time = SimpleNamespace(perf_counter=lambda: clock.now)
+    monkeypatch.setattr("mercer.progress.time", time)
+    monkeypatch.setattr("mercer.learning.assessment.time", time)
+    for room, first in ((chains, chains.CHUNK), (anneal, anneal.CHUNK)):
+
+        def slow(done, total, text, tell=room.tell, first=first):
+            clock.now += 1.0 + 4.0 * (done == first)
+            clock.chunks += 1
+            tell(done, total, text)
+
+        monkeypatch.setattr(room, "tell", slow)
+    views = assessment._Reference.views
+
+    def judged(self, *arguments):
+        clock.now += 0.05 * budget
+        return views(self, *arguments)
+
+    monkeypatch.setattr(assessment._Reference, "views", judged)
+    verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget=budget)
+    assert verdict.seconds <= 1.2 * budget
+    assert clock.chunks > 0.3 * budget - 5  # and the time was used
+    assert verdict.reference_ok == (budget == 100.0) and verdict.left_out
 
 
 def test_fitted_estimator_brings_its_data():
@@ -74,6 +108,13 @@ def test_fitted_estimator_brings_its_data():
     assert {m.name for m in verdict.methods} == {"Laplace", "EP", "variational"}
     with pytest.raises(ValueError, match="labels that the estimator was not fitted on"):
         mc.assess(clf, X, np.full(len(X), "c"))
+
+
+def test_the_rule_of_several_classes_is_among_those_judged():
+    rules = assessment._rules(mc.Model(mc.GP(k.SE()), MultinomialProbit(3)), left_out := [])
+    assert set(rules) == {"Laplace", "EP"} and left_out == [
+        "the variational bound: it is for one latent function"
+    ]
 
 
 def test_bad_input():

@@ -7,6 +7,7 @@ hyperparameters the model has, within a time budget.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -18,13 +19,15 @@ from mercer.gp import Model, as_model, prepare
 from mercer.inference import EP, KL, Exact, Laplace
 from mercer.inputs import as_inputs
 from mercer.likelihoods import Gaussian
-from mercer.progress import Deadline, DeadlineReached, Progress, shown, within
+from mercer.progress import Deadline, DeadlineReached, Progress, shown, tell, within
 from mercer.tables import text_table
 
 LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0.5)
 """Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of
 their standard deviation; latent means in posterior standard deviations, and the relative error of those. All
 but the first at all but one in twenty inputs."""
+BEGINNING = 5.0  # seconds that chains or annealing may take to compile
+JUDGING = 0.1  # of the budget, for predictions and errors after the reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +172,8 @@ def assess(
         fitted on)
     Xs: inputs (m, d) at which predictions are compared (default: the data and points between them)
     budget: how long this may take, as seconds, "60s" or "5min", compilation included: when it ends, what is
-        running is stopped at its next step, and what did not fit is said in `left_out`. Only a compilation
-        that has begun is waited for, and the deterministic rules always run
+        running is stopped at its next step, and what did not fit is said in `left_out`. Chains and annealing
+        are begun only where the 5 seconds are left that compiling them may take; the first rule always runs
     seed: of the chains
 
     >>> model = Model(GP(kernels.SE(1.0, variance=4.0)), likelihoods.Bernoulli())
@@ -189,17 +192,22 @@ def assess(
     )
     left_out: list[str] = []
     rules = _rules(bound, left_out)
-    found = {}
+    work = deadline.share(1.0 - JUDGING)
+    found: dict[str, Any] = {}
     for name, rule in rules.items():
         start = time.perf_counter()
         try:
-            post = bound.condition(inputs.values, y, rule)
+            with within(work) if found else contextlib.nullcontext():
+                tell(0, None, name)
+                post = bound.condition(inputs.values, y, rule)
             found[name] = (post, time.perf_counter() - start)
+        except DeadlineReached:
+            left_out.append(f"{name}: the budget ended before it did")
         except (ValueError, np.linalg.LinAlgError) as error:
             left_out.append(f"{name}: {error}")
     reference = _Reference(bound, inputs.values, y, seed, progress)
-    reference.sample(deadline.share(0.5))
-    reference.anneal(deadline)
+    reference.sample(_for_chains(work))
+    reference.anneal(work)
     left_out += reference.left_out
     classes = bound.likelihood.categorical
     truth, noise = reference.views(Xs, classes)
@@ -246,6 +254,10 @@ class _Reference:
         """
         from mercer.inference import MCMC
 
+        if deadline.left() < BEGINNING:
+            self.left_out.append(f"chains: {BEGINNING:g} s to begin them were not left of the budget")
+            self.problems.append("the budget left no time for chains")
+            return
         draws = 250
         while True:
             rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed)
@@ -293,6 +305,11 @@ class _Reference:
 
         best: Any = None
         self.steps = steps = 500
+        if deadline.left() < BEGINNING:
+            self.left_out.append(
+                f"the evidence: {BEGINNING:g} s to begin annealing were not left of the budget"
+            )
+            return
         while True:
             rule = AIS(steps=steps, runs=4, seed=self.seed)
             try:
@@ -369,6 +386,11 @@ class _Reference:
 # ------------------------------------------------------------------------------------------------- inside
 
 
+def _for_chains(work: Deadline) -> Deadline:
+    """Half of the time, or what chains need to begin and go on for as long."""
+    return work.share(min(1.0, max(0.5, 2.0 * BEGINNING / max(work.left(), BEGINNING))))
+
+
 def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
     likelihood = model.likelihood
     if isinstance(likelihood, Gaussian):
@@ -380,6 +402,9 @@ def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
         left_out.append(f"Laplace: {type(likelihood).__name__} has a kink")
     if likelihood.latents == 1:
         rules |= {"EP": EP(), "variational": KL()}
+    elif likelihood.default_rule == "ep":
+        rules["EP"] = EP()
+        left_out.append("the variational bound: it is for one latent function")
     else:
         left_out.append("EP and the variational bound: they are for one latent function")
     return rules

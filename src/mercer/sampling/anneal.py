@@ -19,9 +19,9 @@ import numpy as np
 from mercer.progress import STOPPED, Progress, shown, tell
 from mercer.sampling.hmc import HMC
 from mercer.sampling.paths import Path
-from mercer.sampling.step import guarded, over
+from mercer.sampling.step import between_looks, guarded, over
 
-CHUNK = 250  # temperatures between two looks at the keyboard
+CHUNK, EASY = 250, 200  # temperatures between two looks at the keyboard, up to so many dimensions
 PILOT = 10  # the pilot visits one temperature in so many
 
 
@@ -117,17 +117,18 @@ def _pass(
         path.log_prior, path.log_likelihood, HMC(ladder.leapfrogs, 0.2), ladder.transitions, path.together
     )
     climb, log_likelihoods = _compiled(tempered)
-    rungs = _rungs(ladder.temperatures, log_step, tunes)
+    chunk = between_looks(CHUNK, start.shape[1], EASY)
+    rungs = _rungs(ladder.temperatures, log_step, tunes, chunk)
     steps = ladder.temperatures.shape[0] - 1
     runs = Runs(jnp.asarray(start), jnp.zeros(start.shape[0]), jnp.zeros(()))
     key = jax.random.key(int(rng.integers(2**32)))
     seen: list[Seen] = []
     with shown("annealing", ladder.progress, "Ctrl-C keeps finished runs"):
-        for i in range(0, rungs.tau.shape[0], CHUNK):
-            part = Rung(*(values[i : i + CHUNK] for values in rungs))
+        for i in range(0, rungs.tau.shape[0], chunk):
+            part = Rung(*(values[i : i + chunk] for values in rungs))
             runs, out = climb(path.data, path.curvature, jax.random.fold_in(key, i), runs, part)
             seen.append(jax.tree.map(np.asarray, out))
-            tell(min(i + CHUNK, steps), steps, "temperatures")
+            tell(min(i + chunk, steps), steps, "temperatures")
         last = log_likelihoods(path.data, runs.z)
     log_weights = np.asarray(runs.log_weights)
     if not np.isfinite(log_weights).all():
@@ -176,10 +177,10 @@ class Seen(NamedTuple):
     log_step: Any
 
 
-def _rungs(tau: np.ndarray, log_step: np.ndarray, tunes: bool) -> Rung:
+def _rungs(tau: np.ndarray, log_step: np.ndarray, tunes: bool, chunk: int) -> Rung:
     """All but the first temperature, padded to whole chunks by rungs where nothing happens."""
     steps = tau.shape[0] - 1
-    padding = (0, -steps % CHUNK)
+    padding = (0, -steps % chunk)
     live = np.pad(np.ones(steps, bool), padding)
     return Rung(
         np.pad(tau[1:], padding, mode="edge"),
@@ -212,7 +213,7 @@ class Tempered:
         def one(runs: Runs, inputs: tuple[Any, Rung]) -> tuple[Runs, Seen]:
             return self.rung(data, curvature, inputs[0], runs, inputs[1])
 
-        return jax.lax.scan(one, runs, (jax.random.split(key, CHUNK), rungs))
+        return jax.lax.scan(one, runs, (jax.random.split(key, rungs.tau.shape[0]), rungs))
 
     def rung(self, data: Any, curvature: Any, key: Any, runs: Runs, rung: Rung) -> tuple[Runs, Seen]:
         """ln w += (tau_t - tau_(t-1)) log p(y | z_(t-1)) (4.44, corrected), then z_t by moves at tau_t."""

@@ -23,9 +23,9 @@ from mercer.sampling.diagnostics import FEW, Diagnostics, diagnose
 from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.hmc import HMC, NUTS
 from mercer.sampling.metropolis import RandomWalk
-from mercer.sampling.step import AbstractStep, guarded, over
+from mercer.sampling.step import AbstractStep, between_looks, guarded, over
 
-CHUNK = 25  # transitions between two looks at the keyboard
+CHUNK, EASY = 25, 200  # transitions between two looks at the keyboard, up to so many dimensions
 
 SAMPLERS: dict[str, AbstractStep] = {
     "nuts": NUTS(), "hmc": HMC(longest=1.6), "elliptical": EllipticalSlice(), "metropolis": RandomWalk(),
@@ -128,7 +128,7 @@ def sample(
     key = jax.random.key(int(rng.integers(2**32)))
     total = tune + draws * thin
     kept: list[Any] = []
-    interrupted, done = False, 0
+    interrupted, done, step_by = False, 0, between_looks(CHUNK, d, EASY)
 
     def chunk(points, tuning, adapt: bool):
         points, tuning, out = advance(data, jax.random.fold_in(key, done), points, tuning, adapt)
@@ -138,10 +138,10 @@ def sample(
     began = time.perf_counter()
     with shown("sampling", progress, "Ctrl-C keeps what was drawn"):
         try:
-            for length, relearn in _phases(tune):
+            for length, relearn in _phases(tune, step_by):
                 for _ in range(length):
                     points, tuning, _ = chunk(points, tuning, True)
-                    done += CHUNK
+                    done += step_by
                     tell(min(done, tune), total, "tuning")
                 tuning = _relearn(tuning, relearn)
             tuning = tuning._replace(log_step=tuning.log_average)
@@ -149,7 +149,7 @@ def sample(
             while done - before < draws * thin:
                 points, tuning, out = chunk(points, tuning, False)
                 kept.append(jax.tree.map(np.asarray, out))
-                done += CHUNK
+                done += step_by
                 tell(min(tune + done - before, total), total, "draws")
         except STOPPED:
             if sum(out[1].shape[0] for out in kept) < FEW * thin:
@@ -199,11 +199,11 @@ def _fresh(step_size: float, variance, d: int) -> _Tuning:
     )
 
 
-def _phases(tune: int) -> list[tuple[int, bool]]:
-    """Chunks of tuning and whether variances are learned at their end: settle,
+def _phases(tune: int, step_by: int) -> list[tuple[int, bool]]:
+    """Chunks of tuning, of so many steps, and whether variances are learned at their end: settle,
     three windows for the variances, settle again.
     """
-    chunks = -(-tune // CHUNK)
+    chunks = -(-tune // step_by)
     if chunks < 6:
         return [(chunks, False)]
     ends = [round(chunks * share) for share in (0.1, 0.25, 0.5, 0.88, 1.0)]
@@ -254,14 +254,15 @@ def _without_data(log_density: Callable) -> Callable:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(log_density: Callable, step: AbstractStep, together: bool):
-    """begin(data, start) and advance(data, key, points, tuning, adapt): CHUNK transitions of every chain."""
+    """begin(data, start), and advance(data, key, points, tuning, adapt) by a chunk of transitions."""
 
     def begin(data, start):
         return over(lambda x: step.begin(guarded(lambda z: log_density(z, data)), x), together, start)
 
     def advance(data, key, points, tuning, adapt):
         density = guarded(lambda z: log_density(z, data))
-        chains = points.log_density.shape[0]
+        chains, d = points.position.shape
+        keys = jax.random.split(key, between_looks(CHUNK, d, EASY))
 
         def move(key, point, tuning):
             extra = {"data": data} if getattr(step, "needs_data", False) else {}
@@ -276,7 +277,7 @@ def _compiled(log_density: Callable, step: AbstractStep, together: bool):
             tuning = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), learned, tuning)
             return (points, tuning), (points.position, points.log_density, info)
 
-        (points, tuning), out = jax.lax.scan(one, (points, tuning), jax.random.split(key, CHUNK))
+        (points, tuning), out = jax.lax.scan(one, (points, tuning), keys)
         return points, tuning, out
 
     return jax.jit(begin), jax.jit(advance)

@@ -78,3 +78,10 @@ def over(function: Callable, together: bool, *arrays: Any) -> Any:
     loops.
     """
     return jax.vmap(function)(*arrays) if together else jax.lax.map(lambda args: function(*args), arrays)
+
+
+def between_looks(most: int, d: int, easy: int) -> int:
+    """How many steps in d dimensions go between two looks at the keyboard and the clock: `most` up to `easy`
+    dimensions, beyond them fewer, as a step takes d^2.
+    """
+    return max(1, min(most, round(most * (easy / d) ** 2)))

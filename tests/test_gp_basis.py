@@ -63,6 +63,7 @@ def test_constant_mean_by_evidence():
 # weights
 
 
+@pytest.mark.representative("lapack")
 @solvers
 def test_gaussian_weights_equal_the_augmented_kernel(solver):
     """A.R17, C.GP6 (2.39-2.41): h'beta with beta ~ N(b,

@@ -107,6 +107,7 @@ def test_the_listener_outside_hears_unless_the_inner_one_is_told_otherwise(said)
     assert said == ["inside: rows 1 of 2"]
 
 
+@pytest.mark.slow
 def test_chains_inside_conditioning_are_heard_by_its_listener():
     heard = []
     model = mc.Model(mc.GP(k.SE([1.0, 1.0])), mc.likelihoods.Bernoulli())

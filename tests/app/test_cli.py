@@ -158,6 +158,7 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
     assert latent.exit_code == 1 and "--latent is for models of numeric targets" in latent.stderr
 
 
+@pytest.mark.representative("a,b,c")
 @pytest.mark.parametrize("columns", ["a", "a,b", "a,b,c"])
 def test_classes_without_an_error_are_drawn(tmp_path, columns):
     """The picture is never blank."""

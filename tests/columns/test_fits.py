@@ -96,6 +96,7 @@ def test_classes_from_a_mixed_table(tmp_path):
     assert "city category of 3 levels" in model.summary()
 
 
+@pytest.mark.slow
 def test_outliers_and_empty_cells_together():
     y = Y.copy()
     y[[3, 50]] += 40.0

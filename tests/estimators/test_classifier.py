@@ -361,6 +361,7 @@ SAVED = {
 WORDS = ["acgt", "ttgaca", "acgacg", "tt", "gattaca", "cgc", "tataat", "ag"]
 
 
+@pytest.mark.representative("probit", "strings", "one vs rest", "calibrated")
 @pytest.mark.parametrize("case", SAVED)
 def test_what_comes_back_predicts_the_same(case, tmp_path):
     model, path, at = SAVED[case](), tmp_path / "m.mercer", WORDS if case == "strings" else XS

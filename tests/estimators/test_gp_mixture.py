@@ -161,6 +161,7 @@ def test_a_hidden_markov_model_is_saved(emission, tmp_path):
     assert found.n_states_ == 2 and found.n_iter_ == model.n_iter_
 
 
+@pytest.mark.slow
 def test_a_classifier_with_a_fisher_kernel_is_saved(tmp_path):
     rng = np.random.default_rng(8)
     data = [rng.normal(i % 2, 1, (int(T), 1)) for i, T in enumerate(rng.integers(4, 9, 12))]

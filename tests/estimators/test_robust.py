@@ -288,6 +288,7 @@ def test_noise_in_plain_words(likelihood, words):
 # noise model
 
 
+@pytest.mark.slow
 def test_auto_keeps_robust_noise_where_there_are_outliers(tmp_path):
     model = fitted("auto")
     compared = model.robust_comparison_

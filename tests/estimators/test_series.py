@@ -220,6 +220,7 @@ def test_a_hint_of_what_repeats():
     assert estimator().fit(np.random.default_rng(0).standard_normal(N)).notes_ == ()
 
 
+@pytest.mark.slow
 def test_gaps_of_an_irregular_series():
     """At irregular distances forecasts and gaps go by a natural step, and a gap is filled with it."""
     rng = np.random.default_rng(0)

@@ -159,6 +159,7 @@ def test_less_data_is_less_certain():
     assert np.mean(few.total_error) > 3 * np.mean(many.total_error)
 
 
+@pytest.mark.slow
 def test_a_function_that_is_all_but_known_can_be_drawn():
     """Its covariance is a small difference of large ones, and not positive by rounding."""
     x = np.random.default_rng(5).normal(size=(90, 2))
@@ -235,6 +236,7 @@ def test_classifiers_by_the_probabilities_of_all_classes(scheme):
     np.testing.assert_allclose(same.total, [other[f"x{j}"] for j in range(3)], atol=0.1)
 
 
+@pytest.mark.slow
 def test_left_out_rows_are_those_of_loo():
     """Rows at their own inputs are predicted as leave-one-out does."""
     rng = np.random.default_rng(4)

@@ -48,6 +48,7 @@ def mixtures():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.representative("False")
 @pytest.mark.parametrize("over_relaxed", [True, False])
 def test_mixture_noise_has_the_marginals_of_the_enumeration(mixtures, over_relaxed):
@@ -82,6 +83,7 @@ def test_the_raster_of_draws(mixtures):
     assert set(np.flatnonzero(post.outlier_score() > 0.5)) == {2, 7}
 
 
+@pytest.mark.slow
 def test_over_relaxed_indicators_forget_faster():
     """(5.17): 6000 sweeps alone have the probabilities of the enumeration,
     and the least certain indicator a smaller lag.
@@ -146,6 +148,7 @@ def test_both_samplers_agree(likelihood):
 # conditionals
 
 
+@pytest.mark.slow
 def test_scales_come_from_their_conditionals():
     """Kolmogorov-Smirnov distance of 20 000 draws from the exact conditional, below its 0.1 % point."""
     r = np.full(20_000, 0.7)

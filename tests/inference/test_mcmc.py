@@ -411,6 +411,7 @@ def test_importing_mercer_does_not_import_blackjax():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_log_ndtr_reference():
     """The quadrature behind the numbers of the exchangeable problem."""
     u, w = np.polynomial.hermite_e.hermegauss(100)

@@ -238,6 +238,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.representative("custom", "mixture")
 @pytest.mark.representative("logit", "custom", "poisson", "mixture")
 @pytest.mark.parametrize("name", BRUTE)
 def test_errors_against_integration(name):

@@ -261,6 +261,7 @@ def test_exposure_shifts_the_log_rate():
         wide.variance(XS)
 
 
+@pytest.mark.slow
 def test_a_likelihood_of_the_users_own():
     """The same density written by hand gives the same answers as ours, by every rule."""
 

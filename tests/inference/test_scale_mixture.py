@@ -74,6 +74,7 @@ def test_five_terms():
     assert post.log_evidence == pytest.approx(sum(terms), abs=1e-9)
 
 
+@pytest.mark.representative("student-t")
 @every
 def test_a_lower_bound_on_the_exact_evidence(noise):
     """And below the best Gaussian's bound, which does not factorise."""

@@ -54,6 +54,7 @@ def test_the_same_prior_changes_nothing(post):
     np.testing.assert_allclose(same.after, same.before, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_answered_is_said(post):
     far = post.under({"kernel.lengthscale": hp.LogNormal(9.0, 0.1)})
     assert not far.trusted and "fit again" in str(far)

@@ -138,6 +138,7 @@ MODELS = {
 }
 
 
+@pytest.mark.representative("symbols", "full, with gaps")
 @pytest.mark.representative("symbols", "diagonal", "full, with gaps")
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_derivatives_of_the_log_likelihood(name):

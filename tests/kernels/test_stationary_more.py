@@ -267,6 +267,7 @@ def test_locally_periodic():
 # family
 
 
+@pytest.mark.representative("2.5")
 @pytest.mark.parametrize("nu", [0.3, 0.5, 1.0, 1.5, 2.2, 7.0])
 def test_matern_gradient_in_nu(nu):
     """A.K5: d k / d nu against central differences of SciPy's Bessel function; zero at coincident points."""

@@ -50,6 +50,7 @@ def test_all_agree_where_the_signal_is_weak():
     assert abs(verdict["EP"].evidence_error) < 0.3 + 2 * verdict.log_evidence_error
 
 
+@pytest.mark.slow
 def test_without_a_good_reference_there_is_no_verdict():
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget="5min")
     broken = dataclasses.replace(

@@ -49,6 +49,7 @@ CASES = {
 }
 
 
+@pytest.mark.representative("lapack", "weights")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_against_differences(case, name):

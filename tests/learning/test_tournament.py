@@ -77,6 +77,7 @@ def test_basis_functions_are_kept(few):
     assert "held out" in fit.posterior.notes[0] and "WithBasis" not in fit.posterior.notes[0]
 
 
+@pytest.mark.slow
 def test_own_hyperparameters_are_found_on_many_rows(few, monkeypatch):
     monkeypatch.setattr(tournament, "OWN_ROWS", 400)
     fit = mc.fit(MODEL, X, Y, solver=Auto(say=False))

@@ -58,6 +58,7 @@ def integral(noise, y, mean, variance):
     return top + np.log(q.sum()), m, np.sum(q * (f - m) ** 2) / q.sum()
 
 
+@pytest.mark.representative("student", "uniform")
 @pytest.mark.representative("uniform", "mixture")
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_tilted_moments_far_into_the_tails(noise):

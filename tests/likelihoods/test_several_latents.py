@@ -52,6 +52,7 @@ def test_files_and_compilation(likelihood, y, rng):
         np.testing.assert_allclose(compiled, getattr(likelihood, name)(*arguments), rtol=1e-13)
 
 
+@pytest.mark.slow
 @BOTH
 def test_diagonal_and_full_variances_agree(likelihood, y, rng):
     mean, v, y = (
@@ -161,6 +162,7 @@ def test_the_largest_with_noise_wins(rng):
         assert probit.log_density(y[c : c + 1], far, 0.0 * far)[0] == pytest.approx(by_quadrature, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_quadrature_of_a_multinomial_probit(rng):
     for f in (rng.standard_normal(3), np.array([-8.0, 0.0, 7.0]), np.array([60.0, -20.0, 0.0])):
         for c in range(3):

@@ -75,6 +75,7 @@ def factored(post):
     return "_state" in vars(post.source)
 
 
+@pytest.mark.representative("Vecchia", "conjugate", "dense by LAPACK", "EP")
 @pytest.mark.parametrize("name", CASES)
 def test_it_predicts_as_before(name):
     post, at_once, columns = conditioned(name), CASES[name][4], CASES[name][5]

@@ -62,6 +62,7 @@ def test_weights_and_generalised_cross_validation_are_scipys():
     )
 
 
+@pytest.mark.representative("1")
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_against_the_dense_gaussian_process(order):
     """Mean, variance, evidence (2.45) and degrees of freedom for every order, in the units of the data."""
@@ -183,6 +184,7 @@ def test_intervals_hold_what_they_promise():
     assert np.mean(held) == pytest.approx(0.95, abs=0.03)
 
 
+@pytest.mark.slow
 def test_random_ramps_become_the_spline():
     """(6.31-6.32): the covariance converges as 1 / N, and so does the posterior mean."""
     x, y = np.linspace(0.05, 0.95, 12)[:, None], np.sin(6 * np.linspace(0.05, 0.95, 12))
@@ -273,6 +275,7 @@ def test_the_surface_is_scipys(smoothing):
     np.testing.assert_allclose(ours.predict(XS2), reference(XS2), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.representative("1-2-cubic")
 @pytest.mark.parametrize(
     "d, order, kernel", [(3, 2, "linear"), (2, 3, None), (1, 2, "cubic"), (3, 3, "cubic")]
@@ -330,6 +333,7 @@ def test_the_smoothing_of_the_plate_has_the_largest_evidence():
     assert np.mean((low < Y2) & (high > Y2)) > 0.9
 
 
+@pytest.mark.slow
 def test_the_kernel_of_the_plate():
     """A covariance for any anchors, and with polynomials of vague weight the anchors do not matter."""
     posteriors = []

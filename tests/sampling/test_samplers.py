@@ -32,6 +32,7 @@ def within(draws, values, exact, errors=4.5):
     assert abs(x.mean() - exact) < errors * error, (x.mean(), exact, error)
 
 
+@pytest.mark.slow
 @pytest.mark.representative("hmc")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_one_and_two_dimensions_against_quadrature(sampler):

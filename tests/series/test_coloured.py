@@ -31,6 +31,7 @@ def test_the_kernel_is_the_covariance(process):
     np.testing.assert_allclose(again.ma, process.ma, atol=1e-13)
 
 
+@pytest.mark.representative("process1")
 @pytest.mark.parametrize(
     "process",
     [PROCESSES[2], *(pytest.param(p, marks=pytest.mark.slow) for p in PROCESSES if p is not PROCESSES[2])],

@@ -243,6 +243,7 @@ def test_exact_and_quick_needs_no_judge():
     assert isinstance(choice.solver, Markov) and not tried
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_depend_on_the_machine(monkeypatch):
     scores = {f"VFE(m={m})": 0.1 * i for i, m in enumerate(auto.LADDER)} | {V30: 0.0, PART: 0.0, DENSE: 9.0}
     X = cube(30_000, 4, 4)
@@ -264,6 +265,7 @@ def test_a_choice_at_given_hyperparameters_is_judged_too(monkeypatch):
     assert not note.startswith("solver: VFE(m=64)") and "VFE(m=64)" in note and "held out" in note
 
 
+@pytest.mark.slow
 def test_known_noise_of_each_row_is_held_out_with_it(monkeypatch):
     monkeypatch.setattr(auto, "QUICK", 0.5)
     rng = np.random.default_rng(0)

@@ -236,6 +236,7 @@ def test_what_it_does_not_do_is_refused():
             ConjugateGradient(**bad)
 
 
+@pytest.mark.slow
 def test_compact_support_has_products_with_its_pairs_alone(monkeypatch):
     """The same numbers as by tiles, and as the sparse Cholesky factor; the pairs are few."""
     rng = np.random.default_rng(2)

@@ -18,7 +18,6 @@ from scipy.special import logsumexp
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.posteriors.answers import PosteriorError
-from mercer.sampling.pareto import RELIABLE, pareto_smooth
 from mercer.tables import text_table
 
 __all__ = ["PredictiveScore", "ScoreComparison", "compare_scores"]
@@ -160,6 +159,8 @@ def waic(blocks: Iterable[np.ndarray]) -> PredictiveScore:
 
 def psis_loo(blocks: Iterable[np.ndarray]) -> PredictiveScore:
     """Log density given the others, draws weighted by 1 / p(y_i | f_i); blocks as for `waic`."""
+    from mercer.sampling.pareto import RELIABLE  # a plain fit does not load the room of samplers
+
     parts = [(len(logs), *_psis(logs)) for logs in map(_checked, blocks)]
     draws, log_density, given_all, k = (
         parts[0][0],
@@ -196,6 +197,8 @@ def _waic(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _psis(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from mercer.sampling.pareto import pareto_smooth
+
     weights, k = pareto_smooth(-logs)
     return logsumexp(logs + weights, 0), _given_all(logs), k
 

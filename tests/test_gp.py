@@ -8,6 +8,7 @@ from scipy import stats
 
 import mercer as mc
 from mercer import kernels as k
+from mercer.inputs import InputError
 from mercer.params import parameters
 from mercer.solvers import SolverError
 
@@ -137,7 +138,7 @@ def test_noise_per_datum():
     for ask in (post.variance, post.covariance, post.sample, lambda Xs: post.quantile(Xs, 0.5)):
         with pytest.raises(ValueError, match="noise at Xs is unknown: pass noise_variance="):
             ask(XS)
-    with pytest.raises(SolverError, match="noise_variance has 3 entries but there are 12 data"):
+    with pytest.raises(InputError, match="noise_variance has 3 entries but there are 12 data"):
         GP.condition(X, Y, noise_variance=[0.1, 0.2, 0.3])
 
 

@@ -6,7 +6,6 @@ import functools
 from typing import Any, TypeVar
 
 import equinox as eqx
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
@@ -245,7 +244,7 @@ def chosen(
 
 def _gaussian_noise(model: Model) -> Any:
     """The variance of Gaussian noise, None for another likelihood."""
-    return model.likelihood.noise_variance if isinstance(model.likelihood, Gaussian) else None
+    return model.likelihood.variances if isinstance(model.likelihood, Gaussian) else None
 
 
 HELD_OUT = 500  # rows by which solvers are judged
@@ -287,16 +286,14 @@ class HeldOut:
         kept, inputs, y = self.data(model)
         found = posterior(kept, *settle(kept, inputs, y, self.rule, solver))
         likelihood: Any = model.likelihood
-        noise = likelihood.noise_variance[self.out] if likelihood.per_datum else None
+        out = likelihood.at_rows(self.out, self.y.shape[0])
+        noise = out.variances if likelihood.per_datum else None
         return float(np.mean(found.log_density(self.inputs.values[self.out], self.y[self.out], noise)))
 
 
 def at_rows(model: Model, rows: np.ndarray, n: int) -> Model:
     """The model of n data for some of their rows: what the likelihood says of each datum is cut."""
-    if not model.likelihood.per_datum:
-        return model
-    cut = jax.tree.map(lambda a: a[rows] if np.shape(a) == (n,) else a, model.likelihood)
-    return Model(model.gp, cut)
+    return Model(model.gp, model.likelihood.at_rows(rows, n)) if model.likelihood.per_datum else model
 
 
 def _pool(model: Model, X: np.ndarray, y: np.ndarray) -> Pool:
@@ -304,7 +301,9 @@ def _pool(model: Model, X: np.ndarray, y: np.ndarray) -> Pool:
     variance, anything else of one latent function by its tilted moments.
     """
     likelihood = model.likelihood
-    noise = likelihood.noise_variance if isinstance(likelihood, (Gaussian, AbstractNoise)) else None
+    noise: Any = None
+    if isinstance(likelihood, (Gaussian, AbstractNoise)):
+        noise = likelihood.variances if isinstance(likelihood, Gaussian) else likelihood.noise_variance
     tilted = functools.partial(pointwise.tilted, likelihood, y) if likelihood.latents == 1 else None
     return Pool(model.priors, X, y, noise, tilted)
 

@@ -42,7 +42,15 @@ def fitted():
     return GPRegressor().fit(X, Y)
 
 
-@parametrize_with_checks([GPRegressor(max_evaluations=0)])
+def expected_failures(estimator):
+    """A weight divides the noise variance: it is the mean of so many measurements, not so many rows, and zero
+    is no weight.
+    """
+    reason = "the noise variance is divided by the weight; rows that repeat would tell the noise as well"
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+@parametrize_with_checks([GPRegressor(max_evaluations=0)], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

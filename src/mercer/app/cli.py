@@ -95,6 +95,21 @@ def fit(
         float | None,
         typer.Option(help="Noise variance to start from, in squared units of the target (0: no noise)."),
     ] = None,
+    error: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the known error of the target in each row, a standard deviation in its units. "
+            "A noise that all rows share is learned beside it."
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column with the weight of each row: its noise variance is divided by it."),
+    ] = None,
+    noise_by: Annotated[
+        str | None,
+        typer.Option(help="Column of groups (instruments, methods) that each have a noise of their own."),
+    ] = None,
     robust: Annotated[
         str,
         typer.Option(
@@ -144,9 +159,12 @@ def fit(
     from mercer.app import work
 
     how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
-    X, y, rows, notes = work.training_data(data, target, features, classify, kernel)
+    of_rows = {k: name for k, name in (("y_error", error), ("sample_weight", weight)) if name is not None}
+    X, y, rows, notes, known = work.training_data(data, target, features, classify, kernel, of_rows)
     with warnings_as_notes(quiet):
-        model = work.fit_model(X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how)
+        model = work.fit_model(
+            X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how, noise_by, known
+        )
     model.save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)

@@ -25,11 +25,17 @@ Estimator = GPRegressor | GPClassifier
 
 
 def training_data(
-    path: Path, target: str, features: str | None, classify: bool = False, kernel: str | None = None
-) -> tuple[Table, np.ndarray, np.ndarray, list[str]]:
+    path: Path,
+    target: str,
+    features: str | None,
+    classify: bool = False,
+    kernel: str | None = None,
+    of_rows: dict[str, str] | None = None,
+) -> tuple[Table, np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
     """Columns to learn from (all others, or `features`; a kernel that reads numbers leaves out text), the
     target (text or whole numbers where it holds classes), the numbers of the
-    rows in the file, and notes on what was left out.
+    rows in the file, notes on what was left out, and what `fit` takes of each row from the columns that
+    `of_rows` names by keyword.
 
     A target holds classes if `classify` says so, or if it is text with at most half as many different values
     as rows.
@@ -49,18 +55,28 @@ def training_data(
         if dropped
         else []
     )
+    aside = of_rows or {}
+    if target in aside.values() or len(set(aside.values())) < len(aside):
+        raise TableError(f"target, error and weight are columns of their own: {target}, {_listed(aside)}.")
     if features is None:
-        names = [name for name in table if name != target]
+        names = [name for name in table if name != target and name not in aside.values()]
         if not names:
             raise TableError(f"{source} has no column besides {target!r} to predict from.")
     else:
         names = [name.strip() for name in features.split(",")]
         if target in names:
             raise TableError(f"--features names the target {target!r} itself.")
+        if both := [name for name in names if name in aside.values()]:
+            raise TableError(f"--features names {both[0]!r}, which is the error or weight of a row.")
         if len(set(names)) != len(names):
             raise TableError(f"--features names a column twice: {features}.")
     X, left = training_columns(table, names, source, rows, kernel, named=features is not None)
-    return X, y, rows, notes + left
+    known = {keyword: numeric(table, [name], source, rows)[name] for keyword, name in aside.items()}
+    return X, y, rows, notes + left, known
+
+
+def _listed(columns: dict[str, str]) -> str:
+    return ", ".join(columns.values())
 
 
 def fit_model(
@@ -75,22 +91,29 @@ def fit_model(
     robust: str = "none",
     rows: np.ndarray | None = None,
     how: dict[str, Any] | None = None,
+    noise_by: str | None = None,
+    known: dict[str, np.ndarray] | None = None,
 ) -> Estimator:
     """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise,
-    `rows` the rows for its report; `how` holds solver, memory and checkpoint.
+    `rows` the rows for its report; `how` holds solver, memory and checkpoint; `noise_by` names a column, and
+    `known` holds weights and errors of the rows.
     """
     common: dict[str, Any] = dict(
         kernel=kernel, restarts=restarts, random_state=seed, progress=None if progress else False
     ) | (how or {})
     if not classify and y.dtype != object:
         if robust == "none":
-            return GPRegressor(noise_variance=noise, **common).fit(X, y)
+            return GPRegressor(noise_variance=noise, noise_by=noise_by, **common).fit(X, y, **(known or {}))
+        if known or noise_by is not None:
+            raise ValueError("--error, --weight and --noise-by go with Gaussian noise: leave out --robust.")
         if noise is not None:
             raise ValueError("--noise is the variance of Gaussian noise: leave it out with --robust.")
         model = GPRegressor(likelihood=robust, **common).fit(X, y)
         return model if rows is None else model.name_rows(rows)
     if robust != "none":
         raise ValueError("--robust is for numeric targets; classes have no outliers in this sense.")
+    if known or noise_by is not None:
+        raise ValueError("--error, --weight and --noise-by are for numeric targets; classes have no noise.")
     if noise is not None:
         raise ValueError("--noise is for numeric targets; classes have no noise variance.")
     return GPClassifier(**common).fit(X, y)

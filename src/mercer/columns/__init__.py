@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from mercer.columns.columns import Columns, ColumnWarning, Encoded
+from mercer.columns.groups import Groups
 from mercer.columns.roles import AbstractColumn, Category, Date, LeftOut, Number, Part, Raw
 from mercer.columns.table import Cells, Table, as_table
 
@@ -19,6 +20,7 @@ __all__ = [
     "Columns",
     "Date",
     "Encoded",
+    "Groups",
     "LeftOut",
     "Number",
     "Part",

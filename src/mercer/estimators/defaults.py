@@ -102,12 +102,12 @@ def group_scales(X: np.ndarray, groups: Sequence[int]) -> np.ndarray:
     return _check_units(np.where(scales > 0, scales, 1.0), "a column of X", 1e-30, 1e30)
 
 
-def target_scale(y: np.ndarray, robust: bool = False) -> float:
-    """Standard deviation of y, or what a few outliers cannot change (`robust_scale`). A single target: its
-    absolute value (1 for zero); equal targets: 1e-6 of it.
+def target_scale(y: np.ndarray, robust: bool = False, shares: np.ndarray | None = None) -> float:
+    """Standard deviation of y, by `shares` where rows say more or less of it; or what a few outliers cannot
+    change (`robust_scale`). A single target: its absolute value (1 for zero); equal targets: 1e-6 of it.
     """
     if not constant(y):
-        return float(_check_units(robust_scale(y) if robust else _std(y), "y", 1e-15, 1e15))
+        return float(_check_units(robust_scale(y) if robust else _std(y, shares), "y", 1e-15, 1e15))
     size = float(np.abs(y).max()) or 1.0
     return float(_check_units(size if len(y) == 1 else CONSTANT_SCALE * size, "y", 1e-15, 1e15))
 
@@ -123,9 +123,11 @@ def constant(x: np.ndarray) -> bool:
         return bool(np.ptp(x) <= ROUNDING * np.abs(x).max())
 
 
-def _std(x: np.ndarray) -> float:
+def _std(x: np.ndarray, shares: np.ndarray | None = None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.std(x))
+        if shares is None:
+            return float(np.std(x))
+        return float(np.sqrt(np.average((x - np.average(x, weights=shares)) ** 2, weights=shares)))
 
 
 def _check_units(scales, what: str, low: float, high: float):

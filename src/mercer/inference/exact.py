@@ -64,9 +64,8 @@ class Exact(AbstractSiteRule):
         W = np.asarray(state.sites.precision[:, 0])
         W_bar = np.asarray(cotangents.sites.precision[:, 0]) + 0.5 * log_evidence_bar / W
         noise_bar = -W_bar * W**2
-        noise = model.likelihood.noise_variance
-        gradient["likelihood.noise_variance"] = noise_bar if np.ndim(noise) else np.sum(noise_bar)
-        return gradient
+        by_noise = model.likelihood.pull(noise_bar)
+        return gradient | {f"likelihood.{name}": bar for name, bar in by_noise.items()}
 
 
 def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
@@ -76,7 +75,7 @@ def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
             f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an "
             "approximate rule."
         )
-    noise = model.likelihood.noise_variance
+    noise = model.likelihood.variances
     if np.ndim(noise) == 1 and noise.shape[0] != y.shape[0]:
         raise SolverError(f"noise_variance has {noise.shape[0]} entries but there are {y.shape[0]} data.")
     floor = 0.0

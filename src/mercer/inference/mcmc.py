@@ -127,7 +127,7 @@ class MCMC(AbstractDrawing):
         if hyper.size == 0:
             return self.posterior(model, inputs, y, solver)
         gaussian = isinstance(model.likelihood, Gaussian)
-        if gaussian and np.any(np.asarray(model.likelihood.noise_variance) == 0):
+        if gaussian and np.any(np.asarray(model.likelihood.variances) == 0):
             raise SolverError(
                 "sampling hyperparameters needs noise: give the likelihood a noise_variance above zero."
             )

@@ -60,12 +60,12 @@ def with_rest(model: Model, X: np.ndarray, solver: AbstractSolver) -> Model:
     millions of nats too low and so steep that a search runs away to a model that is nothing but noise.
     """
     likelihood = model.likelihood
-    if not isinstance(likelihood, Gaussian) or np.ndim(likelihood.noise_variance) != 0:
+    if not isinstance(likelihood, Gaussian):
         return model
     if not any(p.free for p in parameters(likelihood) if p.name == "noise_variance"):
         return model
     # as variance of y, and once more in the bound
-    noise = float(likelihood.noise_variance) + 2.0 * solver.rest(model.gp, X)
+    noise = likelihood.noise_variance + 2.0 * likelihood.typical_weight * solver.rest(model.gp, X)
     return Model(model.gp, replace_leaves(likelihood, {"noise_variance": np.asarray(noise)}))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
-from mercer.gp import Model
+from mercer.gp import Model, at_rows
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Recorder
 from mercer.params import Flattened, flatten, named_leaves, strip
@@ -137,7 +137,7 @@ class _Batches:
     def step(self, training: Training, rows: np.ndarray, i: int) -> tuple[float, Training]:
         """The bound as batch i of an epoch sees it, and the state after its step."""
         rule, n, first_epoch = self.rule, self.y.shape[0], training.epoch == 0
-        bare = strip(self.flat.unflatten(training.theta))
+        bare = strip(at_rows(self.flat.unflatten(training.theta), rows, n))
         leaves, treedef = jax.tree.flatten(bare)
         A = jax.tree.map(lambda a: a[rows], self.encoded)
         rho = max(rule.step, 1.0 / (1 + i)) if first_epoch else rule.step

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.kernels import Shared
 from mercer.learning.climb import AS_GIVEN
+from mercer.likelihoods import Gaussian
 from mercer.params import element_names, parameters
 from mercer.tables import text_table
 
@@ -22,7 +23,8 @@ def summary(fit: Any) -> str:
     rows = []
     for p in parameters(fit.model):
         values = np.atleast_1d(p.value).ravel()
-        if values.size > 200:
+        of_rows = not p.free and np.shape(p.value) == posteriors[0].y.shape
+        if values.size > 200 or of_rows:
             rows.append((p.name, f"{values.size} values", "", p.status, ""))
             continue
         for name, value in zip(element_names(p.name, np.shape(p.value)), values, strict=True):
@@ -57,17 +59,25 @@ def _note(p, name: str, value: float, posterior) -> str:
             return f"at its lower bound {lo:g}"
         if np.isclose(value, hi, rtol=1e-5):
             return f"at its upper bound {hi:g}"
-    if name == "likelihood.noise_variance" and value < 1e-6 * np.var(posterior.y):
-        return "almost no noise"
+    likelihood = posterior.model.likelihood
+    if p.name == "likelihood.noise_variance" and isinstance(likelihood, Gaussian):
+        little = value < 1e-6 * np.var(posterior.y) and likelihood.error is None
+        group = "" if likelihood.by is None else likelihood.by.value.labels[_element(name)]
+        return ", ".join(filter(None, (group, "almost no noise" if little else "")))
     X = posterior.inputs.values
     if p.name == "kernel.lengthscale" and X.dtype != object:
         kernel = posterior.model.gp.kernel
         if isinstance(kernel, Shared):
-            return kernel.names[int(name.rsplit("[", 1)[1][:-1])] if kernel.names else ""
-        column = int(name.rsplit("[", 1)[1][:-1]) if "[" in name else None
+            return kernel.names[_element(name)] if kernel.names else ""
+        column = _element(name) if "[" in name else None
         spread = np.ptp(X, 0)[column] if column is not None else np.ptp(X, 0).max()
         label = posterior.inputs.names[column] if posterior.inputs.names and column is not None else ""
         if spread > 0 and value > STRAIGHT * spread:
             return f"{label} straight or flat (far longer than the data)".strip()
         return label
     return ""
+
+
+def _element(name: str) -> int:
+    """Which one of a vector: 2 of `kernel.lengthscale[2]`."""
+    return int(name.rsplit("[", 1)[1][:-1])

@@ -50,8 +50,20 @@ class AbstractLikelihood(Parametrised):
 
     @property
     def per_datum(self) -> bool:
-        """Some parameter is given for each training datum, so nothing is known of it at other inputs."""
+        """Some parameter is given for each training datum."""
         return False
+
+    def at_rows(self, rows: np.ndarray, n: int) -> AbstractLikelihood:
+        """The likelihood of some of the n training data, by their positions: what is said of each is cut."""
+        if not self.per_datum:
+            return self
+        return jax.tree.map(lambda a: a[rows] if np.shape(a) == (n,) else a, self)
+
+    def elsewhere(self, X: np.ndarray) -> AbstractLikelihood | None:
+        """The likelihood at other inputs X (m, d) than the training data's; None where something that it
+        needs was given for those alone.
+        """
+        return None if self.per_datum else self
 
     @property
     def contest(self) -> AbstractLikelihood | None:
@@ -67,7 +79,7 @@ class AbstractLikelihood(Parametrised):
 
     # -- what people and starts ask --------------------------------------------------------------------------
 
-    def start(self, y: np.ndarray) -> dict[str, float]:
+    def start(self, y: np.ndarray) -> dict[str, Any]:
         """Values for hyperparameters, by name, that suit the scale of targets y (n,): where learning starts.
 
         Those that are not named keep their values; those that are fixed do anyway.

@@ -29,3 +29,8 @@ def robust_scale(y: np.ndarray) -> float:
 def noise_scale(y: np.ndarray) -> float:
     """Where a robust noise scale starts: sqrt(0.1) of `robust_scale`; 1 where all y are equal."""
     return float(math.sqrt(NOISE_SHARE) * robust_scale(y)) or 1.0
+
+
+def typical_weight(weight: np.ndarray) -> float:
+    """The geometric mean of positive weights."""
+    return float(np.exp(np.mean(np.log(weight))))

@@ -17,7 +17,7 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.functions import SampledFunctions, joined, sample_functions
-from mercer.posteriors.given import AbstractGiven, Mixture, unpack_given
+from mercer.posteriors.given import AbstractGiven, Mixture, likelihoods_at, unpack_given
 from mercer.posteriors.mixture import AbstractMixturePosterior
 from mercer.posteriors.packing import Again, models_at, read_array, values_of
 from mercer.posteriors.scores import log_likelihoods
@@ -180,7 +180,7 @@ class DrawsPosterior(AbstractMixturePosterior):
             where = np.flatnonzero(chosen == i)
             f = sample_gaussian(*self._joint(int(i), values), where.size, rng)
             if not latent:
-                likelihood = self._model(i).likelihood if noise_variance is None else Gaussian(noise_variance)
+                likelihood = self._likelihood_of(i, values, noise_variance)
                 f = np.stack([likelihood.sample(rng, draw) for draw in f])
             out[where] = f
         return out[rng.permutation(size)]
@@ -201,8 +201,8 @@ class DrawsPosterior(AbstractMixturePosterior):
             means[i], covariance = self._joint(i, values)
             total += covariance
             if not latent:
-                own = self._model(i).likelihood.noise_variance if noise_variance is None else noise_variance
-                total += np.diag(np.broadcast_to(own, m))
+                own = self._likelihood_of(i, values, noise_variance)
+                total += np.diag(np.broadcast_to(own.variances, m))
         e = means - means.mean(0)
         return np.asarray((total + e.T @ e) / self.used)
 
@@ -248,7 +248,7 @@ class DrawsPosterior(AbstractMixturePosterior):
         L = self.model.likelihood.latents
         if values.shape[0] == 0:
             none = np.zeros((self.used, 0, L))
-            yield slice(0, 0), Mixture(none, none, [model.likelihood for model in self.models])
+            yield slice(0, 0), Mixture(none, none, likelihoods_at(self.models, values))
             return
         rows = max(1, CELLS // (self.used * L))
         at = self.given.mixture(self.models, self.inputs.values, self.y)
@@ -263,6 +263,12 @@ class DrawsPosterior(AbstractMixturePosterior):
     def _model(self, i: int) -> Any:
         """The model of draw i."""
         return self.models[min(int(i), len(self.models) - 1)]
+
+    def _likelihood_of(self, i: int, values: np.ndarray, noise_variance: Any) -> Any:
+        """The likelihood of draw i at test inputs."""
+        if noise_variance is not None:
+            return Gaussian(noise_variance)
+        return self._model(i).likelihood.elsewhere(values)
 
     def _findings(self) -> list[str]:
         """Medians and 90 % intervals of the hyperparameters that were sampled, then the diagnostics."""

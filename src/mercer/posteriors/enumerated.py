@@ -74,7 +74,7 @@ class EnumeratedPosterior(AbstractMixturePosterior):
         return score
 
     def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
-        mean, variance = self._likelihood(noise_variance).predict(*self.latent_moments(values))
+        mean, variance = self._likelihood(values, noise_variance).predict(*self.latent_moments(values))
         return mean, variance
 
     def _pooled(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +91,7 @@ class EnumeratedPosterior(AbstractMixturePosterior):
     def _predictive(
         self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        likelihood = self._likelihood(noise_variance)
+        likelihood = self._likelihood(values, noise_variance)
         means, variances = self._gaussians(values)
         moments = likelihood.predict(*self._pooled(means, variances))
         # what is left out moves no distribution function by more than 2^15 of these
@@ -130,7 +130,7 @@ class EnumeratedPosterior(AbstractMixturePosterior):
         f = np.concatenate(parts)[rng.permutation(size)]
         if latent:
             return f
-        likelihood = self._likelihood(noise_variance)
+        likelihood = self._likelihood(values, noise_variance)
         return np.stack([likelihood.sample(rng, draw) for draw in f])
 
     def _sample_functions(

@@ -144,18 +144,20 @@ class GaussianPosterior(AbstractPosterior):
         return (mean, var) if L > 1 else (mean[:, 0], None if var is None else var[:, 0])
 
     def _observed(self, values: np.ndarray, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
-        mean, variance = self._likelihood(noise_variance).predict(*self.latent_moments(values))
+        mean, variance = self._likelihood(values, noise_variance).predict(*self.latent_moments(values))
         return mean, variance
 
     def _predictive(
         self, values: np.ndarray, levels: np.ndarray, noise_variance: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        likelihood, moments = self._likelihood(noise_variance), self.latent_moments(values)
+        likelihood, moments = self._likelihood(values, noise_variance), self.latent_moments(values)
         mean, variance = likelihood.predict(*moments)
         return mean, variance, np.stack([likelihood.quantile(q, *moments) for q in levels], 1)
 
     def _log_density(self, values: np.ndarray, ys: np.ndarray, noise_variance: Any) -> np.ndarray:
-        logs: np.ndarray = self._likelihood(noise_variance).log_density(ys, *self.latent_moments(values))
+        logs: np.ndarray = self._likelihood(values, noise_variance).log_density(
+            ys, *self.latent_moments(values)
+        )
         return logs
 
     def _average(self, values: np.ndarray, function: Callable[..., np.ndarray], how: str) -> np.ndarray:
@@ -166,7 +168,7 @@ class GaussianPosterior(AbstractPosterior):
         assert covariance is not None
         if latent:
             return covariance
-        noise = self._likelihood(noise_variance).noise_variance
+        noise = self._likelihood(values, noise_variance).variances
         return covariance + np.diag(np.broadcast_to(noise, values.shape[0]))
 
     def _sample(
@@ -175,7 +177,7 @@ class GaussianPosterior(AbstractPosterior):
         f = self.state.sample(rng, values, size)
         if latent:
             return f
-        likelihood = self._likelihood(noise_variance)
+        likelihood = self._likelihood(values, noise_variance)
         return np.stack([likelihood.sample(rng, draw) for draw in f])
 
     def _sample_functions(

@@ -47,6 +47,8 @@ class Mixture:
             count = self.mean[group].shape[0]
             if noise_variance is not None:
                 likelihood = Gaussian(np.tile(np.broadcast_to(noise_variance, m), count))
+            elif likelihood.per_datum and count > 1:
+                likelihood = likelihood.at_rows(np.tile(np.arange(m), count), m)
             yield likelihood, mean if L > 1 else mean[:, 0], var if L > 1 else var[:, 0], count
 
     def each(self, function: Callable[..., Any], noise_variance: Any = None) -> np.ndarray:
@@ -122,7 +124,7 @@ class GivenLatents(AbstractGiven):
 
             def at(block: np.ndarray) -> Mixture:
                 mean, variance = _given(models[0], factors, self.whitened, X, block)
-                return Mixture(mean, variance[None], [models[0].likelihood])
+                return Mixture(mean, variance[None], likelihoods_at(models, block))
 
             return at
 
@@ -132,7 +134,7 @@ class GivenLatents(AbstractGiven):
                 for model, u in zip(models, self.whitened, strict=True)
             ]
             means, variances = np.stack([mean[0] for mean, _ in parts]), np.stack([v for _, v in parts])
-            return Mixture(means, variances, [model.likelihood for model in models])
+            return Mixture(means, variances, likelihoods_at(models, block))
 
         return each
 
@@ -180,7 +182,7 @@ class GivenHyperparameters(AbstractGiven):
         def at(block: np.ndarray) -> Mixture:
             pairs = [self._factor(model, X, y).predict(block) for model in models]
             means, variances = (np.stack(x) for x in zip(*pairs, strict=True))
-            return Mixture(means, variances, [model.likelihood for model in models])
+            return Mixture(means, variances, likelihoods_at(models, block))
 
         return at
 
@@ -205,7 +207,7 @@ class GivenHyperparameters(AbstractGiven):
 
     def _factor(self, model: Any, X: np.ndarray, y: np.ndarray) -> AbstractState:
         """The State of one draw of the hyperparameters."""
-        noise = np.broadcast_to(model.likelihood.noise_variance, y.shape)
+        noise = np.broadcast_to(model.likelihood.variances, y.shape)
         state: AbstractState = self.solver.factor(model.priors, X, Sites(y[:, None], 1.0 / noise[:, None]))
         return state
 
@@ -256,7 +258,7 @@ class GivenScales(AbstractGiven):
                 mean, V = _conditioned(*prior[:4], y, noise)
                 pairs.append((mean, np.maximum(prior[4] - np.einsum("ij,ij->j", V, V), 0.0)))
             means, variances = (np.stack(x)[..., None] for x in zip(*pairs, strict=True))
-            return Mixture(means, variances, [model.likelihood for model in models])
+            return Mixture(means, variances, likelihoods_at(models, block))
 
         return at
 
@@ -295,6 +297,12 @@ class GivenScales(AbstractGiven):
 
     def outlier_score(self) -> np.ndarray:
         return self.score
+
+
+def likelihoods_at(models: list[Any], block: np.ndarray) -> list[Any]:
+    """Those of the models at test inputs; where they are not known there, a noise variance will be given."""
+    found = [model.likelihood.elsewhere(block) for model in models]
+    return [model.likelihood if at is None else at for model, at in zip(models, found, strict=True)]
 
 
 # -- Gaussians of a draw -------------------------------------------------------------------------------------
@@ -368,9 +376,7 @@ def _conditioned(
 def _gaussian_quantiles(mixture: Mixture, levels: np.ndarray, noise_variance: Any) -> np.ndarray:
     """(m, levels), from the distribution function of a mixture of Gaussians."""
     mean = mixture.mean[:, :, 0]
-    noise = (
-        [lik.noise_variance for lik in mixture.likelihoods] if noise_variance is None else [noise_variance]
-    )
+    noise = [lik.variances for lik in mixture.likelihoods] if noise_variance is None else [noise_variance]
     sd = np.sqrt(mixture.variance[:, :, 0] + np.array(noise, float).reshape(len(noise), -1))
     low, high = (mean - 3 * sd).min(0), (mean + 3 * sd).max(0)
 

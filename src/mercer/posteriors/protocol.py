@@ -132,8 +132,9 @@ class AbstractPosterior(AbstractConditioned):
         """Predictive mean (m,) of y, or of f with `latent=True` (the same where noise is symmetric)."""
         if latent or self.model.likelihood.mean_is_latent:
             return self.latent_moments(Xs, variance=False)[0]
-        self._likelihood(None)
-        return self._observed(self._values(Xs), None)[0]
+        values = self._values(Xs)
+        self._likelihood(values, None)
+        return self._observed(values, None)[0]
 
     def variance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
         """Predictive variance (m,) of y, or of f with `latent=True`: (m, L, L) for L latent functions."""
@@ -164,13 +165,15 @@ class AbstractPosterior(AbstractConditioned):
         if np.any((levels <= 0) | (levels >= 1)):
             raise ValueError(f"quantiles must lie strictly between 0 and 1, got {np.asarray(q, float)}.")
         self.check("quantile")
-        self._likelihood(noise_variance)
-        mean, variance, quantiles = self._predictive(self._values(Xs), levels, noise_variance)
+        values = self._values(Xs)
+        self._likelihood(values, noise_variance)
+        mean, variance, quantiles = self._predictive(values, levels, noise_variance)
         return Predictive(mean, np.sqrt(variance), quantiles)
 
     def log_density(self, Xs: Any, ys: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,), or probability, of each observation ys at Xs."""
-        values, likelihood = self._values(Xs), self._likelihood(noise_variance)
+        values = self._values(Xs)
+        likelihood = self._likelihood(values, noise_variance)
         targets = likelihood.targets(as_targets(ys, values.shape[0], "ys"))
         return self._log_density(values, targets, noise_variance)
 
@@ -201,19 +204,20 @@ class AbstractPosterior(AbstractConditioned):
     def covariance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
         """Joint predictive covariance (m, m) of y at Xs, for Gaussian noise, or of f with `latent=True`."""
         self.check("covariance")
+        values = self._values(Xs)
         if not latent:
             self._gaussian("the joint covariance of observations", "latent=True gives that of f")
-            self._likelihood(noise_variance)
-        return self._covariance(self._values(Xs), latent, noise_variance)
+            self._likelihood(values, noise_variance)
+        return self._covariance(values, latent, noise_variance)
 
     def sample(
         self, Xs: Any, size: int = 1, seed: Any = None, latent: bool = False, noise_variance: Any = None
     ) -> np.ndarray:
         """`size` joint draws at Xs: (size, m), of y or of f."""
         self.check("sample")
-        if not latent:
-            self._likelihood(noise_variance)
         values = self._values(Xs)
+        if not latent:
+            self._likelihood(values, noise_variance)
         if values.shape[0] == 0:
             return np.zeros((size, 0))
         return self._sample(values, size, np.random.default_rng(seed), latent, noise_variance)
@@ -408,8 +412,9 @@ class AbstractPosterior(AbstractConditioned):
 
     def _moments(self, Xs: Any, latent: bool, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
         if not latent:
-            self._likelihood(noise_variance)
-            return self._observed(self._values(Xs), noise_variance)
+            values = self._values(Xs)
+            self._likelihood(values, noise_variance)
+            return self._observed(values, noise_variance)
         mean, variance = self.latent_moments(Xs)
         assert variance is not None
         return mean, variance
@@ -431,13 +436,13 @@ class AbstractPosterior(AbstractConditioned):
             raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")
         return inputs.values
 
-    def _likelihood(self, noise_variance: Any) -> Any:
+    def _likelihood(self, values: np.ndarray, noise_variance: Any) -> Any:
         """The likelihood at test inputs."""
-        likelihood = self.model.likelihood
         if noise_variance is not None:
             self._gaussian("noise_variance", "leave it out: the noise has its own parameters")
             return Gaussian(noise_variance)
-        if likelihood.per_datum:
+        likelihood = self.model.likelihood.elsewhere(values)
+        if likelihood is None:
             raise PosteriorError(
                 "the training noise was given per datum, so the noise at Xs is unknown: pass noise_variance= "
                 "for Xs, or latent=True for the noise-free function."

@@ -305,7 +305,7 @@ def evidence_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
 def log_evidence_of(model: Any, data: Mapping[str, Any]) -> jax.Array:
     """log p(y | theta) for Gaussian noise, in JAX."""
     m, K = moments(model.priors, data, 0)
-    noise = jnp.broadcast_to(model.likelihood.noise_variance, data["y"].shape)
+    noise = jnp.broadcast_to(model.likelihood.variances, data["y"].shape)
     W = jnp.where(data["mask"], 1.0 / noise, 0.0)
     value = log_normaliser(K, data["y"] - m, W, jnp.zeros_like(W))
     return value - 0.5 * jnp.sum(jnp.where(data["mask"], jnp.log(noise) + _LOG_2PI, 0.0))

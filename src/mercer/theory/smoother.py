@@ -31,7 +31,7 @@ def shrinkage(posterior: Any) -> Shrinkage:
     >>> s = shrinkage(gp.condition(X, y, noise_variance=0.1)); s.degrees_of_freedom
     """
     gp, X = posterior.model.gp, posterior.inputs
-    noise = np.asarray(posterior.model.likelihood.noise_variance)
+    noise = np.asarray(posterior.model.likelihood.variances)
     if noise.ndim:
         raise ValueError("shrinkage along eigenvectors needs one noise variance for all data.")
     values, vectors = np.linalg.eigh(gp.kernel(X))

@@ -29,7 +29,7 @@ def knows_noise(post: Any) -> bool:
     """False where noise was given for each training datum: then nothing can be said of y elsewhere,
     only of f.
     """
-    return not post.model.likelihood.per_datum
+    return post.model.likelihood.elsewhere(post.inputs.values[:1]) is not None
 
 
 def classes_of(model: Any) -> ClassFunction:

@@ -20,6 +20,7 @@ from mercer.estimators.base import column_lines, evidence_of, fitted, frame_inde
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.many import checkpoint_of
 from mercer.estimators.regression.before import prior_of
+from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
     AUTO,
@@ -71,6 +72,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         starts, in squared units of y; None starts at a tenth of the variance of y. An array gives a known
         variance to each training row, which is not learned. Zero is noise-free, and is not learned either.
         For Gaussian noise only.
+    noise_by: str, int or None. A column of X, by its name or position, whose values put rows into groups
+        (instruments, clinics, methods) that each have a noise variance of their own, learned under a weak
+        prior. A row is predicted with the noise of its group; one of a group that was not seen, with the mean
+        of their variances. The column stays an input. For Gaussian noise only.
     likelihood: str, instance or None. The noise. None or "gaussian"; robust against outliers are "student-t",
         "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
         "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits Gaussian,
@@ -109,8 +114,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
     log_marginal_likelihood_: log density of your y given X, without priors; None where hyperparameters were
         averaged over
-    noise_variance_: learned noise variance, or the array given; infinite for Student-t noise of at most 2
-        degrees of freedom, None for counts
+    noise_variance_: learned noise variance, or the array given; with `noise_by` one for each of
+        `noise_groups_`; infinite for Student-t noise of at most 2 degrees of freedom, None for counts
+    noise_groups_: with `noise_by` what the groups are called, else None
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
         (`RobustComparison`), else None
@@ -139,6 +145,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     >>> mean, std = model.predict(new[["a", "b"]], return_std=True)
     >>> print(model.summary())
 
+    >>> GPRegressor().fit(X, y, y_error=errors)               # known errors, beside a learned noise
+    >>> GPRegressor(noise_by="instrument").fit(df[["a", "instrument"]], y)
+
     >>> model = GPRegressor(likelihood="student-t").fit(X, y)
     >>> print(model.outliers_)
     >>> lower, upper = model.predict_interval(Xs, level=0.95)
@@ -146,6 +155,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     numeric_targets: ClassVar[bool] = True
     robust_comparison_: RobustComparison | None
+    noise_groups_: tuple[str, ...] | None
     _index: tuple[str, ...] | None
     _copies: Copies | None
     _outliers: Outliers | None
@@ -169,6 +179,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         repeats: str = "merge",
         missing: Literal["indicator", "error"] = "indicator",
         learn: bool = True,
+        noise_by: str | int | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -187,6 +198,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self.repeats = repeats
         self.missing = missing
         self.learn = learn
+        self.noise_by = noise_by
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -196,31 +208,55 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> GPRegressor:
-        """Learn from y (n,) at X (n, d): an array, or a data frame with names."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, y_error: Any = None) -> GPRegressor:
+        """Learn from y (n,) at X (n, d): an array, or a data frame with names.
+
+        sample_weight: (n,), above zero, or None. The noise variance of a row is the learned one divided by
+            its weight: that of the mean of so many measurements. It is not the same as so many rows, which
+            would also say how far they lie apart. Only what weights are relative to each other matters to f;
+            y is predicted with the noise of weight 1.
+        y_error: (n,), not negative, or None. Known standard deviation of the error of each y, in its units.
+            A noise that all rows share is learned beside it, and y is predicted with this learned noise
+            alone; where the errors of new rows are known, `predict(X, return_std=True,
+            noise_variance=model.noise_variance_ + error**2)`. If the errors are all of the noise, give
+            `GPRegressor(noise_variance=0)`.
+
+        Both are for Gaussian noise. A row is then a copy of another (see `repeats`) if they agree, too.
+        """
         kernel = read_kernel(self.kernel)
         index = frame_index(X)
         inputs, y = self._training_data(X, y, (kernel,))
+        known = RowNoise.read(sample_weight, y_error, len(y))
         self._index, self.robust_comparison_ = index, None
-        self._copies = self._repeated(inputs, y)
+        self._copies = self._repeated(inputs, y, known)
         if self._copies is not None:
             kept = self._copies.kept
-            inputs, y = Inputs(inputs.values[kept], inputs.names), y[kept]
-        if isinstance(self.likelihood, str) and self.likelihood == "auto" and not defaults.constant(y):
-            return self._take([self._choose(kernel, inputs, y)])
-        return self._take([self._fit_noise(self.likelihood, kernel, inputs, y)])
+            inputs, y, known = Inputs(inputs.values[kept], inputs.names), y[kept], known.at(kept)
+        known = known.by(self.columns_, self.noise_by, inputs.values)
+        if isinstance(self.likelihood, str) and self.likelihood == "auto":
+            if not known.nothing:
+                raise ValueError(not_with("likelihood='auto'"))
+            if not defaults.constant(y):
+                return self._take([self._choose(kernel, inputs, y)])
+        return self._take([self._fit_noise(self.likelihood, kernel, inputs, y, known)])
 
-    def _repeated(self, inputs: Inputs, y: np.ndarray) -> Copies | None:
+    def _repeated(self, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Copies | None:
         """The rows that are copies of others; none where no noise is learned that they could mislead."""
-        found = copies(inputs.values, y, self.repeats)
-        learned = self.learn and any(p.free for p in parameters(self._likelihood(self.likelihood, y)))
+        found = copies(inputs.values, y, self.repeats, known.columns)
+        likelihood = self._likelihood(self.likelihood, y, known)
+        learned = self.learn and any(p.free for p in parameters(likelihood))
         return found if learned and not defaults.constant(y) else None
 
     def _fit_noise(
-        self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray
+        self,
+        likelihood: Any,
+        kernel: AbstractKernel | None,
+        inputs: Inputs,
+        y: np.ndarray,
+        known: RowNoise = RowNoise(),
     ) -> Fit:
         """The model with this noise, learned."""
-        model = self._model(likelihood, kernel, inputs, y)
+        model = self._model(likelihood, kernel, inputs, y, known)
         common: dict[str, Any] = dict(progress=self.progress, seed=self._seed())
         if defaults.constant(y):
             solver = self._solver(model, inputs)
@@ -270,30 +306,38 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             posterior = posterior.noting(MOSTLY_EQUAL)
         if self._copies is not None:
             posterior = posterior.noting(self._copies.note())
+        if (few := few_rows(found.model.likelihood)) is not None:
+            posterior = posterior.noting(few)
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = found.model.gp.kernel
         likelihood: Any = found.model.likelihood
         noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
+        grouped = isinstance(likelihood, Gaussian) and likelihood.by is not None
+        self.noise_groups_ = likelihood.by.value.labels if grouped else None
         self._outliers = None
         self.log_marginal_likelihood_ = evidence_of(posterior)
         return self
 
-    def _model(self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Model:
+    def _model(
+        self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray, known: RowNoise
+    ) -> Model:
         """The model before learning."""
-        likelihood = self._likelihood(likelihood, y)
+        likelihood = self._likelihood(likelihood, y, known)
         latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
+        shares = known.shares(y)
         if kernel is None:
-            scale = defaults.target_scale(latent, robust)
+            scale = defaults.target_scale(latent, robust, shares)
             kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
         if isinstance(likelihood, Gaussian):
-            _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.noise_variance, y.shape))
-        return Model(GP(kernel, self._mean(latent, robust), self.basis), likelihood)
+            _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
+        return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
 
-    def _likelihood(self, given: Any, y: np.ndarray) -> AbstractLikelihood:
+    def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise) -> AbstractLikelihood:
         if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
-            return Gaussian(self._noise(defaults.target_scale(y), len(y)))
+            scale = defaults.target_scale(y, shares=known.shares(y))
+            return known.gaussian(self._noise(scale * np.sqrt(known.typical_weight), len(y)), y)
         if self.noise_variance is not None:
             raise ValueError(
                 "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
@@ -306,12 +350,13 @@ class GPRegressor(RegressorMixin, AbstractExplained):
                 "mercer.Model."
             )
         likelihood.encode(y)
-        return likelihood
+        return known.instead_of(likelihood, y)
 
-    def _mean(self, y: np.ndarray, robust: bool) -> AbstractMean:
+    def _mean(self, y: np.ndarray, robust: bool, shares: np.ndarray | None) -> AbstractMean:
         if isinstance(self.mean, str):
             if self.mean == "empirical":
-                return Constant(fixed(np.median(y) if robust else np.mean(y)))
+                mean = np.mean(y) if shares is None else np.average(y, weights=shares)
+                return Constant(fixed(np.median(y) if robust else mean))
             return named("means", self.mean, AbstractMean, also=("empirical",))()
         return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
 

@@ -7,6 +7,7 @@ looks like two measurements that agree to the last digit: learned from such rows
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,9 +44,11 @@ class Copies:
         )
 
 
-def copies(X: np.ndarray, y: np.ndarray, repeats: str = "merge") -> Copies | None:
-    """The rows of X (n, d) that repeat an earlier one with its target y (n,); None where there are none, or
-    where `repeats` is "keep".
+def copies(
+    X: np.ndarray, y: np.ndarray, repeats: str = "merge", known: Sequence[np.ndarray] = ()
+) -> Copies | None:
+    """The rows of X (n, d) that repeat an earlier one with its target y (n,) and what else is known of it,
+    each (n,); None where there are none, or where `repeats` is "keep".
 
     Equal inputs with different targets are replicates, and all of them count. Where they agree no more often
     than their spread and the rounding of the targets (scores, counts) explain, nothing is a copy.
@@ -55,7 +58,10 @@ def copies(X: np.ndarray, y: np.ndarray, repeats: str = "merge") -> Copies | Non
     if repeats == "keep":
         return None
     places = _places(X)
-    found = Copies(_numbered(places, y))
+    rows = _numbered(places, y)
+    for values in known:
+        rows = _numbered(rows, values)
+    found = Copies(rows)
     return None if not found.count or _rounded_replicates(places, y, found.rows) else found
 
 

@@ -146,7 +146,7 @@ def outliers(
     mean, _ = posterior.latent_moments(posterior.inputs.values, variance=False)
     if isinstance(likelihood, Gaussian):
         kind = "equal"
-        unit = np.sqrt(np.maximum(np.asarray(likelihood.noise_variance), np.finfo(float).tiny))
+        unit = np.sqrt(np.maximum(np.asarray(likelihood.variances), np.finfo(float).tiny))
     else:
         kind, unit = "probability" if likelihood.has_outliers else "weight", noise_unit(likelihood)
     columns = score, y, mean, (y - mean) / unit

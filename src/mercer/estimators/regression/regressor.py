@@ -334,7 +334,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
         return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
 
-    def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise) -> AbstractLikelihood:
+    def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise = RowNoise()) -> AbstractLikelihood:
         if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
             scale = defaults.target_scale(y, shares=known.shares(y))
             return known.gaussian(self._noise(scale * np.sqrt(known.typical_weight), len(y)), y)
@@ -352,7 +352,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         likelihood.encode(y)
         return known.instead_of(likelihood, y)
 
-    def _mean(self, y: np.ndarray, robust: bool, shares: np.ndarray | None) -> AbstractMean:
+    def _mean(self, y: np.ndarray, robust: bool, shares: np.ndarray | None = None) -> AbstractMean:
         if isinstance(self.mean, str):
             if self.mean == "empirical":
                 mean = np.mean(y) if shares is None else np.average(y, weights=shares)

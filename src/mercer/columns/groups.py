@@ -71,6 +71,8 @@ class Groups:
 
     def of(self, X: np.ndarray) -> np.ndarray:
         """The number of each row's group (m,); -1 where it is none of those seen in training."""
+        if not all(0 <= column < X.shape[1] for column in self.columns):
+            raise ValueError(f"groups by {self.name!r} stand in columns {self.columns} of {X.shape[1]}.")
         number = {level: g for g, level in enumerate(self.levels)}
         return np.array([number.get(row, -1) for row in _rows(X, self.columns)], int)
 

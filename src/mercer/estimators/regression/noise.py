@@ -121,12 +121,15 @@ def not_with(likelihood: str) -> str:
     )
 
 
-def few_rows(likelihood: AbstractLikelihood) -> str | None:
-    """A note on groups whose noise is learned from very few rows."""
+def few_rows(likelihood: AbstractLikelihood, X: np.ndarray) -> str | None:
+    """A note on groups whose noise is learned from very few of the rows X (n, d)."""
     if not isinstance(likelihood, Gaussian) or likelihood.by is None:
         return None
     groups = likelihood.by.value
-    counts = np.bincount(np.asarray(likelihood.group).astype(int), minlength=len(groups.labels))
+    numbers = groups.of(X)
+    if not np.array_equal(numbers, likelihood.group):
+        raise ValueError(f"the groups by {groups.name!r} are not those of the training data.")
+    counts = np.bincount(numbers, minlength=len(groups.labels))
     few = [f"{label} ({n})" for label, n in zip(groups.labels, counts, strict=True) if n < FEW]
     if not few:
         return None

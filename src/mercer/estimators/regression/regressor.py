@@ -306,7 +306,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             posterior = posterior.noting(MOSTLY_EQUAL)
         if self._copies is not None:
             posterior = posterior.noting(self._copies.note())
-        if (few := few_rows(found.model.likelihood)) is not None:
+        if (few := few_rows(found.model.likelihood, posterior.inputs.values)) is not None:
             posterior = posterior.noting(few)
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model

@@ -177,9 +177,8 @@ class BayesianHMM(AbstractHMM):
     parameters.
 
     Learned: initial_, transition_ and those of the emission as of `mercer.HMM`, expected; counts_ (N,), steps
-        spent
-    in each state; lower_bound_ of the log evidence, history_, converged_, n_iter_, n_states_, posterior_ (a
-    `mercer.em.VariationalHMM`) and model_.
+    spent in each state; lower_bound_ of the evidence, history_, converged_, n_iter_, n_states_, posterior_
+    (a `mercer.em.VariationalHMM`) and model_.
 
     >>> BayesianHMM(6).fit([O1, O2]).counts_
     """

@@ -215,3 +215,23 @@ def test_a_prior_with_a_vague_basis_cannot_be_sampled():
     with pytest.raises(ValueError, match="cannot be sampled; condition it first"):
         mc.GP(KERNEL, basis=means.Polynomial(0)).sample(XS)
     assert condition(means.Polynomial(0)).sample(XS, 3, seed=0).shape == (3, 4)
+
+
+def test_collinear_columns_are_left_out_and_named():
+    """Predictions, evidence and files are those of the basis without them."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(
+        a_again=lambda t: 3 * t.a, total=lambda t: t.a - t.b
+    )
+    new = pandas.DataFrame(XS, columns=["a", "b"]).assign(
+        a_again=lambda t: 3 * t.a, total=lambda t: t.a - t.b
+    )
+    kernel = k.SE(0.8).on("a", "b")
+    fitted = mc.GPRegressor(kernel, basis=means.Polynomial(1), max_evaluations=0).fit(frame, Y)
+    plain = mc.GPRegressor(kernel, basis=means.Polynomial(1), max_evaluations=0).fit(frame[["a", "b"]], Y)
+    assert fitted.log_marginal_likelihood_ == pytest.approx(plain.log_marginal_likelihood_, rel=1e-10)
+    for got, expected in zip(fitted.predict(new, True), plain.predict(new[["a", "b"]], True), strict=True):
+        np.testing.assert_allclose(got, expected, **exact)
+    np.testing.assert_allclose(fitted.loo().mean, plain.loo().mean, **exact)
+    assert any("left out" in note and "a_again, total" in note for note in fitted.posterior_.notes)
+    assert not any("left out" in note for note in plain.posterior_.notes)

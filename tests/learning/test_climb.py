@@ -67,3 +67,23 @@ def test_a_start_outside_its_bounds_is_said():
         found = fitted(mc.param(50.0, bounds=(0.1, 10.0)))
     assert len(said) == 1 and 0.1 < found.model.gp.kernel.lengthscale < 10.0
     assert found.value == pytest.approx(fitted(mc.param(5.0, bounds=(0.1, 10.0))).value, abs=1e-3)
+
+
+def test_data_without_noise_are_nothing_to_warn_of():
+    """The evidence of a function that goes through all data is rough by rounding: no search converges."""
+    x = np.linspace(0, 1, 60)[:, None]
+    found = mc.GPRegressor().fit(x, np.exp(x[:, 0]) * np.cos(x[:, 0]))
+    inside = np.linspace(0.05, 0.95, 9)
+    np.testing.assert_allclose(found.predict(inside[:, None]), np.exp(inside) * np.cos(inside), rtol=1e-5)
+
+
+def test_classes_that_can_be_separated_are_said():
+    """XOR: the variance of a kernel that is given grows without limit, unless it has a prior."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 2))
+    labels = np.logical_xor(x[:, 0] > 0, x[:, 1] > 0)
+    product = k.Linear().on(0) * k.Linear(mc.fixed(1.0)).on(1)
+    with pytest.warns(FitWarning, match="the classes can be separated"):
+        mc.GPClassifier(product).fit(x, labels)
+    prior = mc.param(1.0, prior=LogNormal(3.6, 1.5))
+    mc.GPClassifier(k.Linear(prior).on(0) * k.Linear(mc.fixed(1.0)).on(1)).fit(x, labels)

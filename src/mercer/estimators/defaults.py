@@ -16,7 +16,7 @@ import numpy as np
 from mercer.columns import Columns
 from mercer.hyperpriors import Each, LogNormal
 from mercer.inputs import InputError
-from mercer.kernels import Matern, Shared
+from mercer.kernels import SE, Matern, Shared
 from mercer.likelihoods import AbstractLikelihood, by_name
 from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE, robust_scale
 from mercer.params import Info, Param, Parametrised, Static, fixed, param, parameters
@@ -32,10 +32,11 @@ ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 def default_kernel(
-    X: np.ndarray, scale: float, latent: bool = False, columns: Columns | None = None
-) -> Matern | Shared:
-    """ARD Matern 5/2 for columns X (n, d) and targets of standard deviation `scale`, about whose variance the
-    prior is weak; with `latent` it is of the functions behind classes, and `scale` where they start.
+    X: np.ndarray, scale: float, latent: bool = False, columns: Columns | None = None, nu: float = 2.5
+) -> Matern | SE | Shared:
+    """ARD Matern 5/2 (or of another `nu`; infinite: SE) for columns X (n, d) and targets of standard
+    deviation `scale`, about whose variance the prior is weak; with `latent` it is of the functions behind
+    classes, and `scale` where they start.
 
     `columns` says which columns of X are the levels of one category, or the sine and cosine of one season:
     they share a length-scale, and d is then the number of length-scales.
@@ -55,7 +56,8 @@ def default_kernel(
     )
     variance = LATENT_PRIOR if latent else VARIANCE_PRIOR.scaled(scale**2)
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    kernel = Matern(lengthscale, param(scale**2, prior=variance), nu=2.5)
+    amplitude = param(scale**2, prior=variance)
+    kernel = SE(lengthscale, amplitude) if nu == math.inf else Matern(lengthscale, amplitude, nu=nu)
     return kernel if columns is None or alone else Shared(kernel, columns.sharing, columns.lengthscales)
 
 

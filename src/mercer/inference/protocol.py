@@ -136,7 +136,8 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
     ) -> GaussianPosterior:
         """The State at the sites, with what a person should know of it."""
         result = self.run(model, inputs.values, y, solver)
-        notes = (*result.notes, *result.state.notes, *((solver.why,) if solver.why else ()))
+        why = (solver.why,) if solver.why else ()
+        notes = (*result.notes, *result.state.notes, *basis_notes(result.state, inputs), *why)
         return GaussianPosterior(
             model, inputs, y, Made(result.state), result.log_evidence, notes, result.status, solver
         )
@@ -280,6 +281,24 @@ def gaussian_start(model: Any, X: np.ndarray, y: np.ndarray) -> Sites:
     _, g, _, _ = pointwise.slopes(model.likelihood, m, y)
     W, _ = pointwise.fisher(model.likelihood, m, y)
     return Sites(m, np.maximum(W, 1e-3), g)
+
+
+def basis_notes(state: AbstractState, inputs: Inputs) -> tuple[str, ...]:
+    """What is said of basis functions that the data cannot tell from others, by the names of columns."""
+    weights = state.basis_weights()
+    if weights is None or not weights.dropped:
+        return ()
+    assert state.prior.basis is not None
+    X, H = inputs.values, np.asarray(state.prior.basis.features(inputs.values))
+    names = inputs.names or [f"column {k}" for k in range(X.shape[1])]
+    said = []
+    for j in weights.dropped:
+        same = [name for name, x in zip(names, X.T, strict=True) if np.array_equal(x, H[:, j])]
+        said.append(same[0] if same else f"function {j} of {H.shape[1]}")
+    return (
+        f"basis functions left out, as combinations of others at these inputs: {', '.join(said)}; where new "
+        "inputs are not, predictions extrapolate by those that stay",
+    )
 
 
 def jitter_notes(state: AbstractState) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from mercer.params import Flattened, element_names
 Bound = tuple[float | None, float | None]  # lower and upper of an unconstrained parameter; None: open
 AT = 1e-6  # of an unconstrained parameter: this close to a bound is on it
 STEEP = 0.05  # nats per unit of an unconstrained parameter: a slope that matters
+COSTS = 0.5  # the same of a bound that may show in predictions: not that of a column without effect
 NARROW = 0.1  # of an unconstrained parameter: bounds this close hold a value on purpose
 
 
@@ -50,7 +51,7 @@ def ends(flat: Flattened, vector: np.ndarray, gradient: np.ndarray) -> str:
     Nor is anything said of bounds so narrow that they hold a value on purpose, or where hardly anything is
     lost.
     """
-    where = pressed(flat.bounds(), vector, gradient) * (np.abs(gradient) > STEEP)
+    where = pressed(flat.bounds(), vector, gradient) * (np.abs(gradient) > COSTS)
     said = []
     for p, s in flat.slots:
         if p.info.bounds is None or p.info.prior is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from mercer.params import flatten
 from mercer.progress import shown
 from mercer.solvers.protocol import AbstractSolver
 
+MATTERS = 1.0  # nats: a gain that may show in predictions
+ROUNDED = 1e8  # condition number, or a lower bound of it, beyond which rounding shows in gradients
+SURE = 1e4  # a variance of latent functions beyond which probabilities are all or nothing
 PILOT = 2000  # data; beyond, solvers that choose by hyperparameters see rough ones first
 
 
@@ -54,10 +58,10 @@ def learn(task: Task) -> Fit:
         raise _nowhere_finite(problem, best)
     problem.release()
     status = _status(problem, found._replace(best=best), recorder)
-    _warn(problem, best, status, task.max_evaluations)
     fitted = problem.flat.unflatten(best.vector)
     with shown("conditioning", task.progress):
         posteriors = [posterior(fitted, inputs, y, rule, problem.solver) for inputs, y in problem.data]
+    _warn(problem, best, status, task.max_evaluations, posteriors)
     return Fit(
         fitted,
         posteriors if task.pooled else posteriors[0],
@@ -105,6 +109,8 @@ def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Le
         raised = starts.with_rest(guess, data[0][0].values, solver)
         interrupted = pilot.interrupted if judge is None else judge.interrupted
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
+    if task.starts == "given":
+        return problem, Starts({"given": flatten(model).vector}, good=True), False
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
 
@@ -178,12 +184,15 @@ def _status(problem: LearningProblem, found: Found, recorder: Recorder) -> Statu
     )
 
 
-def _warn(problem: LearningProblem, best: Optimum, status: Status, max_evaluations: int) -> None:
+def _warn(
+    problem: LearningProblem, best: Optimum, status: Status, max_evaluations: int, posteriors: list[Any]
+) -> None:
     """Say what a person should know of the end."""
     if status.interrupted:
         _say("the fit was interrupted; returning the best model found so far.")
         return
-    if not status.converged:
+    limited = "LIMIT" in status.message  # L-BFGS-B's word for max_evaluations
+    if not status.converged and status.expected_gain > MATTERS and (limited or not _rounded(posteriors)):
         _say(
             f"the fit stopped with a gradient of {status.gradient_norm:.3g} per unit of log parameter "
             f"({best.message}): the result may be improved by restarts=, priors or bounds."
@@ -194,6 +203,32 @@ def _warn(problem: LearningProblem, best: Optimum, status: Status, max_evaluatio
             f"{stopped}, and the objective still rises beyond: widen the bounds, give a prior, or fix it "
             "there with mercer.fixed(...)."
         )
+    if max_evaluations and (sure := _all_or_nothing(problem, best)):
+        _say(sure)
+
+
+def _rounded(posteriors: list[Any]) -> bool:
+    """Whether noise is so small that the function goes through all data: then the search has come to the end
+    of its reach, or rounding alone gives the objective slopes. None gets further, and predictions are as sure
+    as numbers allow.
+    """
+    return any((p.state.diagnostics().condition or 1.0) > ROUNDED for p in posteriors)
+
+
+def _all_or_nothing(problem: LearningProblem, best: Optimum) -> str:
+    """What to say where the latent function behind classes has grown without limit."""
+    model, (inputs, _) = problem.flat.unflatten(best.vector), problem.data[0]
+    if not model.likelihood.categorical:
+        return ""
+    size = max(float(np.median(kernel.diag(inputs.values))) for kernel in model.kernels)
+    if size < SURE:
+        return ""
+    return (
+        "the classes can be separated, and then nothing in the evidence limits the variance of the latent "
+        f"function, learned as {size:.2g}: probabilities are too close to 0 and 1. Give it a prior, "
+        "as in mercer.param(1.0, prior=mercer.hyperpriors.LogNormal(3.6, 1.5)), or fix it, "
+        "mercer.fixed(1.0); kernel=None has such a prior."
+    )
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ def fit(
     max_evaluations: int = 500,
     progress: Progress = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    starts: Literal["several", "given"] = "several",
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
 
@@ -53,6 +54,8 @@ def fit(
     checkpoint: a file such as "fit.npz" for what was computed; if the fit is killed, the same call goes on
         from there to the same end. The checkpoint of another fit is refused
         (not of draws: a sampler refuses it)
+    starts: "several" climbs from the given values and a data-driven guess; "given" from the values of `model`
+        alone, where they are known to be good
 
     Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
 
@@ -64,6 +67,8 @@ def fit(
         raise ValueError(f"restarts must be 0 or more, got {restarts}.")
     if max_evaluations < 0:
         raise ValueError(f"max_evaluations must be 0 (nothing is learned) or more, got {max_evaluations}.")
+    if starts not in ("several", "given"):
+        raise ValueError(f"starts must be 'several' or 'given', got {starts!r}.")
     model = as_model(model)
     data, pooled = _prepared(model, X, y)
     rule = inference_by_name(inference, model.likelihood)
@@ -72,7 +77,7 @@ def fit(
     task = Task(
         model=_bound(model, data), data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
         restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
-        progress=progress, checkpoint=checkpoint,
+        progress=progress, checkpoint=checkpoint, starts=starts,
     )  # fmt: skip
     return _learner(rule.learns)(task)
 

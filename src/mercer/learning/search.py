@@ -31,12 +31,14 @@ class Starts(NamedTuple):
     """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited.
     `near`: there is one, found on many data with the same solver: no part is climbed on again.
     `rivals`: starts of which only one is climbed from to the end, the highest after a few evaluations.
+    `good`: there is one, known to be good; the climb ends where slopes no longer matter.
     """
 
     vectors: dict[str, np.ndarray]
     seen: int = 0
     near: bool = False
     rivals: tuple[str, ...] = ()
+    good: bool = False
 
 
 class Found(NamedTuple):
@@ -70,8 +72,9 @@ def search(
         coarse = problem.subset(sizes[0], seed) if sizes else problem
         vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
         if not sizes:
+            ends_at = {} if candidates.good else {"gtol": 1e-3, "ftol": 1e-9}
             for label, vector in vectors.items():
-                top = climb(problem, vector, label, gtol=1e-3, ftol=1e-9)
+                top = climb(problem, vector, label, **ends_at)
                 ends[label] = top.value
                 best = max(best, top, key=_height)
             return Found(best, ends, False)

@@ -37,6 +37,7 @@ class Task:
     max_evaluations: int
     progress: Progress
     checkpoint: str | os.PathLike[str] | None
+    starts: str = "several"
 
     def one_data_set(self, who: str) -> tuple[Inputs, np.ndarray]:
         """Inputs and targets, for a learner that takes one set of them and no objective but the evidence."""

@@ -1,4 +1,6 @@
-"""Scales of targets, for the values that noise starts from and the weak priors it is learned under."""
+"""Scales of targets, for the values that noise starts from and the weak priors it is learned under; nodes for
+averages over a random scale.
+"""
 
 from __future__ import annotations
 
@@ -34,3 +36,19 @@ def noise_scale(y: np.ndarray) -> float:
 def typical_weight(weight: np.ndarray) -> float:
     """The geometric mean of positive weights."""
     return float(np.exp(np.mean(np.log(weight))))
+
+
+def gamma_nodes(shape: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for an average over Gamma(shape, rate = shape), whose mean is 1, by the trapezoid
+    rule in the logarithm.
+
+    With a = shape its log density is a (u - exp u) up to a constant; nodes end where that is 45 below its
+    maximum at u = 0, and are dense enough for functions that are bounded where the variable has a positive
+    real part.
+    """
+    a = shape
+    reach = math.sqrt(90.0 / a) + 45.0 / a
+    low, high = -reach, math.log1p(reach)
+    u = np.linspace(low, high, math.ceil((high - low) / min(0.2, 0.5 / math.sqrt(a))) + 1)
+    share = np.exp(a * (1.0 + u - np.exp(u)))
+    return np.exp(u), share / share.sum()

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.hyperpriors import LogNormal
 from mercer.inputs import Array
 from mercer.likelihoods.noise import AbstractNoise
-from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, noise_scale
+from mercer.likelihoods.scales import NOISE_SCALE_PRIOR, gamma_nodes, noise_scale
 from mercer.params import Hyper, Info, hyper, positive
 
 # of the degrees of freedom, where they are learned; most probable: 8
@@ -113,7 +113,7 @@ class StudentT(AbstractNoise):
 
         if float(self.dof) < 0.2:  # then precisions range over too many decades
             return super().cdf(y, mean, variance)
-        precision, share = _precisions(float(self.dof))
+        precision, share = gamma_nodes(0.5 * float(self.dof))
         distance, variance = np.broadcast_arrays(np.asarray(y, float) - mean, np.asarray(variance, float))
         noise = float(self.scale) ** 2 / precision
         out, rows = np.empty(distance.size), max(1, CELLS // noise.size)
@@ -124,22 +124,6 @@ class StudentT(AbstractNoise):
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         return f + float(self.scale) * rng.standard_t(float(self.dof), np.shape(f))
-
-
-def _precisions(dof: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for an average over Gamma(dof / 2, dof / 2), by the trapezoid rule in the log of the
-    precision.
-
-    With a = dof / 2 its log density is a (u - exp u) up to a constant; nodes end where that is 45 below its
-    maximum at u = 0, and are dense enough for functions that are bounded where the precision has a positive
-    real part.
-    """
-    a = 0.5 * dof
-    reach = np.sqrt(90.0 / a) + 45.0 / a
-    low, high = -reach, np.log1p(reach)
-    u = np.linspace(low, high, int(np.ceil((high - low) / min(0.2, 0.5 / np.sqrt(a)))) + 1)
-    share = np.exp(a * (1.0 + u - np.exp(u)))
-    return np.exp(u), share / share.sum()
 
 
 def _log_gamma_ratio(a):

@@ -36,6 +36,8 @@ from mercer.solvers.protocol import (
     SolverError,
 )
 
+DEPENDENT = 1e-7
+
 
 @dataclasses.dataclass(frozen=True)
 class WithBasis(AbstractSolver):
@@ -108,31 +110,33 @@ class BasisState(AbstractState):
     ):
         self.prior, self.X, self.sites = prior, X, sites
         assert prior.basis is not None
-        self.H = np.asarray(prior.basis.features(X)).astype(float, copy=False)
+        H = np.asarray(prior.basis.features(X)).astype(float, copy=False)
+        b, B = prior.basis.prior(H.shape[1])
+        # which basis functions are used: dependent ones have no weights of their own under a vague prior
+        self.kept = independent(H) if B is None else np.full(H.shape[1], True)
+        self.H, b = H[:, self.kept], np.where(self.kept, b, 0.0)
         n, p = self.H.shape
-        b, B = prior.basis.prior(p)
         mean = Sum((prior.mean, _Vector(b, prior.basis))) if np.any(b) else prior.mean
         self.base = solver.factor(type(prior)(prior.kernel, mean), X, sites, workspace)
         self.jitter, self.notes, self.exact = self.base.jitter, self.base.notes, self.base.exact
         self.RH = self.base.apply(self.H)
-        self.B = B  # None: vague
+        self.b, self.B = b, B  # B None: vague
         precision = np.zeros((p, p)) if B is None else np.linalg.inv(B)
         A = precision + self.H.T @ self.RH
         try:
             self.A = sla.cho_factor(0.5 * (A + A.T), lower=True)
             # each pivot is the part of a basis function that the ones before it do not explain
-            independent = B is not None or bool(np.all(np.diag(self.A[0]) > 1e-7 * np.sqrt(np.diag(A))))
+            told_apart = B is not None or bool(np.all(np.diag(self.A[0]) > 1e-7 * np.sqrt(np.diag(A))))
         except np.linalg.LinAlgError:
-            independent = False
-        if not independent:
+            told_apart = False
+        if not told_apart:
             raise SolverError(
-                f"the {p} basis functions are linearly dependent at these {n} inputs, so a vague prior "
-                "leaves their weights "
-                "undetermined: use fewer, or give them a covariance."
+                f"the {p} basis functions can hardly be told apart at these {n} inputs, so a vague prior "
+                "leaves their weights undetermined: use fewer, or give them a covariance."
             )
         base_alpha = self.base.alpha
         self.shift = sla.cho_solve(self.A, self.H.T @ base_alpha)
-        self.weights = BasisWeights(b + self.shift, sla.cho_solve(self.A, np.eye(p)), self.RH)
+        self.inverse = sla.cho_solve(self.A, np.eye(p))
         self.alpha = base_alpha - self.RH @ self.shift
         logdet_A = 2.0 * np.sum(np.log(np.diag(self.A[0])))
         constant = 0.5 * p * np.log(2 * np.pi) if B is None else -0.5 * np.linalg.slogdet(B)[1]
@@ -181,23 +185,29 @@ class BasisState(AbstractState):
 
     def _features(self, Xs: np.ndarray) -> np.ndarray:
         assert self.prior.basis is not None
-        return np.asarray(self.prior.basis.features(Xs), float)
+        return np.asarray(self.prior.basis.features(Xs), float)[:, self.kept]
 
     def diagnostics(self) -> Diagnostics:
         """Of the solver without basis functions."""
         return dataclasses.replace(self.base.diagnostics(), bounds=None)
 
     def basis_weights(self) -> BasisWeights:
-        return self.weights
+        """Zero for those that are not used."""
+        (n, _), p = self.H.shape, self.kept.size
+        mean, covariance, RH = self.b.copy(), np.zeros((p, p)), np.zeros((n, p))
+        mean[self.kept] += self.shift
+        covariance[np.ix_(self.kept, self.kept)] = self.inverse
+        RH[:, self.kept] = self.RH
+        return BasisWeights(mean, covariance, RH, tuple(np.flatnonzero(~self.kept).tolist()))
 
     def smoother(self, Xs: np.ndarray) -> np.ndarray:
         """Those of the prior without basis functions, and h(x)' A^-1 H'R of the rest h - K_* R H (2.42)."""
         rest = self._features(Xs) - self.base.cross(Xs, self.RH)
-        return self.base.smoother(Xs) + rest @ self.weights.covariance @ self.RH.T
+        return self.base.smoother(Xs) + rest @ self.inverse @ self.RH.T
 
     def own_weights(self, Xs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         rest = self._features(Xs) - self.base.cross(Xs, self.RH)
-        of_basis = np.einsum("mp,mp->m", rest @ self.weights.covariance, self.RH[rows])
+        of_basis = np.einsum("mp,mp->m", rest @ self.inverse, self.RH[rows])
         return self.base.own_weights(Xs, rows) + of_basis
 
     def predict(
@@ -216,7 +226,7 @@ class BasisState(AbstractState):
         base = self.base.mean_weights()
         if base is None or base.inducing is not None:
             return None
-        return MeanWeights(self.alpha[:, None], self.weights.mean)
+        return MeanWeights(self.alpha[:, None], self.basis_weights().mean)
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
@@ -229,7 +239,7 @@ class BasisState(AbstractState):
             return self._pull_mean(bars)
         ln, n, p = bars.log_normaliser, *self.H.shape
         # log Z = log Z0 + 1/2 a' A^-1 a - 1/2 log|A|
-        S_bar = -0.5 * ln * (np.outer(self.shift, self.shift) + self.weights.covariance)
+        S_bar = -0.5 * ln * (np.outer(self.shift, self.shift) + self.inverse)
         alpha0_bar, RH_bar = np.zeros(n), np.zeros((n, p))
         applied = []
         if bars.alpha is not None:  # alpha = alpha0 - RH A^-1 H' alpha0
@@ -275,6 +285,23 @@ class BasisState(AbstractState):
         ratio = np.divide(dual, W, out=np.zeros_like(u), where=W != 0)
         sites = SiteBars(of.centre + u, of.precision + scaled * ratio, slope)
         return dataclasses.replace(out, sites=sites)
+
+
+def independent(H: np.ndarray) -> np.ndarray:
+    """Which columns of H (n, p) are not combinations of those before them (p,): of each, more than
+    `DEPENDENT` of its length is left when what they explain is taken away (Gram-Schmidt).
+    """
+    n, p = H.shape
+    Q, kept = np.zeros((n, 0)), np.zeros(p, bool)
+    for j, h in enumerate(H.T):
+        length = np.linalg.norm(h)
+        rest = h / (length or 1.0)
+        for _ in range(2):  # once more, against rounding
+            rest = rest - Q @ (Q.T @ rest)
+        left = float(np.linalg.norm(rest))
+        if left > DEPENDENT:
+            kept[j], Q = True, np.column_stack([Q, rest / left])
+    return kept
 
 
 class _Vector(AbstractMean):

@@ -143,6 +143,7 @@ class BasisWeights(NamedTuple):
     mean: np.ndarray  # (p,)
     covariance: np.ndarray  # (p, p): A^-1
     RH: np.ndarray  # (n, p): R of the prior without them, times H = h(X)
+    dropped: tuple[int, ...] = ()  # those left out, as combinations of others at these inputs: weight zero
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

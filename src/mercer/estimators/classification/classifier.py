@@ -309,6 +309,11 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     def predict_proba(self, X: Any, how: str = "average") -> np.ndarray:
         """Probabilities (m, C) of the `classes_`: averaged over the latent functions,
         or with how="map" at their mean.
+
+        Far from all training rows, further than the length-scales reach, they tend to 1/C: the model then
+        knows nothing, not even how frequent a class is. `mean="learned"` (two classes, and one-vs-rest) makes
+        them tend to about the frequencies in the training data, `posterior_.std(X, latent=True)` says how
+        far out a row is.
         """
         with self._telling():
             return self._probabilities(self._inputs(X), how)

@@ -27,7 +27,7 @@ NOTHING = np.zeros(1)  # targets of which nothing is known but that their mean i
 def prior_of(estimator: GPRegressor, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
     """The prior of an estimator without data, and X (m, d) as it reads it."""
     check_fork()
-    kernel = read_kernel(estimator.kernel)
+    kernel = None if estimator._own_kernel else read_kernel(estimator.kernel)
     try:
         inputs = as_inputs(X, objects=kernel is not None and kernel.reads_objects())
     except InputError as error:

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
 
 from mercer.estimators import defaults
-from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
+from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.explained import AbstractExplained
-from mercer.estimators.many import checkpoint_of
+from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
-    AUTO,
     Candidate,
     Outliers,
     RobustComparison,
-    candidate,
+    judged,
     outliers,
+    warm_start,
 )
+from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
 from mercer.gp import GP, Model
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs, Targets, as_targets
@@ -48,6 +49,7 @@ from mercer.solvers.protocol import AbstractSolver, SolverError
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted
 
+ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
 MOSTLY_EQUAL = (
     "more than half of the targets are one value, which noise of heavy tails would take for no noise at all: "
     "its scale is held above a hundredth of where it starts. Whether a row has that value is a question for "
@@ -63,7 +65,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     carries priors; X is never transformed.
 
     kernel: kernel, str or None. A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the
-        default.
+        default. "auto" chooses the roughness (Matern 3/2, Matern 5/2 or SE) and whether there is a linear
+        part by the evidence, for three to four times the work.
     mean: "empirical", number, mean, callable or None. Prior mean. "empirical" fixes it at the mean of y (the
         median where noise is robust); None is zero; `mercer.param(0.0)` is a learned constant.
     basis: basis or None. Explicit basis functions such as `means.Polynomial(1)`, with their weights
@@ -78,8 +81,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         of their variances. The column stays an input. For Gaussian noise only.
     likelihood: str, instance or None. The noise. None or "gaussian"; robust against outliers are "student-t",
         "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
-        "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits Gaussian,
-        Student-t, Laplace and mixture noise and keeps what predicts left-out data best. "poisson" is for
+        "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits
+        Gaussian noise, and then Student-t, Laplace or mixture noise if residuals of left-out rows speak for
+        it, which is kept if it predicts held-out rows better. "poisson" is for
         counts. An instance such as `likelihoods.StudentT(dof=4.0)` is learned as it stands.
     objective: str. "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
     solver: str, instance or None. How the algebra is done. None is "dense" up to 10,000 rows, and "auto" for
@@ -202,7 +206,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.kernel is None and self.missing != "error"
+        tags.input_tags.allow_nan = self._own_kernel and self.missing != "error"
         tags.requires_fit = False
         return tags
 
@@ -223,7 +227,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
         Both are for Gaussian noise. A row is then a copy of another (see `repeats`) if they agree, too.
         """
-        kernel = read_kernel(self.kernel)
+        kernel = None if self._own_kernel else read_kernel(self.kernel)
         index = frame_index(X)
         inputs, y = self._training_data(X, y, (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))
@@ -233,12 +237,42 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             kept = self._copies.kept
             inputs, y, known = Inputs(inputs.values[kept], inputs.names), y[kept], known.at(kept)
         known = known.by(self.columns_, self.noise_by, inputs.values)
-        if isinstance(self.likelihood, str) and self.likelihood == "auto":
-            if not known.nothing:
-                raise ValueError(not_with("likelihood='auto'"))
-            if not defaults.constant(y):
-                return self._take([self._choose(kernel, inputs, y)])
+        automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
+        if automatic and not known.nothing:
+            raise ValueError(not_with("likelihood='auto'"))
+        if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
+            found = self._choose_kernel(GAUSSIAN if automatic else self.likelihood, inputs, y, known)
+            if not automatic:
+                return self._take([found])
+            kernel = found.model.gp.kernel
+        if automatic and not defaults.constant(y):
+            return self._take([self._choose(kernel, inputs, y)])
         return self._take([self._fit_noise(self.likelihood, kernel, inputs, y, known)])
+
+    @property
+    def _own_kernel(self) -> bool:
+        """No kernel was given."""
+        return self.kernel is None or (isinstance(self.kernel, str) and self.kernel == "auto")
+
+    def _choose_kernel(self, likelihood: Any, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Fit:
+        """The fit with the kernel of kernel="auto"."""
+        from mercer.estimators.regression import roughness
+
+        if self.objective != "evidence" or self.inference in ("mcmc", *INTEGRATED):
+            raise ValueError(
+                "kernel='auto' compares evidences: leave out objective and inference, or give a kernel."
+            )
+        plain = self._fit_noise(likelihood, None, inputs, y, known)
+        heavy = isinstance(plain.model.likelihood, AbstractNoise)
+        latent = np.asarray(plain.model.likelihood.guess(y), float)
+        scale = defaults.target_scale(latent, heavy)
+        settings = self._settings("kernel") | {"starts": "given", "restarts": 0}
+
+        def learn(model: Model) -> Fit:
+            return self._learn(model, inputs, y, self.inference, **settings)
+
+        found, note = roughness.chosen(plain, scale, self.columns_, inputs, y, self._seed(), learn)
+        return dataclasses.replace(found, posterior=found.posterior.noting(note))
 
     def _repeated(self, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Copies | None:
         """The rows that are copies of others; none where no noise is learned that they could mislead."""
@@ -257,41 +291,59 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     ) -> Fit:
         """The model with this noise, learned."""
         model = self._model(likelihood, kernel, inputs, y, known)
-        common: dict[str, Any] = dict(progress=self.progress, seed=self._seed())
         if defaults.constant(y):
-            solver = self._solver(model, inputs)
+            solver, common = self._solver(model, inputs), dict(progress=self.progress, seed=self._seed())
             return fit(defaults.hold(model), inputs, Targets(y), solver=solver, **common)
-        common |= dict(objective=self.objective, max_evaluations=self.max_evaluations, restarts=self.restarts)
         several = isinstance(self.likelihood, str) and self.likelihood == "auto"
-        common["checkpoint"] = checkpoint_of(self.checkpoint, likelihood if several else "")
-        return self._learn(model, inputs, y, self.inference, **common)
+        settings = self._settings(likelihood if several else "")
+        return self._learn(model, inputs, y, self.inference, **settings)
+
+    def _settings(self, part: str) -> dict[str, Any]:
+        """Those of `mercer.fit`, for one fit of several."""
+        return dict(
+            progress=self.progress,
+            seed=self._seed(),
+            objective=self.objective,
+            max_evaluations=self.max_evaluations,
+            restarts=self.restarts,
+            checkpoint=checkpoint_of(self.checkpoint, part),
+        )
 
     def _choose(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:
-        """The noise model that predicts left-out data best; sets `robust_comparison_`."""
+        """The noise model that predicts held-out data best; sets `robust_comparison_`."""
         for given in ("noise_variance", "inference"):
             if getattr(self, given) is not None:
                 raise ValueError(
                     "with likelihood='auto' every noise model starts and is fitted in its own way: leave "
                     f"out {given}."
                 )
-        found, entries, caught = {}, [], {}
-        for name in AUTO:
-            with warnings.catch_warnings(record=True) as caught[name]:
-                warnings.simplefilter("always")
-                try:
-                    found[name] = self._fit_noise(name, kernel, inputs, y)
-                    notes = "; ".join(str(w.message) for w in caught[name])
-                    entries.append(candidate(name, found[name].posterior, self.solver, notes))
-                except (ArithmeticError, np.linalg.LinAlgError, SolverError) as error:
-                    entries.append(Candidate(name, "", -np.inf, -np.inf, 0, f"failed: {error}"))
-        if not any(np.isfinite(e.held_out) for e in entries):
-            raise FloatingPointError(
-                "no noise model could be fitted: " + " ".join(f"{e.name} {e.note}." for e in entries)
-            )
-        self.robust_comparison_ = RobustComparison(tuple(entries))
-        for w in caught[self.robust_comparison_.best]:
+        plain = self._fit_noise(GAUSSIAN, kernel, inputs, y)
+        densities = left_out_densities(plain.posterior)
+        compared = RobustComparison(tuple(Candidate(name, density) for name, density in densities.items()))
+        if compared.suggested == GAUSSIAN:
+            self.robust_comparison_ = compared
+            return plain
+        rows, name = {c.name: c for c in compared.candidates}, compared.suggested
+        solver = self._solver(plain.model, inputs)
+        rows[GAUSSIAN] = judged(rows[GAUSSIAN], plain.posterior, "exact", solver)
+        found = plain
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model = self._model(name, kernel, inputs, y)
+                warm = warm_start(model, plain.posterior)
+                settings = self._settings(name) | {"starts": "several" if warm is None else "given"}
+                found = self._learn(warm or model, inputs, y, "variational", **settings)
+                note = "; ".join(str(w.message) for w in caught)
+                rows[name] = judged(rows[name], found.posterior, "variational", solver, note)
+            except (ArithmeticError, np.linalg.LinAlgError, SolverError) as error:
+                rows[name] = dataclasses.replace(rows[name], held_out=-np.inf, note=f"failed: {error}")
+        self.robust_comparison_ = RobustComparison(tuple(rows.values()))
+        if self.robust_comparison_.best == GAUSSIAN:
+            return plain
+        for w in caught:
             warnings.warn(w.message, w.category, stacklevel=3)
-        return found[self.robust_comparison_.best]
+        return found
 
     def _take(self, fits: list[Fit]) -> GPRegressor:
         (found,) = fits
@@ -365,7 +417,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         if isinstance(given, Param):
             return given
         if given is None or np.ndim(given) == 0:
-            if self.kernel is None:
+            if self._own_kernel:
                 return defaults.default_noise(scale, given)
             return defaults.NOISE_SHARE * scale**2 if given is None else given
         if np.shape(given) != (n,):
@@ -388,8 +440,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
 
         They are those of a new observation y, or of the noise-free function if `latent`. Before `fit` they
-        are those of the prior, as are all predictions and draws. Student-t noise of at most 2 degrees of
-        freedom has an infinite standard deviation: `predict_interval` is always finite.
+        are those of the prior, as are all predictions and draws. Where noise is not Gaussian the standard
+        deviation of y may be infinite (Student-t) or that of outliers alone (mixtures): in its place stands
+        half the width of the interval that holds 68 % of y, which always exists, agrees with
+        `predict_interval`, and is the same for Gaussian noise.
         `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
         """
         if return_std and return_cov:
@@ -398,6 +452,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         with self._telling():
             if return_cov:
                 return posterior.mean(X, latent), posterior.covariance(X, latent, noise_variance)
+            if return_std and _heavy(posterior) and not latent:
+                mean, _, ends = posterior.predictive(X, ONE_SIGMA, noise_variance)
+                return mean, 0.5 * (ends[:, 1] - ends[:, 0])
             if return_std:
                 return posterior.mean_and_std(X, latent, noise_variance)
             return posterior.mean(X, latent)
@@ -424,7 +481,8 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """Mean, standard deviation and the ends of the interval of this level, in one pass: "mean", "std",
         "lower" and "upper", each (m,).
 
-        They are those of a new observation y, or of the noise-free function if `latent`.
+        They are those of a new observation y, or of the noise-free function if `latent`; "std" is that of
+        `predict`.
 
         >>> model.predict_columns(Xs, level=0.9)["upper"]
         """
@@ -435,7 +493,10 @@ class GPRegressor(RegressorMixin, AbstractExplained):
                 mean, std = posterior.mean_and_std(X, latent=True)
                 ends = mean[:, None] + std[:, None] * ndtri(tails)
             else:
-                mean, std, ends = posterior.predictive(X, tails, noise_variance)
+                inner = ONE_SIGMA if _heavy(posterior) else ()
+                mean, std, ends = posterior.predictive(X, (*tails, *inner), noise_variance)
+                if inner:
+                    std = 0.5 * (ends[:, 3] - ends[:, 2])
         return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
 
     def sample_y(
@@ -558,7 +619,19 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         ]
         if isinstance(self.model_.likelihood, AbstractNoise):
             lines.append(f"outliers: {self.outliers_.paragraph()}")
+        if (said := self._noise_hint()) is not None:
+            lines.append(f"hint: {said}")
         return "\n".join(lines)
+
+    def _noise_hint(self) -> str | None:
+        """Whether another noise may be better than the Gaussian one that was learned for all rows alike."""
+        noise = [p for p in parameters(self.model_.likelihood) if p.name == "noise_variance"]
+        likelihood = self.model_.likelihood
+        learned = isinstance(likelihood, Gaussian) and not likelihood.per_datum and noise[0].free
+        if not learned or self.robust_comparison_ is not None or self.posterior_.averages:
+            return None
+        few = len(self.posterior_.y) <= ROWS and not defaults.constant(self.posterior_.y)
+        return hint(self.posterior_) if few else None
 
     @property
     def outliers_(self) -> Outliers:
@@ -576,7 +649,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     @property
     def _rule(self) -> Any:
-        return self.inference
+        compared = self.robust_comparison_
+        robust = compared is not None and compared.best != GAUSSIAN
+        return "variational" if robust else self.inference
 
     @property
     def _training(self) -> tuple[Inputs, np.ndarray]:
@@ -635,6 +710,11 @@ def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
             "noise_variance=0 cannot "
             "explain: give a noise variance, or drop the duplicates."
         )
+
+
+def _heavy(posterior: AbstractPosterior) -> bool:
+    """Noise whose standard deviation says little."""
+    return isinstance(posterior.model.likelihood, AbstractNoise)
 
 
 def _check_level(level: float) -> None:

@@ -19,7 +19,7 @@ from mercer.kernels.distance import safe_sqrt
 from mercer.kernels.families.factors import lower_triangular
 from mercer.kernels.traits import Traits
 from mercer.linalg.tiles import rows
-from mercer.params import Hyper, ParameterError, hyper, nonnegative, positive
+from mercer.params import Hyper, ParameterError, hyper, nonnegative, positive, real
 
 
 class Constant(AbstractKernel):
@@ -55,10 +55,11 @@ class Constant(AbstractKernel):
 
 
 class Linear(AbstractKernel):
-    """sum_d variance_d x_d x'_d: a linear function through the origin with weights of that prior variance
-    (A.K2).
+    """sum_d variance_d (x_d - c_d)(x'_d - c_d): a linear function that is zero at the centre c, with weights
+    of that prior variance (A.K2).
 
     variance: of the weights, in squared units of f over those of x; one number, or (d,), one for each column
+    centre: None for the origin; one number, or (d,), in units of x
 
     Add `Constant()` for an intercept.
 
@@ -66,18 +67,22 @@ class Linear(AbstractKernel):
     """
 
     variance: Hyper = hyper(1.0, positive)
+    centre: Hyper | None = hyper(None, real, free=False, kw_only=True)
 
     def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
-        return (A * self.variance) @ B.T
+        return (self._from_centre(A) * self.variance) @ self._from_centre(B).T
 
     def rank(self, d: int) -> int:
         return d
 
     def features(self, A: jax.Array) -> jax.Array:
-        return A * jnp.sqrt(self.variance)
+        return self._from_centre(A) * jnp.sqrt(self.variance)
+
+    def _from_centre(self, A: jax.Array) -> jax.Array:
+        return A if self.centre is None else A - self.centre
 
     def traits(self, d: int = 1) -> Traits:
-        equal = d == 1 or np.unique(self.variance).size == 1
+        equal = self.centre is None and (d == 1 or np.unique(self.variance).size == 1)
         return Traits(dot_product=equal, smoothness=math.inf, beyond="continues the straight line")
 
 

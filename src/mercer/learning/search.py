@@ -72,9 +72,9 @@ def search(
         coarse = problem.subset(sizes[0], seed) if sizes else problem
         vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
         if not sizes:
-            ends_at = {} if candidates.good else {"gtol": 1e-3, "ftol": 1e-9}
+            gtol, ftol = (1e-2, 1e-7) if candidates.good else (1e-3, 1e-9)
             for label, vector in vectors.items():
-                top = climb(problem, vector, label, **ends_at)
+                top = climb(problem, vector, label, gtol=gtol, ftol=ftol)
                 ends[label] = top.value
                 best = max(best, top, key=_height)
             return Found(best, ends, False)

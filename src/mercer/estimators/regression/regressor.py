@@ -292,8 +292,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         """The model with this noise, learned."""
         model = self._model(likelihood, kernel, inputs, y, known)
         if defaults.constant(y):
-            solver, common = self._solver(model, inputs), dict(progress=self.progress, seed=self._seed())
-            return fit(defaults.hold(model), inputs, Targets(y), solver=solver, **common)
+            solver, seed = self._solver(model, inputs), self._seed()
+            held = defaults.hold(model)
+            return fit(held, inputs, Targets(y), solver=solver, progress=self.progress, seed=seed)
         several = isinstance(self.likelihood, str) and self.likelihood == "auto"
         settings = self._settings(likelihood if several else "")
         return self._learn(model, inputs, y, self.inference, **settings)
@@ -330,7 +331,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                model = self._model(name, kernel, inputs, y)
+                model = self._model(name, kernel, inputs, y, RowNoise())
                 warm = warm_start(model, plain.posterior)
                 settings = self._settings(name) | {"starts": "several" if warm is None else "given"}
                 found = self._learn(warm or model, inputs, y, "variational", **settings)

@@ -153,6 +153,7 @@ EVIDENCES = {
         for name, make in {
             "student-t": lambda: mc.GPRegressor(likelihood="student-t", learn=False).fit(X, Y),
             "label regression": lambda: classifier(inference="label-regression").fit(X, LABELS),
+            "weights": lambda: regressor(noise_variance=NOISE).fit(X, Y, sample_weight=1.0 + X[:, 0] ** 2),
             "vfe": lambda: regressor(solver=mc.solvers.VFE(m=6)).fit(X, Y),
             "probit": lambda: classifier(multi_class="probit").fit(X, CLASSES),
             "softmax": lambda: classifier(multi_class="softmax").fit(X, CLASSES),
@@ -222,6 +223,15 @@ def test_a_fit_that_did_not_converge_warns_as_scikit_learn_does():
 
 
 # ------------------------------------------------------------------------------------------------- draws
+
+
+def test_predictions_leave_their_inputs_alone(fitted):
+    frozen = XS.copy()
+    frozen.flags.writeable = False
+    for asked in ({}, {"return_std": True}, {"return_cov": True}):
+        fitted.predict(frozen, **asked)
+    with pytest.raises(ValueError, match="not both"):
+        fitted.predict(XS, return_std=True, return_cov=True)
 
 
 def test_draws_do_not_factor_the_data_again(monkeypatch):

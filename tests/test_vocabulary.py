@@ -49,7 +49,8 @@ def callables():
                 yield where, thing
             elif inspect.isclass(thing):
                 yield where, thing
-                for method, function in vars(thing).items():
+                ours = [vars(c) for c in reversed(thing.__mro__) if c.__module__.startswith("mercer.")]
+                for method, function in {k: v for members in ours for k, v in members.items()}.items():
                     if not method.startswith("_") and inspect.isfunction(function):
                         yield f"{where}.{method}", function
 

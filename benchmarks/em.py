@@ -43,15 +43,16 @@ def em(run: Any, outcome: Any, check: Callable) -> None:
         outcome.checks.append(
             check(f"{row['what']}: times faster", row["ratio"], least=None if run.quick else least)
         )
-        outcome.checks.append(
-            check(f"{row['what']}: largest difference of a parameter after a step", agree, most=1e-6)
-        )
+        if agree is not None:
+            outcome.checks.append(
+                check(f"{row['what']}: largest difference of a parameter after a step", agree, most=1e-6)
+            )
 
 
 def measure(quick: bool, repeats: int) -> list[dict]:
     """A row for each problem."""
     small = 50 if quick else 1
-    rows = [mixture(1_000_000 // small, 8, 10, repeats)]
+    rows = [mixture(1_000_000 // small, 8, 10, repeats), *variational(1_000_000 // small, 8, 10, repeats)]
     for d, least in ((3, 3.0), (1, None)):
         rows.append(chain([100_000 // small], 8, d, repeats, least))
         rows.append(chain([100] * (1000 // small), 8, d, repeats, least))
@@ -63,9 +64,7 @@ def mixture(n: int, d: int, k: int, repeats: int) -> dict:
 
     from mercer.em import GaussianMixture
 
-    rng = np.random.default_rng(0)
-    shape = np.eye(d) + 0.2 * rng.normal(size=(d, d))
-    X = (3 * rng.normal(size=(k, d)))[rng.integers(k, size=n)] + rng.normal(size=(n, d)) @ shape
+    X, rng = groups(n, d, k)
     start = GaussianMixture.around(X[:5000], k, rng)
     peer = Peer(k, reg_covar=0.0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -83,6 +82,50 @@ def mixture(n: int, d: int, k: int, repeats: int) -> dict:
     return row(f"mixture, n = {n:,}, d = {d}, k = {k}", "scikit-learn", ours, theirs, agree, 4.0) | {
         "added MiB": memory / 1024
     }
+
+
+def variational(n: int, d: int, k: int, repeats: int) -> list[dict]:
+    """Steps of variational Bayes beside EM's own, at most 1.5 times as long, and beside scikit-learn's."""
+    from sklearn.mixture import BayesianGaussianMixture as Peer
+
+    from mercer.em import GaussianMixture, NormalInverseWishart, Sticks, VariationalMixture
+
+    X, rng = groups(n, d, k)
+    plain = GaussianMixture.around(X[:5000], k, rng)
+    prior = NormalInverseWishart(d, np.cov(X.T), X.mean(0), 1.0)
+    R = plain.responsibilities(X[:5000]).T
+    start = VariationalMixture.assigned(X[:5000], R, Sticks(0.1, np.zeros(k)), prior)
+    peer = Peer(n_components=k, reg_covar=0.0, weight_concentration_prior=0.1)
+    peer._check_parameters(X)
+    at = start.gaussians
+
+    def step():
+        precisions = np.linalg.inv(np.linalg.cholesky(at.gaussians.covariances))
+        peer._set_parameters(
+            (start.weights.concentration, at.weight, at.means, at.dof, at.gaussians.covariances,
+             np.swapaxes(precisions, 1, 2))
+        )  # fmt: skip
+        peer._m_step(X, peer._e_step(X)[1])
+        return peer
+
+    ours, own = [], []
+    for _ in range(repeats):
+        ours.append(timed(lambda: start.maximise(start.expect(X))))
+        own.append(timed(lambda: plain.maximise(plain.expect(X))))
+    theirs = [timed(step) for _ in range(max(1, repeats // 2))]
+    agree = np.abs(ours[-1][1].gaussians.gaussians.covariances - peer.covariances_).max()
+    what = f"variational mixture, n = {n:,}, d = {d}, k = {k}"
+    return [
+        row(what, "EM's step", ours, own, None, 1 / 1.5) | {"added MiB": None},
+        row(what, "scikit-learn", ours, theirs, agree, 3.0) | {"added MiB": None},
+    ]
+
+
+def groups(n: int, d: int, k: int) -> tuple[np.ndarray, np.random.Generator]:
+    """Rows (n, d) of k groups, and the generator that drew them."""
+    rng = np.random.default_rng(0)
+    shape = np.eye(d) + 0.2 * rng.normal(size=(d, d))
+    return (3 * rng.normal(size=(k, d)))[rng.integers(k, size=n)] + rng.normal(size=(n, d)) @ shape, rng
 
 
 def chain(lengths: list[int], N: int, d: int, repeats: int, least: float | None) -> dict:
@@ -139,7 +182,7 @@ def chain(lengths: list[int], N: int, d: int, repeats: int, least: float | None)
     }
 
 
-def row(what: str, peer: str, ours: list, theirs: list, agree: float, least: float | None) -> dict:
+def row(what: str, peer: str, ours: list, theirs: list, agree: float | None, least: float | None) -> dict:
     a, b = (min(seconds for seconds, _ in times) for times in (ours, theirs))
     return {
         "what": what,
@@ -147,7 +190,7 @@ def row(what: str, peer: str, ours: list, theirs: list, agree: float, least: flo
         "CPU s": a,
         "peer CPU s": b,
         "ratio": b / a,
-        "agree": float(agree),
+        "agree": None if agree is None else float(agree),
         "least": least,
     }
 

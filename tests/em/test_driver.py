@@ -125,7 +125,7 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="at least one start"):
         em([], [None])
     with pytest.raises(ValueError, match="max_evaluations"):
-        em(Steps((0.0,)), [None], max_evaluations=0)
+        em(Steps((0.0,)), [None], max_evaluations=-1)
 
 
 def test_progress_is_shown_when_asked_and_only_then(capsys):

@@ -95,6 +95,7 @@ def em(
 
     starts: a model, a list of models, or of functions without arguments that make one.
     parts: the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
+    max_evaluations: M-steps from each start; 0 learns nothing, and keeps the best start.
     tol: stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
         max_evaluations iterations.
     slack: a fall of the objective by more than slack times its size is an error of the model's steps, and
@@ -111,8 +112,8 @@ def em(
     starts = list(starts) if isinstance(starts, list | tuple) else [starts]
     if not starts:
         raise ValueError("em needs at least one start.")
-    if max_evaluations < 1 or not tol >= 0:
-        raise ValueError(f"em needs max_evaluations >= 1 and tol >= 0, got {max_evaluations!r} and {tol!r}.")
+    if max_evaluations < 0 or not tol >= 0:
+        raise ValueError(f"em needs max_evaluations >= 0 and tol >= 0, got {max_evaluations!r} and {tol!r}.")
     history: list[Iteration] = []
     climbs: list[Outcome] = []
     failures: list[Exception] = []

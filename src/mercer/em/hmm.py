@@ -31,6 +31,7 @@ class HMM:
     pseudo_count: added to the expected counts of transitions that are not impossible, a Dirichlet prior: one
         number, or (N, N)
     initial_pseudo_count: the same of first states: one number, or (N,)
+    keep: what EM leaves as it is: some of "initial", "transition", "emission"
 
     >>> symbols = CategoricalEmission([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
     >>> model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], symbols)
@@ -43,9 +44,13 @@ class HMM:
     emission: Any
     pseudo_count: Any = 0.0
     initial_pseudo_count: Any = 0.0
+    keep: tuple[str, ...] = ()
 
     def __post_init__(self):
         N = self.emission.states
+        object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
+        if unknown := sorted(set(self.keep) - {"initial", "transition", "emission"}):
+            raise ValueError(f'keep is some of "initial", "transition" and "emission", not {unknown}.')
         object.__setattr__(self, "initial", simplex(self.initial, "initial", (N,)))
         object.__setattr__(self, "transition", simplex(self.transition, "transition", (N, N)))
 
@@ -56,8 +61,12 @@ class HMM:
 
     def parameters(self) -> int:
         """How many numbers are free."""
-        free = (self.initial > 0).sum() - 1 + (self.transition > 0).sum() - self.states
-        return int(free) + self.emission.parameters()
+        free = {
+            "initial": int((self.initial > 0).sum()) - 1,
+            "transition": int((self.transition > 0).sum()) - self.states,
+            "emission": self.emission.parameters(),
+        }
+        return sum(number for name, number in free.items() if name not in self.keep)
 
     # -- EM --------------------------------------------------------------------------------------------------
 
@@ -82,12 +91,12 @@ class HMM:
 
     def maximise(self, summary: Expected) -> HMM:
         """The M-step: the model that explains the summary best, under its prior."""
-        return replace(
-            self,
-            initial=updated(self.initial, summary.first, self.initial_pseudo_count),
-            transition=updated(self.transition, summary.transitions, self.pseudo_count),
-            emission=self.emission.maximise(summary.emission),
-        )
+        changed = {
+            "initial": lambda: updated(self.initial, summary.first, self.initial_pseudo_count),
+            "transition": lambda: updated(self.transition, summary.transitions, self.pseudo_count),
+            "emission": lambda: self.emission.maximise(summary.emission),
+        }
+        return replace(self, **{name: make() for name, make in changed.items() if name not in self.keep})
 
     def log_prior(self) -> float:
         """Log density of the parameters under their prior, up to a constant; zero without one."""

@@ -55,6 +55,7 @@ class Settings:
     prior: Any
     dof_prior: Gamma | None = None
     known: list[np.ndarray] | None = None
+    keep: tuple[str, ...] = ()
 
     def pseudo_counts(self, name: str) -> Any:
         """Of "initial", "transition", "emission" or "weights"."""
@@ -88,6 +89,7 @@ def start(settings: Settings, sequences: list[np.ndarray], rng: np.random.Genera
         emission,
         settings.pseudo_counts("transition"),
         settings.pseudo_counts("initial"),
+        settings.keep,
     )
 
 

@@ -165,6 +165,7 @@ class HMM(AbstractHMM):
     init: dict of any of initial (N,), transition (N, N), means, covariances, weights (of mixtures), scales
         and dof (of Student-t), emission (N, L); the rest is taken from the data. Probabilities of zero stay
         zero
+    keep: what stays as it begins, given by init: some of "initial", "transition", "emission"
     restarts: starts beyond the first; the best of all is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the likelihood below which a start
         has converged; tol=0 takes max_evaluations steps
@@ -203,6 +204,7 @@ class HMM(AbstractHMM):
         n_symbols: int | None = None,
         topology: str | ArrayLike = "full",
         init: dict[str, Any] | None = None,
+        keep: tuple[str, ...] = (),
         restarts: int = 2,
         max_evaluations: int = 200,
         tol: float = 1e-6,
@@ -221,6 +223,7 @@ class HMM(AbstractHMM):
         self.n_symbols = n_symbols
         self.topology = topology
         self.init = init
+        self.keep = keep
         self.restarts = restarts
         self.max_evaluations = max_evaluations
         self.tol = tol
@@ -285,6 +288,7 @@ class HMM(AbstractHMM):
             prior,
             self.dof_prior,
             known,
+            self.keep,
         )
         seeds = rng.integers(2**31, size=1 + self.restarts)
         starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]

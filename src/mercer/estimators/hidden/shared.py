@@ -19,8 +19,10 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def warn_unless_converged(outcome: Outcome[Any], tol: float) -> None:
-    """Say so where EM stopped short, unless `tol` = 0 asked for so many steps. Called by `fit` itself."""
-    if not outcome.converged and tol > 0:
+    """Say so where EM stopped short, unless `tol` = 0 asked for so many steps, or none were asked for. Called
+    by `fit` itself.
+    """
+    if not outcome.converged and tol > 0 and outcome.iterations > 0:
         warnings.warn(
             f"EM has not converged: {outcome.reason}. Raise max_evaluations or tol.",
             ConvergenceWarning,

@@ -37,6 +37,9 @@ MORE = {
     "sum": lambda: mc.GPRegressor("2 * SE(l=1) * Linear() + Matern(nu=1.5)", max_evaluations=3).fit(X, Y),
     "robust": lambda: mc.GPRegressor(k.SE(1.0), likelihood="student-t", max_evaluations=3).fit(X, Y),
     "mixture": lambda: mc.GaussianMixture(2).fit(X),
+    "variational": lambda: mc.BayesianGaussianMixture(3, "diagonal", max_evaluations=5, tol=0).fit(X),
+    "variational hmm": lambda: mc.BayesianHMM(2, max_evaluations=5, tol=0).fit(X),
+    "counts": lambda: mc.HMM(2, "poisson", max_evaluations=5, tol=0).fit(np.round(10 * np.abs(X))),
     "experts": lambda: mc.GPMixture(2, kernel=k.SE(1.0), max_evaluations=2, tol=0).fit(X, Y),
 }
 

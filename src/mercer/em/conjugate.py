@@ -149,6 +149,9 @@ class NormalWisharts:
             raise ValueError(f"covariance_type must be one of {TYPES}, got {self.covariance_type!r}.")
         for name in ("means", "weight", "dof", "scale"):
             object.__setattr__(self, name, np.array(getattr(self, name), np.float64))
+        k = len(self.means)
+        if not all(v.shape == (k,) and (v > 0).all() for v in (self.weight, self.dof)):
+            raise ValueError(f"weight and dof are {k} positive numbers each, one a Gaussian.")
         shared = self.dof[0] if self.covariance_type == "tied" else self.dof
         dof = np.reshape(shared, np.shape(shared) + (1,) * (self.scale.ndim - np.ndim(shared)))
         object.__setattr__(self, "_gaussians", Gaussians(self.means, self.scale / dof, self.covariance_type))

@@ -15,15 +15,15 @@ def ellipses(
     """Components of a Gaussian mixture in two columns: ellipses of one and two standard deviations, numbers
     at the means.
 
-    model: a fitted `mercer.GaussianMixture`, or `mercer.HMM` with Gaussians. X: data to show, in the colour
-    of their component.
+    model: a fitted `mercer.GaussianMixture`, or `mercer.HMM` with Gaussians; of one by variational Bayes, the
+    components that explain half a row at least. X: data to show, in the colour of their component.
     """
     gaussians = _gaussians(model)
     if gaussians.dimension < 2:
         raise ValueError("ellipses need two columns; this model has one.")
     from matplotlib.patches import Ellipse
 
-    pick = list(columns)
+    pick, used = list(columns), _used(model, gaussians.count)
     names = (
         getattr(model, "feature_names_in_", [f"x{i}" for i in range(gaussians.dimension)])
         if names is None
@@ -40,6 +40,8 @@ def ellipses(
     for k, (mean, matrix) in enumerate(
         zip(gaussians.means[:, pick], gaussians.matrices()[:, pick][:, :, pick], strict=True)
     ):
+        if not used[k]:
+            continue
         values, vectors = np.linalg.eigh(matrix)
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
         for radius in (1, 2):
@@ -94,18 +96,18 @@ def state_path(
 
 def transition_graph(model: Any, ax: Any = None, least: float = 0.005, names: Any = None) -> Any:
     """States on a circle, with an arrow for every transition of a probability of at least `least`;
-    thicker is more probable.
+    thicker is more probable. States that variational Bayes leaves without data are not drawn.
     """
     A = np.asarray(getattr(model, "transition_", getattr(model, "transition", None)), np.float64)
     if A.ndim != 2:
         raise TypeError(f"cannot draw the transitions of a {type(model).__name__}: give a fitted HMM.")
     ax = frame(ax, size=(4.4, 4.4))
-    N = len(A)
+    N, used = len(A), _used(model, len(A))
     angle = np.pi / 2 - 2 * np.pi * np.arange(N) / N
     place = np.column_stack([np.cos(angle), np.sin(angle)])
     for i in range(N):
         for j in range(N):
-            if A[i, j] < least:
+            if A[i, j] < least or not used[i] or not used[j]:
                 continue
             if i == j:
                 ax.text(
@@ -128,6 +130,8 @@ def transition_graph(model: Any, ax: Any = None, least: float = 0.005, names: An
             middle = 0.5 * (place[i] + place[j]) + 0.16 * np.array([step[1], -step[0]])
             ax.text(*middle, f"{A[i, j]:.2g}", ha="center", va="center", fontsize=8, color=_colour(i))
     for i, at in enumerate(place):
+        if not used[i]:
+            continue
         ax.plot(*at, "o", ms=26, color="white", markeredgecolor=_colour(i), markeredgewidth=2, zorder=3)
         ax.text(*at, str(i if names is None else names[i]), ha="center", va="center", zorder=4)
     ax.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.7), aspect="equal")
@@ -144,6 +148,11 @@ def _gaussians(model: Any) -> Any:
             "Gaussian HMM."
         )
     return found
+
+
+def _used(model: Any, n: int) -> np.ndarray:
+    """Which of n components or states have data: by variational Bayes some may be left without."""
+    return np.asarray(getattr(model, "counts_", np.ones(n))) >= 0.5
 
 
 def _colour(k: int) -> str:

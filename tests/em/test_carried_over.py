@@ -84,7 +84,7 @@ def test_walk_shop_clean():
     assert path.tolist() == [1, 0, 0] and round(float(np.exp(value)), 5) == 0.01344
     assert model.likeliest([0, 1, 2])[0].tolist() == [1, 0, 0]
     wanted = [[0.23170303, 0.76829697], [0.62406281, 0.37593719], [0.86397706, 0.13602294]]
-    np.testing.assert_allclose(model.posterior([0, 1, 2]), wanted, atol=1e-8)
+    np.testing.assert_allclose(model.posterior([0, 1, 2]), wanted, atol=1e-6)
 
 
 def test_uninformative_transitions_make_a_mixture():
@@ -359,7 +359,7 @@ def test_four_states_of_five_are_found_by_variational_bayes(kind):
     ).fit(X)
     assert (np.diff(hmm.history_) > -1e-8).all()
     used = hmm.counts_ > 3
-    np.testing.assert_allclose(np.unique(hmm.means_[used].round()), [-2, 0, 2, 3], atol=0.6)
+    assert (np.abs(hmm.means_[used] - [[-1.5, 0.0, 1.5, 3.0]]).min(0) < 0.15).all()
 
 
 # -- scikit-learn
@@ -466,7 +466,7 @@ def test_draws_have_the_moments_that_were_learned():
 # -- the account
 
 
-def tests_in(path):
+def defined_in(path):
     """Names of the tests that a file defines: functions, and methods of classes as Class::method."""
     tree = ast.parse(path.read_text())
     found = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
@@ -489,14 +489,14 @@ def test_every_test_of_the_peers_is_accounted_for():
         assert bool(ours) != bool(why)
         if ours:
             path, test = ours.split("::")
-            assert test in own.setdefault(path, tests_in(ROOT / path)), ours
+            assert test in own.setdefault(path, defined_in(ROOT / path)), ours
     for name in {row[0] for row in rows}:
         package, file = name.split("/")
         spec = find_spec("hmmlearn.tests" if package == "hmmlearn" else "sklearn.mixture.tests")
         path = Path(spec.submodule_search_locations[0]) / file if spec else None
         if path is None or not path.exists():
             continue  # installed without its tests
-        missing = tests_in(path) - {test for peer, test, _, _ in rows if peer == name}
+        missing = defined_in(path) - {test for peer, test, _, _ in rows if peer == name}
         assert not missing, f"{name} has tests that are neither carried over nor left: {sorted(missing)}"
 
 

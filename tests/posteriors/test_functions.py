@@ -92,3 +92,5 @@ def test_of_an_estimator_on_a_table():
     mean, std = model.predict(table, return_std=True)
     assert np.all(np.abs(f.mean(0) - mean) < 5 * std / 20) and f.std(0).max() < std.max() * 1.2
     np.testing.assert_array_equal(model.sample_functions(400)(table), f)
+    with pytest.raises(PosteriorError, match="posterior_"):
+        jax.grad(lambda x: functions[0](x[None])[0])(jnp.zeros(2))

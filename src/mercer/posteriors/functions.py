@@ -54,6 +54,7 @@ class SampledFunctions:
     order: np.ndarray
     read: Callable[[Any], np.ndarray]
     notes: tuple[str, ...] = ()
+    plain: bool = True  # inputs are columns of numbers as they are, so that JAX may hand them in
 
     def __len__(self) -> int:
         return len(self.order)
@@ -61,6 +62,11 @@ class SampledFunctions:
     def __call__(self, Xs: Any) -> Any:
         """All of them at inputs Xs (m, d): (size, m), a NumPy array, or one of JAX inside its code."""
         if isinstance(Xs, jax.core.Tracer):
+            if not self.plain:
+                raise PosteriorError(
+                    "JAX cannot follow a table into numbers: take posterior_.sample_functions(), whose "
+                    "inputs are the numbers."
+                )
             return jnp.concatenate([part.traced(Xs) for part in self.parts])[self.order]
         values = self.read(Xs)
         return np.concatenate([part(values) for part in self.parts])[self.order]
@@ -75,9 +81,11 @@ class SampledFunctions:
             place -= part.size
         raise AssertionError
 
-    def reading(self, read: Callable[[Any], np.ndarray]) -> SampledFunctions:
-        """The same functions of tables that `read` turns into inputs (m, d)."""
-        return dataclasses.replace(self, read=read)
+    def reading(self, read: Callable[[Any], np.ndarray], plain: bool) -> SampledFunctions:
+        """The same functions of tables that `read` turns into inputs (m, d); plain: whether those are the
+        table's columns as they are.
+        """
+        return dataclasses.replace(self, read=read, plain=plain)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -519,20 +519,23 @@ class GPRegressor(RegressorMixin, AbstractExplained):
     def sample_functions(
         self,
         n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         points: Any = None,
         waves: int = WAVES,
     ) -> SampledFunctions:
         """Draws of the noise-free function, as functions of tables X that can be evaluated anywhere, again
-        and again: (n_samples, m). points, waves: as in `posterior_.sample_functions`.
+        and again: (n_samples, m). random_state: None is that of the estimator. points, waves: as in
+        `posterior_.sample_functions`.
 
         >>> functions = model.sample_functions(10)
         >>> functions(X), functions[0](X)                         # (10, m), (m,)
         """
         if isinstance(random_state, np.random.RandomState):
             random_state = random_state.randint(2**31 - 1)
+        seed = self._seed() if random_state is None else random_state
         at = None if points is None else self._inputs(points)
-        return self.posterior_.sample_functions(n_samples, random_state, at, waves).reading(self._inputs)
+        drawn = self.posterior_.sample_functions(n_samples, seed, at, waves)
+        return drawn.reading(self._inputs, self.columns_ is None or self.columns_.plain)
 
     def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,) of each target."""

@@ -53,6 +53,9 @@ def test_all_labels_give_the_moments_of_the_groups():
     np.testing.assert_allclose(found.weights, np.bincount(labels) / len(X), rtol=1e-12)
     none = em(start, [Labelled(X, np.full(len(X), -1))], max_evaluations=5, tol=0)
     np.testing.assert_allclose(none.path(), em(start, [X], max_evaluations=5, tol=0).path(), rtol=1e-13)
+    gone = X.copy()
+    gone[::3] = np.nan
+    em(start, [Labelled(gone, labels)], max_evaluations=10, tol=0, slack=1e-12)  # raises where it falls
     halves = start.expect(Labelled(X[:9], labels[:9])) + start.expect(Labelled(X[9:], labels[9:]))
     assert halves.log_likelihood == pytest.approx(start.expect(Labelled(X, labels)).log_likelihood)
 

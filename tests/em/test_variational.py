@@ -83,7 +83,7 @@ def test_ten_iterations_are_those_of_scikit_learn(process, kind, d):
 @pytest.mark.parametrize("process", [True, False])
 def test_the_bound_climbs_and_is_that_of_the_definition(kind, process):
     X = rows(40, seed=1)
-    X[3, 0], X[7, 1], X[11] = np.nan, np.nan, np.nan
+    X[3, 0], X[7, 1], X[11], X[20:30] = np.nan, np.nan, np.nan, np.nan
     k = 3
     seen = X[~np.isnan(X).any(1)]
     R = np.random.default_rng(0).dirichlet(np.ones(k), len(X)).T

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln, multigammaln
+from scipy.special import betaln, digamma, gammaln
 
 from mercer.em.blocks import Moments, blocks
 from mercer.em.counts import MultinomialEmission, PoissonEmission, counts
@@ -183,8 +183,11 @@ class NormalWisharts:
     def offsets(self) -> np.ndarray:
         """(k,) what E[log N(x | μ, Λ⁻¹)] is more than the log density of `gaussians`."""
         d = self.means.shape[1]
-        wishart, parts = self._wishart(self.dof)
-        spread = parts * (_sum_digamma(wishart, d // parts) + (d // parts) * np.log(2 / wishart))
+        if self.gaussians.elliptic:
+            spread = _sum_digamma(self.dof, d) + d * np.log(2 / self.dof)
+        else:
+            dof = d * self.dof if self.covariance_type == "spherical" else self.dof
+            spread = d * (digamma(dof / 2) + np.log(2 / dof))
         return 0.5 * (spread - d / self.weight)
 
     def check(self, rows: Any, where: str) -> np.ndarray:
@@ -202,16 +205,11 @@ class NormalWisharts:
         """Log densities (k, n) of new rows with the parameters integrated out: Student-t."""
         d, wide = self.means.shape[1], 1 + 1 / self.weight
         if self.covariance_type == "diagonal":
-            scale = self.gaussians.covariances * wide[:, None]
-            return np.sum(
-                [
-                    StudentTEmission(
-                        Gaussians(self.means[:, [j]], scale[:, [j]], "diagonal"), self.dof
-                    ).log_prob(rows[:, [j]])
-                    for j in range(d)
-                ],
-                axis=0,
-            )
+            scale, each = self.gaussians.covariances * wide[:, None], []
+            for j in range(d):
+                column = Gaussians(self.means[:, [j]], scale[:, [j]], "diagonal")
+                each.append(StudentTEmission(column, self.dof).log_prob(rows[:, [j]]))
+            return np.sum(each, axis=0)
         if self.covariance_type == "spherical":
             shape = Gaussians(self.means, self.gaussians.covariances * wide, "spherical")
             return StudentTEmission(shape, d * self.dof).log_prob(rows)
@@ -258,15 +256,6 @@ class NormalWisharts:
         """Gaussians with the expected means and precisions."""
         return GaussianEmission(self.gaussians)
 
-    def _wishart(self, dof: Any) -> tuple[Any, int]:
-        """Degrees of freedom of the Wishart that a precision has, and of how many it is made."""
-        d = self.means.shape[1]
-        return (
-            (d * dof, d)
-            if self.covariance_type == "spherical"
-            else (dof, 1 if self.gaussians.elliptic else d)
-        )
-
     def _of_precisions(self) -> float:
         """Σ KL(Wishart ‖ Wishart): of matrices, of a precision for each column, or of one for all columns."""
         prior, d = self.prior, self.means.shape[1]
@@ -298,13 +287,13 @@ def _wishart_kl(dof, log_det, dof0, log_det0, trace, d: int) -> np.ndarray:
     """KL of Wisharts with scale matrices' log determinants and tr(scale0 scale⁻¹)."""
     expected = _sum_digamma(dof, d) + d * np.log(2) - log_det
     norm = 0.5 * (dof * log_det - dof0 * log_det0 - d * (dof - dof0) * np.log(2))
-    gammas = _each_multigamma(dof, d) - multigammaln(0.5 * dof0, d)
+    gammas = _sum_gammaln(dof, d) - _sum_gammaln(dof0, d)
     return norm - gammas + 0.5 * ((dof - dof0) * expected - dof * d + dof * trace)
 
 
-def _each_multigamma(dof, d: int) -> np.ndarray:
-    halves = 0.5 * (np.asarray(dof)[..., None] - np.arange(d))
-    return 0.25 * d * (d - 1) * np.log(np.pi) + gammaln(halves).sum(-1)
+def _sum_gammaln(dof: np.ndarray, d: int) -> np.ndarray:
+    """Σ_i log Γ((dof − i)/2), i = 0 … d − 1."""
+    return gammaln(0.5 * (np.asarray(dof)[..., None] - np.arange(d))).sum(-1)
 
 
 @Saved.register

@@ -137,6 +137,7 @@ class Mixture:
 @dataclass(frozen=True)
 class Labelled:
     """Rows of which some are known to come from a component: labels (n,) from 0, −1 where it is not known.
+    A row without any value says nothing, labelled or not.
 
     >>> em(start, [Labelled(X, labels)]).model
     """
@@ -257,7 +258,8 @@ class GaussianMixture:
 
         def weigh(block):
             joint = block.log_prob() + log_weights
-            keep(joint, block.rows)
+            if block.width:
+                keep(joint, block.rows)
             total.append(normalise(joint).sum())
             return joint
 

@@ -58,16 +58,13 @@ class VariationalMixture:
     def expect(self, X: np.ndarray | Labelled) -> Counted:
         """The E-step: responsibilities summed into what `maximise` needs, with the log normalisers."""
         X, keep = labelled(X, self.gaussians.states)
-        log_weights, offsets, total = (
-            self.weights.expected_log()[:, None],
-            self.gaussians.offsets[:, None],
-            [],
-        )
+        offsets, total = (self.weights.expected_log() + self.gaussians.offsets)[:, None], []
 
         def weigh(block):
-            joint = block.log_prob() + (log_weights + offsets if block.width else log_weights)
-            keep(joint, block.rows)
-            total.append(normalise(joint).sum())
+            joint = block.log_prob() + offsets
+            if block.width:  # a row without any value is none
+                keep(joint, block.rows)
+                total.append(normalise(joint).sum())
             return joint
 
         moments = self.gaussians.gaussians.moments(X, weigh)
@@ -135,11 +132,11 @@ class VariationalHMM:
         concentration: of each possible transition, initial_concentration: of each first state; 1/N unless
         told.
         """
-        share = 1 / model.states
-        initial = np.where(
-            model.initial > 0, share if initial_concentration is None else initial_concentration, 0
+        first, each = (1 / model.states if c is None else c for c in (initial_concentration, concentration))
+        initial, transition = (
+            np.where(model.initial > 0, first, 0.0),
+            np.where(model.transition > 0, each, 0.0),
         )
-        transition = np.where(model.transition > 0, share if concentration is None else concentration, 0.0)
         start = cls(
             Dirichlets(initial, np.zeros_like(initial)),
             Dirichlets(transition, np.zeros_like(transition)),

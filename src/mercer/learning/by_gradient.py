@@ -220,7 +220,7 @@ def _all_or_nothing(problem: LearningProblem, best: Optimum) -> str:
     model, (inputs, _) = problem.flat.unflatten(best.vector), problem.data[0]
     if not model.likelihood.categorical:
         return ""
-    size = max(float(np.median(kernel.diag(inputs.values))) for kernel in model.kernels)
+    size = max(float(np.median(kernel.diag(kernel.encode(inputs.values)))) for kernel in model.kernels)
     if size < SURE:
         return ""
     return (

@@ -251,5 +251,13 @@ def test_the_command_line_writes_states_by_group(tmp_path):
     assert len(written) == 100 and all(
         abs(float(r["p_0"] or 0) + float(r["p_1"] or 0) - 1) < 1e-9 for r in written
     )
+    counts = tmp_path / "counts.csv"
+    rng = np.random.default_rng(0)
+    numbers = rng.poisson(np.repeat([2, 15, 2, 15], 20))
+    counts.write_text("calls\n" + "\n".join(map(str, numbers)) + "\n")
+    result = CliRunner().invoke(app, ["hmm", str(counts), "--emission", "poisson", "--restarts", "0"])
+    assert result.exit_code == 0 and "mean calls" in result.output, result.output
+    wrong = CliRunner().invoke(app, ["hmm", str(data), "--emission", "poisson", "--columns", "x"])
+    assert wrong.exit_code == 1 and "must hold counts" in wrong.output
     wrong = CliRunner().invoke(app, ["hmm", str(data), "--group", "nobody"])
     assert wrong.exit_code == 1 and "no column 'nobody'" in wrong.output

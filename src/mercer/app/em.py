@@ -21,6 +21,14 @@ class Covariance(enum.StrEnum):
     TIED = "tied"
 
 
+class Emission(enum.StrEnum):
+    """The choices of --emission."""
+
+    GAUSSIAN = "gaussian"
+    STUDENT_T = "student-t"
+    POISSON = "poisson"
+
+
 Data = Annotated[
     Path,
     typer.Argument(
@@ -102,6 +110,9 @@ def hmm(
         str | None, typer.Option(help="Column whose equal values mark the rows of one sequence.")
     ] = None,
     columns: Columns = None,
+    emission: Annotated[
+        Emission, typer.Option(help="What states emit: gaussian, student-t (outliers), poisson (counts).")
+    ] = Emission.GAUSSIAN,
     covariance: Shape = Covariance.FULL,
     left_right: Annotated[
         bool, typer.Option("--left-right", help="States are gone through in order.")
@@ -130,6 +141,7 @@ def hmm(
     with warnings_as_notes():
         model = mercer.HMM(
             _several(states),
+            emission.value,
             covariance_type=covariance.value,
             topology=topology,
             restarts=restarts,

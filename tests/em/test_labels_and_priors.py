@@ -186,6 +186,34 @@ def test_em_with_priors_of_everything_climbs_the_posterior():
             mc.HMM(2, **settings).fit([[0, 1, 1, 0, 1]])
 
 
+def test_settings_with_priors_are_saved(tmp_path):
+    data = [truth().sample(30, np.random.default_rng(0))[0]]
+    prior = NormalInverseWishart(4.0, np.eye(2), np.zeros(2), 2.0)
+    for made in (
+        mc.HMM(
+            2,
+            prior=prior,
+            random_state=0,
+            keep=("initial",),
+            init={"initial": [0.5, 0.5]},
+            pseudo_count={"transition": 3 * np.eye(2)},
+        ),
+        mc.HMM(2, "student-t", dof_prior=Gamma(4.0, 1.0), random_state=0, max_evaluations=5, tol=0),
+        mc.BayesianHMM(2, prior=prior, random_state=0),
+        mc.BayesianHMM(2, "poisson", prior=Gamma(2.0, 1.0), random_state=0),
+        mc.GaussianMixture(2, prior=prior, random_state=0),
+        mc.BayesianGaussianMixture(2, "tied", prior=prior, random_state=0),
+    ):
+        mixture = isinstance(made, mc.GaussianMixture | mc.BayesianGaussianMixture)
+        rows = data[0] if mixture else [np.abs(data[0]).round()] if made.emission == "poisson" else data
+        made.fit(rows).save(tmp_path / "it")
+        again = mc.load(tmp_path / "it")
+        np.testing.assert_allclose(again.predict_proba(rows), made.predict_proba(rows), atol=1e-12)
+        assert str(again.get_params()["prior"]) == str(made.prior)
+        again.fit(rows)  # with the settings that were saved
+        np.testing.assert_allclose(again.history_, made.history_, rtol=1e-10)
+
+
 # -- what is asked of a chain
 
 

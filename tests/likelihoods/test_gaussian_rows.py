@@ -8,7 +8,9 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import solvers
 from mercer.columns import Groups
-from mercer.inference import EP
+from mercer.gp import HeldOut
+from mercer.inference import EP, Exact
+from mercer.inputs import Inputs
 from mercer.likelihoods import Gaussian
 from mercer.params import ParameterError, parameters, replace_leaves
 
@@ -119,6 +121,23 @@ def test_rows_are_cut_with_the_data():
     np.testing.assert_array_equal(cut.noise_variance, NOISE)
     three = Gaussian(mc.param(NOISE), by=BY, group=[0, 1, 2])  # as many data as groups
     np.testing.assert_array_equal(three.at_rows(np.array([2]), 3).noise_variance, NOISE)
+
+
+def test_rows_held_out_are_judged_with_their_own_noise():
+    """By which solver="auto" compares its candidates."""
+    model, inputs = mc.Model(mc.GP(KERNEL), LIKELIHOODS["all"][0]), Inputs(X, None)
+    held = HeldOut.of(model, inputs, Y, Exact())
+    out, kept = held.out, held.kept
+    post = mc.Model(mc.GP(KERNEL), model.likelihood.at_rows(kept, N)).condition(X[kept], Y[kept])
+    noise = model.likelihood.variances[out]
+    assert held.score(model, solvers.Dense()) == pytest.approx(
+        post.log_density(X[out], Y[out], noise_variance=noise).mean(), rel=1e-9
+    )
+
+
+def test_a_series_has_one_noise():
+    with pytest.raises(ValueError, match="a series has one noise for all times"):
+        mc.GPTimeSeries(likelihood=Gaussian(0.1, error=ERROR)).fit(np.arange(float(N)), Y)
 
 
 def test_what_is_wrong_is_said():

@@ -94,6 +94,11 @@ def default_model(
         raise ValueError(
             f"a series has one number for each time; {type(likelihood).__name__} is for mercer.Model."
         )
+    if likelihood.per_datum:
+        raise ValueError(
+            "a series has one noise for all times: with errors or weights of each, fit GPRegressor or "
+            "mercer.Model, by solver='markov' where it is long."
+        )
     robust = isinstance(likelihood, AbstractNoise)
     latent = np.asarray(likelihood.guess(likelihood.targets(z)), float)
     kernel, names = default_kernel(

@@ -1,7 +1,9 @@
 """Long computations tell how far they are, and Ctrl-C leaves nothing behind."""
 
 import io
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -136,6 +138,54 @@ def test_in_a_terminal_one_line_is_written_over(monkeypatch):
     with progress.shown("counting", True):
         progress.tell(0.5, 1.0, "rows[0] of a line that is far too long for the screen")
     assert "counting: r …  screen 50%\n" in screen.getvalue()  # nothing wraps, and [0] is no markup
+
+
+def test_in_a_notebook_it_shows_by_default_and_is_cleared(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    clock = seconds(monkeypatch)
+    with progress.shown("counting"):
+        progress.tell(0.25, 1.0, "rows")  # within the first second: nothing
+        clock.append(2.0)
+        progress.tell(0.5, 1.0, "rows")
+        progress.tell(0.6, 1.0, "rows")  # too soon after the last
+    lines = capsys.readouterr().err.split("\r")
+    assert [line.strip() for line in lines] == ["", "counting: rows 50%, about 4 s left", "", ""]
+    assert all(len(line) < 80 for line in lines)
+
+
+def test_piped_commands_write_plain_lines(monkeypatch, capsys):
+    clock = seconds(monkeypatch)
+    with progress.in_lines(), progress.shown("counting"):
+        for now in (1.0, 3.0, 5.0, 14.0):
+            clock.append(now)
+            progress.tell(now / 20.0, 1.0, "rows")
+    with progress.shown("counting"):  # in Python, piped: silent
+        clock.append(100.0)
+        progress.tell(0.5, 1.0, "rows")
+    assert capsys.readouterr().err.splitlines() == [
+        "counting: rows 15%, about 17 s left",
+        "counting: rows 70%, about 6 s left",
+    ]
+
+
+def test_notebooks_are_told_by_their_shell(monkeypatch):
+    assert not progress.in_notebook()
+
+    class ZMQInteractiveShell:
+        pass
+
+    shell = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    assert progress.in_notebook()
+    shell.get_ipython = object
+    assert not progress.in_notebook()
+
+
+def seconds(monkeypatch):
+    """A clock that stands at the last of these."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[-1])
+    return now
 
 
 def test_the_line_says_what_it_counts(said):

@@ -141,11 +141,12 @@ def named(
     short: Mapping[str, str] | None = None,
     also: Sequence[str] = (),
     error: type[ValueError] = ValueError,
+    listed: Callable[[type[Any]], bool] = lambda cls: True,
 ) -> type[Any]:
     """The class of a room, or of an installed package, that people call `name`.
 
     short: {class: name} where people do not type the class's own name. also: names that the caller knows
-    itself, for the error.
+    itself, for the error; listed: which of the room's classes it names.
     """
     if isinstance(name, str):
         module, short = importlib.import_module(f"mercer.{room}"), short or {}
@@ -154,7 +155,8 @@ def named(
             return cls
         if (found := installed(name, kind)) is not None:
             return found
-    own_names = [(short or {}).get(cls.__name__, spelled(cls.__name__)) for cls in classes(room, kind)]
+    fitting = filter(listed, classes(room, kind))
+    own_names = [(short or {}).get(cls.__name__, spelled(cls.__name__)) for cls in fitting]
     others = [cls_name for cls_name in _entry_points().names if ":" not in cls_name]
     what = kind.__name__.removeprefix("Abstract").lower()
     instance = f"an instance from mercer.{room}"

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import mercer as mc
 from mercer.app.cli import app
+from mercer.app.features import perhaps_classes
 from mercer.app.tables import read_table, write_table
 
 PNG = b"\x89PNG"
@@ -200,6 +201,28 @@ def test_numbers_are_classes_where_asked(tmp_path):
         assert result.exit_code == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1, 2, 2, 1, 0], "0 to 2"),
+        ([1.0, 2.0, 1.0, 2.0], "1 and 2"),
+        ([0, 1, 2, 3], None),  # each once
+        ([0.0, 0.5, 0.0, 0.5], None),
+        ([0, 2, 0, 2], None),
+        ([7, 8, 7, 8], None),
+        (list(range(12)) * 2, None),  # so many are amounts
+    ],
+)
+def test_whole_numbers_that_look_like_labels_are_told(values, said):
+    found = perhaps_classes(np.array(values), "grade")
+    if said is None:
+        assert found == []
+    else:
+        assert (
+            f"the whole numbers {said}, which are taken as amounts" in found[0] and "--classify" in found[0]
+        )
+
+
 def test_one_feature_is_drawn_as_a_ribbon_and_quiet_is_quiet(data, tmp_path):
     options = (
         "--features",
@@ -382,6 +405,16 @@ def test_demo_learns_tells_and_draws(tmp_path):
     command = [sys.executable, "-m", "mercer.app.cli", "demo", "--quick", "--out", str(tmp_path / "demo.png")]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    for word in ("trend", "season", "noise", "2011", "95 % interval", "log evidence"):
+    for word in (
+        "kept back",
+        "trend",
+        "season",
+        "noise",
+        "measured",
+        "2001",
+        "of the 80 months that came lie in",
+    ):
+        assert word in result.stdout
+    for word in ("made at other times", "all together", "What the model cannot know"):
         assert word in result.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(PNG)

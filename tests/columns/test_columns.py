@@ -237,6 +237,10 @@ def test_empty_cells_may_be_refused_all_at_once():
         Columns.learn(TABLE, missing="zero")
     with pytest.raises(InputError, match="no column to learn from: column 'a' has a different value"):
         Columns.learn({"a": ["u", "v", "w"]})
+    with pytest.raises(
+        InputError, match=r"column 'a' of X is complex \(row 1 holds 1j\).*real and imaginary part"
+    ):
+        Columns.learn({"a": np.array([1.0, 1j], object)})
     with pytest.raises(TypeError, match=r"must be a string, a number or a date.*row 1 holds a dict"):
         Columns.learn({"a": np.array(["u", {}], object)})
 

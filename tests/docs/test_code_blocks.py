@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import mercer as mc
 from mercer.app.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,15 @@ def table():
     np.savetxt("new.csv", rows[:5, :2], delimiter=",", header="a,b", comments="")
 
 
+def plants():
+    rng = np.random.default_rng(0)
+    height, leaf = rng.normal(60, 15, 60), rng.normal(5, 1.5, 60)
+    code = (leaf + 0.02 * height + 0.5 * rng.standard_normal(60) > 6.2).astype(int)
+    rows = zip(height, leaf, np.array(["grass", "reed"])[code], code, strict=True)
+    lines = [f"{h:.2f},{width:.2f},{name},{c}" for h, width, name, c in rows]
+    Path("plants.csv").write_text("\n".join(["height,leaf,species,code", *lines]))
+
+
 def two_series():
     rng, t = np.random.default_rng(0), np.arange(60)
     months = np.datetime_as_string(np.datetime64("2018-01") + t, unit="D")
@@ -68,6 +78,7 @@ def two_series():
 
 FILES = {
     "README.md": table,
+    "docs/classification.md": plants,
     "docs/robust.md": table,
     "docs/tables.md": table,
     "docs/timeseries.md": two_series,
@@ -110,6 +121,13 @@ def timeseries(names):
     assert Path("next.csv").exists() and Path("next.png").exists()
 
 
+def classification(names):
+    far = names["model"].predict_proba(names["far"])[1]
+    assert far == pytest.approx(1 / 3, abs=0.1)
+    assert names["rare"].sum() <= names["caught"].sum() and names["wrong"].mean() < 0.4
+    assert mc.load("codes.mercer").classes_.tolist() == [0, 1]
+
+
 def extending(names):
     assert names["fit"].status.converged
     assert 0.8 < np.mean((names["low"] < names["y"]) & (names["y"] < names["high"])) < 1.0
@@ -118,6 +136,7 @@ def extending(names):
 CHECKS = {
     "README.md": readme, "docs/series.md": series, "docs/robust.md": robust, "docs/large.md": large,
     "docs/em.md": em, "docs/timeseries.md": timeseries, "docs/extending.md": extending,
+    "docs/classification.md": classification,
 }  # fmt: skip
 
 # -- running them --------------------------------------------------------------------------------------------

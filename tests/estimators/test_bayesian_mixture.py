@@ -66,6 +66,7 @@ def test_the_interface_of_the_mixture(mixture, tmp_path):
     assert clone(mixture).get_params() == mixture.get_params()
     assert mixture.predict_proba(X).shape == (120, 8) and mixture.predict(X).shape == (120,)
     np.testing.assert_allclose(mixture.predict_proba(X).sum(1), 1.0)
+    assert mixture.summary().startswith("3 of 8 components with 3") and "lower bound" in mixture.summary()
     # predictive densities integrate to one: a grid that holds nearly all of it
     side = np.linspace(-25, 32, 400)
     grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)

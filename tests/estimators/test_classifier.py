@@ -445,7 +445,9 @@ def test_frames_keep_their_names(frame):
     plain = GPClassifier(k.SE(mc.fixed([1.0, 4.0]))).fit(X, NAMES[CODES])
     np.testing.assert_array_equal(model.predict_proba(table(XS)), plain.predict_proba(XS))
     assert list(model.feature_names_in_) == ["a", "b"]
-    assert "importance: a " in model.summary() and model.summary().startswith("classes: ant (")
+    assert "importance: a " in model.summary() and "\nclasses: ant (" in model.summary()
+    wrong = int(np.sum(model.classes_[model.loo().probability.argmax(1)] != NAMES[CODES]))
+    assert model.summary().startswith(f"each row predicted from the others: {wrong} of {len(CODES)} wrong")
     with pytest.raises(ValueError, match="b"):
         model.predict(frame({"a": XS[:, 0]}))
 

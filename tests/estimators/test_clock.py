@@ -191,7 +191,7 @@ def test_all_that_holds_a_series(arguments):
     seen = observe(*arguments)
     np.testing.assert_array_equal(seen.stamps, micro(sorted(DATES)))
     np.testing.assert_array_equal(seen.values, [1.0, np.nan, 3.0])
-    assert seen.zone is None and seen.notes == ("the rows were not in the order of time: they were sorted",)
+    assert seen.zone is None and seen.notes[-1] == "the rows were not in the order of time: they were sorted"
 
 
 def test_values_alone_are_numbered():
@@ -300,3 +300,21 @@ def test_whole_times_that_float64_cannot_tell_apart_are_refused():
     with pytest.raises(InputError, match="datetime64"):
         observe((t, np.arange(10.0)))
     observe((t - 2**60, np.arange(10.0)))
+
+
+def test_columns_beside_times_and_values_are_told():
+    """What else is in a table is not used, and where it may go is said."""
+    days = np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]")
+    frame = {"day": days, "sales": np.arange(5.0), "price": np.ones(5), "shop": list("abcde")}
+    seen = observe(frame, time="day", value="sales")
+    assert seen.notes[0].startswith(
+        "columns that are not used: price, shop (a series is learned from its times"
+    )
+    assert observe({"day": days, "sales": np.arange(5.0)}).notes == ()
+    for given, message in (
+        ((frame,), "Give value=, one of sales, price. The others are not used: .* GPRegressor"),
+        ((np.ones((5, 2)), np.ones(5)), r"times must be one column, .* \(5, 2\): .* GPRegressor"),
+        ((days, np.ones((5, 2))), r"one value for each time, .* \(5, 2\): .* GPRegressor"),
+    ):
+        with pytest.raises(InputError, match=message):
+            observe(*given)

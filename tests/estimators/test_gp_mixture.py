@@ -129,6 +129,8 @@ def test_a_mixture_of_processes_is_saved(fitted, tmp_path):
     )
     np.testing.assert_allclose(found.predict_interval(X), fitted.predict_interval(X), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(found.history_, fitted.history_)
+    assert found.summary() == fitted.summary()
+    assert found.summary().startswith("2 experts made these 60 rows: expert 0 ")
     assert found.get_params()["restarts"] == 1
 
 

@@ -44,6 +44,10 @@ def test_it_runs_as_promised():
     assert hmm.initial_.shape == (2,) and hmm.transition_.shape == (2, 2) and hmm.means_.shape == (2, 2)
     assert hmm.covariances_.shape == (2, 2, 2) and len(hmm.history_) == 11 and hmm.n_iter_ == 10
     assert (np.diff(hmm.history_) > -1e-9).all()
+    lasts = 1 / (1 - hmm.transition_[0, 0])
+    assert hmm.summary().startswith(
+        f"2 hidden states: once entered, state 0 lasts {lasts:.3g} steps, state 1 "
+    )
     assert hmm.viterbi(O1).shape == (60,) and hmm.predict_proba(O1).shape == (60, 2)
     assert hmm.score_samples([O1, O2]).sum() == pytest.approx(hmm.history_[-1], rel=1e-12)
     peer = GaussianHMM(
@@ -84,6 +88,7 @@ def test_symbols():
     order = hmm.emission_[:, 0].argsort()[::-1]
     np.testing.assert_allclose(hmm.emission_[order][:, :3], truth.emission.probabilities, atol=0.08)
     assert (hmm.emission_[:, 3] > 0).all() and np.isfinite(hmm.score([[3, 0]]))  # never seen, not impossible
+    assert "p(3)" in hmm.summary()
     with pytest.raises(ValueError, match="symbol 9"):
         hmm.score([[9]])
     bare = mc.HMM(2, "categorical", random_state=0, n_symbols=4).fit(data)
@@ -105,6 +110,7 @@ def test_mixtures_of_gaussians_in_states():
         and hmm.weights_.shape == (2, 2)
     )
     np.testing.assert_allclose(np.sort(hmm.means_.ravel()), [-6, 0, 6, 12], atol=0.25)
+    assert "x0 (0)" in hmm.summary() and "x0 (1)" in hmm.summary()
     again = mc.HMM(
         2,
         "mixture",

@@ -86,6 +86,9 @@ def test_what_it_learns_and_says():
     )
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1.0, rtol=1e-13)
     np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).argmax(1))
+    found, ended, _, header, *_ = model.summary().splitlines()
+    assert found.startswith("3 components with ") and header.split() == ["component", "share", "x0", "x1"]
+    assert ended == f"log-likelihood {model.log_likelihood_:.3f}; EM converged after {model.n_iter_} steps"
     draws, which = model.sample(500, random_state=1)
     assert draws.shape == (500, 2) and np.mean(model.predict(draws) == which) > 0.97
     again = pickle.loads(pickle.dumps(model))

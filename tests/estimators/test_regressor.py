@@ -215,8 +215,12 @@ def test_components_sum_to_the_mean():
     assert all(p.std.shape == (15,) and (p.std > 0).all() for p in parts)
 
 
-def test_summary_says_what_was_learned(fitted):
+def test_summary_opens_with_what_was_found(fitted):
     text = fitted.summary()
+    error = np.sqrt(np.mean((Y - fitted.loo().mean) ** 2))
+    first, second, third, *_ = text.splitlines()
+    assert first.startswith(f"each row predicted from the others: RMSE {error:.4g}, ")
+    assert second.startswith("importance: x0 0.") and third.startswith("noise: Gaussian")
     for said in (
         "kernel.lengthscale[2]",
         "likelihood.noise_variance",

@@ -158,7 +158,7 @@ def test_targets_that_do_not_vary_or_hardly_vary():
         ),
         (dict(likelihood="auto", noise_variance=0.1), "leave out noise_variance"),
         (dict(likelihood="auto", inference="ep"), "leave out inference"),
-        (dict(likelihood="cauchy"), "unknown likelihood 'cauchy'; there are .*'student-t'"),
+        (dict(likelihood="cauchy"), "unknown likelihood 'cauchy'; there are .*'student-t', 'uniform'\\]"),
         (dict(likelihood="probit"), "predicts one number for each row"),
         (dict(likelihood=3.0), "unknown likelihood 3.0"),
         (dict(likelihood=likelihoods.Bernoulli()), "predicts one number for each row"),
@@ -229,6 +229,9 @@ def test_outliers_are_a_report():
     assert set(section) == {"title", "paragraphs", "header", "rows"}
     assert len(section["rows"]) == 3 and len(section["rows"][0]) == len(section["header"])
     assert fitted("mixture").outliers_.kind == "probability"
+    frame = found.to_frame()
+    assert list(frame.columns) == ["y", "predicted", "residual", "score", "outlier"] and len(frame) == 40
+    assert sorted(frame.index[frame.outlier]) == [5, 17, 30]
     assert (
         "3 of 40" in fitted("student-t").summary() and "degrees of freedom" in fitted("student-t").summary()
     )

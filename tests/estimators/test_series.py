@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import norm
 
 import mercer as mc
 from mercer import viz
+from mercer.estimators.series.repeats import suspected
 from mercer.inputs import InputError
 
 N = 48  # everywhere the same, so that little is compiled
@@ -145,8 +147,11 @@ def test_score_is_the_mean_log_density(ts, series):
     np.testing.assert_allclose(ts.score(later), expected.mean(), rtol=1e-8)
 
 
-def test_summary_says_what_was_learned(ts):
+def test_summary_opens_with_what_was_found(ts):
     text = ts.summary()
+    y, mean, inside = ts._left_out()
+    assert y.shape == mean.shape == (46,) and text.startswith("each value predicted from the others: RMSE ")
+    assert f"{inside.sum()} of 46 lie in their 95 % interval" in text.splitlines()[0]
     for words in (
         "46 values from 2015-01-01 to 2018-12-01, every month; 1 missing",
         "trend",
@@ -218,6 +223,17 @@ def test_a_hint_of_what_repeats():
         ts.seasons_ == {} and "seem to repeat every 12: " in ts.notes_[0] and "--seasonal 12" in ts.notes_[0]
     )
     assert estimator().fit(np.random.default_rng(0).standard_normal(N)).notes_ == ()
+
+
+@pytest.mark.parametrize("pole", [0.0, 0.5, 0.9, 1.0])
+def test_what_does_not_repeat_is_hardly_ever_suspected(pole):
+    """Of noise, autoregressions and walks at most two of fifty, before the evidence is asked."""
+    rng = np.random.default_rng(3)
+    series = lfilter([1.0], [1.0, -pole], rng.standard_normal((50, 96)), axis=1)
+    t = np.arange(96.0)
+    assert sum(suspected(t, y, 1.0) is not None for y in series) <= 2
+    wave = np.sin(2 * np.pi * t / 12)
+    assert all(suspected(t, y + 4 * np.std(y) * wave, 1.0) == 12.0 for y in series[:5])
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from mercer import kernels as k
 from mercer.learning import assessment
 from mercer.likelihoods import Bernoulli, MultinomialProbit
 from mercer.sampling import anneal, chains
+from mercer.tables import text_table
 
 LINE = datasets.toy_classification_1d(0)
 X, Y = np.asarray(LINE.X)[::2], np.asarray(LINE.y)[::2]
@@ -33,7 +34,8 @@ def test_laplace_is_rejected_where_the_posterior_is_skewed():
     assert verdict.recommended in ("EP", "variational") and "Laplace is not" in verdict.paragraph()
     section = verdict.report_section()
     assert section["rows"][-1][0] == "reference" and len(section["header"]) == len(section["rows"][0])
-    assert "Use EP" in str(verdict) or "Use variational" in str(verdict)
+    assert str(verdict).startswith("Use EP") or str(verdict).startswith("Use variational")
+    assert max(map(len, text_table(*verdict.table()))) < 80 and "in nats" in str(verdict)
     assert viz.verdict(verdict).get_xlabel().startswith("probability")
     with pytest.raises(KeyError, match="no rule named"):
         verdict["magic"]

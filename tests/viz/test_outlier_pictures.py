@@ -81,7 +81,12 @@ def test_outliers_draws_scores_and_names():
     np.testing.assert_allclose(curves(ax)["regular"].get_ydata(), model.outliers_.score)
     assert list(curves(ax)["outliers"].get_xdata()) == [12]
     assert [text.get_text() for text in ax.texts] == ["12"]
-    assert ax.get_ylabel() == "1 - weight"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("row", "1 - weight")
+    numbered = viz.outliers(model.name_rows(range(2, 32)))  # the lines of a file
+    assert list(curves(numbered)["outliers"].get_xdata()) == [14]
+    assert [text.get_text() for text in numbered.texts] == ["14"]
+    named = viz.outliers(model.name_rows(f"row {i}" for i in range(30)))
+    assert list(curves(named)["outliers"].get_xdata()) == [12] and named.get_xlabel() == "position of the row"
 
 
 def test_scores_as_boxes_and_as_bars():

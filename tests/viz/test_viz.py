@@ -102,6 +102,14 @@ def test_components_one_panel_for_each_term(fit):
         viz.components(fit, X, names=["trend"])
 
 
+def test_the_band_of_a_forecast_is_that_of_the_quantiles(fit):
+    averaged = mc.learning.integrate(fit)
+    at = np.linspace(5, 9, 4)[:, None]
+    band = viz.forecast(averaged, at).collections[0].get_paths()[0].vertices[:, 1]
+    lower, upper = averaged.quantile(at, [0.025, 0.975]).T
+    assert (band.min(), band.max()) == (pytest.approx(lower.min()), pytest.approx(upper.max()))
+
+
 def test_forecast_marks_the_end_of_the_data(fit, series):
     X, _ = series
     future = np.linspace(5, 7, 21)

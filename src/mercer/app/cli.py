@@ -57,10 +57,10 @@ def demo(
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Use every third month only.")] = False,
 ) -> None:
-    """Learn the CO2 record of Mauna Loa; look 20 years ahead.
+    """Learn the CO2 record of Mauna Loa to 1981; look 20 years ahead, beside what came.
 
     Fits trend + season + irregularities to the monthly means that come with the package, says what was
-    learned, and draws it.
+    learned and how many of the months that were kept back lie in their intervals, and draws it.
     """
     from mercer.app.demo import run
 
@@ -251,8 +251,10 @@ def assess(
     with warnings_as_notes():
         verdict = mercer.assess(mercer.load(model), budget=budget, seed=seed)
         header, rows = verdict.table()
+        found, *notes = verdict.report_section()["paragraphs"]
+        typer.echo(f"{found}\n")
         show_table("Beside the truth", tuple(header), [tuple(row) for row in rows])
-        for line in verdict.report_section()["paragraphs"]:
+        for line in notes:
             typer.echo(line)
         if plot is not None:
             draw_verdict(verdict, plot)

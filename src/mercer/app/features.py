@@ -39,6 +39,24 @@ def training_columns(
     return _numbers(typed, kept, source, rows), notes
 
 
+MOST_CLASSES = 10  # different whole numbers that may be classes
+
+
+def perhaps_classes(y: np.ndarray, target: str) -> list[str]:
+    """A note on a target of numbers that look like labels: 0, 1, 2 or 1, 2, 3, each in several rows."""
+    if y.dtype.kind not in "fiu" or not y.size:
+        return []
+    values, counts = np.unique(y, return_counts=True)
+    several = 2 <= len(values) <= MOST_CLASSES and counts.min() > 1
+    if not several or values[0] not in (0, 1) or (np.diff(values) != 1).any():
+        return []
+    said = f"{values[0]:g} and {values[1]:g}" if len(values) == 2 else f"{values[0]:g} to {values[-1]:g}"
+    return [
+        f"{target!r} holds nothing but the whole numbers {said}, which are taken as amounts: if they are "
+        "classes, add --classify"
+    ]
+
+
 def new_columns(columns: Columns, table: Table, source: str) -> Any:
     """What a model predicts from: the columns it needs by name, and with them those it will say it ignores;
     in their order where it was fitted without names.

@@ -167,7 +167,7 @@ def _learned(data: Path, time: str | None, target: str | None, seasonal: str, li
         if name not in table:
             raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
     ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood)
-    return ts.fit({str(time): table[str(time)], str(target): table[str(target)]}, time=time, value=target)
+    return ts.fit(dict(table), time=time, value=target)
 
 
 def _loaded(data: Path, **given: str | None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import mercer as mc
-from mercer.app.features import new_columns, training_columns
+from mercer.app.features import new_columns, perhaps_classes, training_columns
 from mercer.app.paths import save_figure
 from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
 from mercer.columns import Columns
@@ -72,7 +72,7 @@ def training_data(
             raise TableError(f"--features names a column twice: {features}.")
     X, left = training_columns(table, names, source, rows, kernel, named=features is not None)
     known = {keyword: numeric(table, [name], source, rows)[name] for keyword, name in aside.items()}
-    return X, y, rows, notes + left, known
+    return X, y, rows, [*notes, *left, *([] if classify else perhaps_classes(y, target))], known
 
 
 def _listed(columns: dict[str, str]) -> str:

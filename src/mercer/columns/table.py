@@ -148,7 +148,10 @@ def _of_series(column: Any, where: str) -> Cells:
 
 def _cells(array: np.ndarray, where: str) -> Cells:
     if np.iscomplexobj(array):
-        raise InputError(f"{where} is complex: Complex data not supported.")
+        raise InputError(
+            f"{where} is complex: Complex data not supported. Give real and imaginary part, or modulus and "
+            "angle, as columns of their own."
+        )
     if array.dtype.kind in "biuf":
         return Cells(np.asarray(array, np.float64))
     if array.dtype.kind == "M":
@@ -181,6 +184,11 @@ def _text(array: np.ndarray, where: str) -> np.ndarray:
     """Labels, None where there is none."""
     out = np.empty(len(array), dtype=object)
     for row, cell in enumerate(array):
+        if isinstance(cell, complex | np.complexfloating):
+            raise InputError(
+                f"{where} is complex (row {row} holds {cell}): Complex data not supported. Give real and "
+                "imaginary part, or modulus and angle, as columns of their own."
+            )
         if isinstance(cell, dict | list | set | tuple | np.ndarray):
             raise TypeError(
                 f"{where}: the argument must be a string, a number or a date in each cell, but row {row} "

@@ -17,7 +17,7 @@ from mercer.columns import Columns
 from mercer.hyperpriors import Each, LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import SE, Matern, Shared
-from mercer.likelihoods import AbstractLikelihood, by_name
+from mercer.likelihoods import AbstractLikelihood, by_name, of_numbers
 from mercer.likelihoods.scales import NOISE_PRIOR, NOISE_SHARE, robust_scale
 from mercer.params import Info, Param, Parametrised, Static, fixed, param, parameters
 
@@ -75,7 +75,7 @@ def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
     is too high for them, and a search would follow it without end: then scales and variances do not fall
     below a hundredth, or its square, of where they start.
     """
-    plain = by_name(name)
+    plain = of_numbers(name)
     values, said = plain.start(y), plain.weak_priors(target_scale(y, robust=True))
     if mostly_equal(y):
         floors = {key: share * values[key] for key, share in FLOORS.items() if key in values}

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from mercer.explain import AbstractFitted, Effect, Importance
 
 
+FEW = 2000  # rows, up to which a summary leaves each out by any solver
+
+
 class AbstractExplained(AbstractLearned):
     """An estimator that predicts from the columns of a table."""
 
@@ -74,6 +77,18 @@ class AbstractExplained(AbstractLearned):
         if self.columns_ is None:
             return None
         return {name: positions for name, positions in self.columns_.groups.items() if positions}
+
+    @property
+    def _left_out_at_hand(self) -> bool:
+        """Whether predictions of left-out rows cost no more than a factorisation: not where predictions
+        average over many settings, and, of many rows, not where diag R takes a solution for each.
+        """
+        posteriors: list[Any] = [one for f in self._fits for one in f.posteriors]
+        return all(one.can("loo") and (len(one.y) <= FEW or "kappa" in one.state.pulls) for one in posteriors)
+
+    def _note_lines(self) -> list[str]:
+        """What the posteriors note of themselves."""
+        return [f"note: {note}" for f in self._fits for one in f.posteriors for note in one.notes]
 
     def _importance_lines(self) -> list[str]:
         """A line of the summary: the leading columns; none for one column, or where predictions average over

@@ -94,17 +94,8 @@ class Verdict:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows, as text."""
-        what = "probability" if self.classes else "prediction / sd"
-        header = [
-            "method",
-            "log evidence",
-            "error, nats",
-            "latent mean / sd",
-            "latent sd",
-            what,
-            "trusted",
-            "seconds",
-        ]
+        what = "probability" if self.classes else "prediction"
+        header = ["method", "log evidence", "error", "mean", "sd", what, "trusted", "time"]
         rows = []
         for m in self.methods:
             rows.append(
@@ -116,23 +107,21 @@ class Verdict:
                     _number(m.scale_error, ".0%"),
                     _number(m.prediction_error, ".3f"),
                     {True: "yes", False: "no", None: "?"}[m.trusted],
-                    f"{m.seconds:.2f}",
+                    f"{m.seconds:.1f} s",
                 ]
             )
         error = "" if self.log_evidence_error is None else f" +- {self.log_evidence_error:.2f}"
-        rows.append(
-            [
-                "reference",
-                "-" if self.log_evidence is None else f"{self.log_evidence:.2f}{error}",
-                "",
-                "",
-                "",
-                "",
-                "",
-                "",
-            ]
-        )
+        known = "-" if self.log_evidence is None else f"{self.log_evidence:.2f}{error}"
+        rows.append(["reference", known, *[""] * (len(header) - 2)])
         return header, rows
+
+    def legend(self) -> str:
+        """What the columns of the table are."""
+        what = "of the probabilities" if self.classes else "of predictions, in their sd"
+        return (
+            "Errors beside the reference: of the log evidence, in nats; of the mean of f, in its sd; of the "
+            f"sd of f, relative; {what}. All but the first are met at 95 % of the inputs."
+        )
 
     def report_section(self) -> dict[str, Any]:
         """For a report: title, paragraphs, and a table."""
@@ -140,16 +129,18 @@ class Verdict:
         notes = [f"Reference: {self.reference}.", *(f"Left out: {what}." for what in self.left_out)]
         return dict(
             title="How far to trust the approximation",
-            paragraphs=[self.paragraph(), *notes],
+            paragraphs=[self.paragraph(), self.legend(), *notes],
             header=header,
             rows=rows,
         )
 
     def __str__(self) -> str:
         lines = [
+            self.paragraph(),
+            "",
             *text_table(*self.table()),
             "",
-            self.paragraph(),
+            self.legend(),
             f"reference: {self.reference}",
             *(f"left out: {what}" for what in self.left_out),
         ]

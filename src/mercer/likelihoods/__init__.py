@@ -46,6 +46,7 @@ __all__ = [
     "Softmax",
     "StudentT",
     "by_name",
+    "of_numbers",
 ]
 
 # where people type something shorter than the name of the class
@@ -76,6 +77,26 @@ def by_name(likelihood: Any, **settings: Any) -> AbstractLikelihood:
         needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
         example = f"; by_name({likelihood!r}, {', '.join(f'{n}=...' for n in needed)})" if needed else ""
         raise ValueError(f"{likelihood!r} does not take the settings {sorted(settings)}{example}.") from None
+
+
+def of_numbers(name: str) -> AbstractLikelihood:
+    """`by_name`, for targets that are numbers: a name that is not known is answered with those of likelihoods
+    that have one latent function, no classes, and need no settings.
+
+    >>> of_numbers("student-t")
+    """
+    if name not in _LINKS:
+        named("likelihoods", name, AbstractLikelihood, _SHORT, listed=_of_numbers)
+    return by_name(name)
+
+
+def _of_numbers(cls: type[Any]) -> bool:
+    if cls.categorical:
+        return False
+    try:
+        return bool(cls().latents == 1)
+    except TypeError:
+        return False
 
 
 def __dir__() -> list[str]:

@@ -124,15 +124,12 @@ def forecast(
     _, past = line(post.inputs, "viz.forecast")
     ax = frame(ax, input_name(post) if xlabel is None else xlabel, ylabel)
     mean, latent = post.mean(X_future), not knows_noise(post)
-    ribbon(
-        ax,
-        x,
-        mean,
-        post.std(X_future, latent),
-        level,
-        alpha=0.25,
-        label=f"{percent(level)} of {'f' if latent else 'y'}",
-    )
+    label = f"{percent(level)} of {'f' if latent else 'y'}"
+    if post.can("quantile") and not latent and half_width(level):  # refuses a level that is none
+        ends = post.quantile(X_future, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).T
+        ax.fill_between(x, *ends, color=BLUE, alpha=0.25, linewidth=0, label=label)
+    else:
+        ribbon(ax, x, mean, post.std(X_future, latent), level, alpha=0.25, label=label)
     ax.plot(x, mean, color=BLUE, linewidth=1.2, label="forecast")
     first = _first(np.sort(past), float(x.max()), history)
     _data(ax, post, first)

@@ -12,7 +12,7 @@ from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
 
 def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
     """How far each training row is taken for an outlier: probability, or one minus its weight, against the
-    row.
+    row: its number in the table or file, or its position where rows have other names.
 
     Outliers are rings with the names of the `top` furthest; others may score high by chance, but lie near
     their prediction.
@@ -25,16 +25,16 @@ def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
             f"viz.outliers needs a fitted GPRegressor or its outliers_, got {type(model).__name__}."
         )
     what = "probability of an outlier" if found.kind == "probability" else "1 - weight"
-    ax = frame(ax, "training row", what)
-    rows = np.arange(len(found.y))
+    rows, axis = _places(found)
+    ax = frame(ax, axis, what)
     ax.vlines(rows, 0.0, found.score, color=GREY, linewidth=0.7)
     ax.plot(rows, found.score, "o", color=BLUE, markersize=3.0, markeredgewidth=0, label="regular")
     if len(found):
-        _ring(ax, found.rows, found.score[found.rows])
+        _ring(ax, rows[found.rows], found.score[found.rows])
     for i in found.rows[:top]:
         ax.annotate(
             found.name(i),
-            (i, found.score[i]),
+            (rows[i], found.score[i]),
             (0, 6),
             textcoords="offset points",
             ha="center",
@@ -45,6 +45,16 @@ def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
     ax.set_yticks(np.linspace(0, 1, 6))
     legend(ax)
     return ax
+
+
+def _places(found: Any) -> tuple[np.ndarray, str]:
+    """Where each row stands along the axis, and what that is called: at its name where names are whole
+    numbers (rows of a file), else at its position.
+    """
+    names = [found.name(i) for i in range(len(found.y))]
+    if all(name.isdecimal() for name in names):
+        return np.array(names, float), "row"
+    return np.arange(len(names)), "position of the row"
 
 
 def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score", best: str = "low") -> Any:

@@ -412,18 +412,30 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         return ClassFunction(inputs, codes.astype(int), labels, lambda X: self._probabilities(X, "average"))
 
     def summary(self) -> str:
-        """What was learned, and how far to trust the optimiser, as text."""
+        """What was found, as text: how well rows are predicted by the others, the classes, which columns
+        matter; then the hyperparameters, and how far to trust the optimiser.
+        """
+        from mercer.estimators.findings import classes_left_out, opened
+
         fitted(self)
-        counts = np.bincount(self._data[1].astype(int))
-        lines = [
-            "classes: " + ", ".join(f"{c} ({n})" for c, n in zip(self.classes_.tolist(), counts, strict=True))
+        codes = self._data[1].astype(int)
+        counts = np.bincount(codes)
+        opening = [
+            "classes: "
+            + ", ".join(f"{c} ({n})" for c, n in zip(self.classes_.tolist(), counts, strict=True)),
+            *self._importance_lines(),
+            *column_lines(self.columns_),
+            *self._note_lines(),
         ]
+        if self._left_out_at_hand:
+            opening.insert(0, classes_left_out(codes, self._loo_probabilities(), self.classes_.tolist()))
+        lines = []
         for i, found in enumerate(self._fits):
             if len(self._fits) > 1:
                 first, second = self.contests_[i]
                 lines.append(f"\n{first} against {'the rest' if second is None else second}")
             lines.append(found.summary())
-        return "\n".join([*lines, *self._importance_lines(), *column_lines(self.columns_)])
+        return opened(opening, "\n".join(lines))
 
     # -- inside ----------------------------------------------------------------------------------------------
 

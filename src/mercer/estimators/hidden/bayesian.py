@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.em import (
     Dirichlets,
@@ -24,6 +24,7 @@ from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import Settings, start
 from mercer.em.mixture import known_labels
 from mercer.em.starts import plus_plus, spread
+from mercer.estimators.hidden import words
 from mercer.estimators.hidden.hmm import AbstractHMM
 from mercer.estimators.hidden.mixture import AbstractMixture
 from mercer.estimators.hidden.shared import (
@@ -153,6 +154,11 @@ class BayesianGaussianMixture(AbstractMixture):
             self.feature_names_in_ = np.array(found["names"], dtype=object)
         self._take(*_again(found, VariationalMixture))
 
+    def summary(self) -> str:
+        """How many components the data ask for, how large, where and how wide, as text."""
+        check_is_fitted(self)
+        return words.mixture(self, f"lower bound of the log evidence {self.lower_bound_:.3f}")
+
 
 class BayesianHMM(AbstractHMM):
     """A hidden Markov model by variational Bayes: a posterior of its parameters instead of a point; states
@@ -271,6 +277,11 @@ class BayesianHMM(AbstractHMM):
 
     def _relearn(self, found: dict[str, Any]) -> None:
         self._take(*_again(found, VariationalHMM))
+
+    def summary(self) -> str:
+        """How long the hidden states last, what is seen in each and what follows it, as text."""
+        check_is_fitted(self)
+        return words.states(self, f"lower bound of the log evidence {self.lower_bound_:.3f}")
 
 
 def prior_around(given: NormalInverseWishart | None, X: np.ndarray) -> NormalInverseWishart:

@@ -16,6 +16,7 @@ from mercer.em.experts import ConditionedExperts
 from mercer.em.gates import GATES
 from mercer.estimators import defaults
 from mercer.estimators.base import read_kernel
+from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import generator, names_of, warn_unless_converged
 from mercer.gp import GP, Model
 from mercer.inputs import Inputs, as_inputs, as_targets
@@ -185,6 +186,11 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         X = self._inputs(X)
         _, means, variances = self.experts_.parts(X)
         return means, np.sqrt(variances)
+
+    def summary(self) -> str:
+        """How much of the data each expert made, how surely, and how noisy it is, as text."""
+        check_is_fitted(self)
+        return words.experts(self)
 
     def _learned(self) -> dict[str, Any]:
         X, y = self._data

@@ -15,6 +15,7 @@ from mercer.em import Filter, InverseWishart, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
 from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import EMISSIONS, READERS, VECTORS, Settings, start
+from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import (
     covariance_kind,
     floor_of,
@@ -325,6 +326,11 @@ class HMM(AbstractHMM):
 
     def _relearn(self, found: dict[str, Any]) -> None:
         relearned(self, found, Model)
+
+    def summary(self) -> str:
+        """How long the hidden states last, what is seen in each and what follows it, as text."""
+        check_is_fitted(self)
+        return words.states(self, f"log-likelihood {self.log_likelihood_:.3f}", self.selection_)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on sequences; smaller is better."""

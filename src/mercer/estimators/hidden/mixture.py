@@ -14,6 +14,7 @@ from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, Labelled, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
 from mercer.em.mixture import known_labels
+from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import (
     covariance_kind,
     floor_of,
@@ -247,6 +248,11 @@ class GaussianMixture(AbstractMixture):
     @property
     def _density(self) -> Model:
         return self.model_
+
+    def summary(self) -> str:
+        """How many components there are, how large, where and how wide, as text."""
+        check_is_fitted(self)
+        return words.mixture(self, f"log-likelihood {self.log_likelihood_:.3f}", self.selection_)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; smaller is better."""

@@ -613,19 +613,31 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         return self
 
     def summary(self) -> str:
-        """What was learned, and how far to trust the optimiser, as text."""
+        """What was found, as text: how well rows are predicted by the others, which columns matter, how noisy
+        they are; then the hyperparameters, and how far to trust the optimiser.
+        """
+        from mercer.estimators.findings import opened
+
         fitted(self)
         lines = [
-            self.fit_.summary(),
+            *self._left_out_lines(),
             *self._importance_lines(),
-            *column_lines(self.columns_),
             f"noise: {self.model_.likelihood.words()}",
         ]
         if isinstance(self.model_.likelihood, AbstractNoise):
             lines.append(f"outliers: {self.outliers_.paragraph()}")
         if (said := self._noise_hint()) is not None:
             lines.append(f"hint: {said}")
-        return "\n".join(lines)
+        return opened([*lines, *column_lines(self.columns_), *self._note_lines()], self.fit_.summary())
+
+    def _left_out_lines(self) -> list[str]:
+        """How well left-out rows are predicted, where the posterior can say."""
+        from mercer.estimators.findings import numbers_left_out
+
+        if not self._left_out_at_hand:
+            return []
+        y, (lower, upper) = self._each_row(self.posterior_.y), self.loo_interval(0.95)
+        return [numbers_left_out(y, self.loo().mean, (lower <= y) & (y <= upper))]
 
     def _noise_hint(self) -> str | None:
         """Whether another noise may be better than the Gaussian one that was learned for all rows alike."""

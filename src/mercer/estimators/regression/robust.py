@@ -118,6 +118,26 @@ class Outliers(AbstractSubject):
             for i in self.rows[:most]
         ]
 
+    def to_frame(self) -> Any:
+        """All rows as a pandas frame with their names as index: y, predicted, residual (in noise units),
+        score and outlier (True or False); a dict of arrays where pandas is not installed.
+
+        >>> found = model.outliers_.to_frame(); found[found.outlier]
+        """
+        columns: dict[str, Any] = {
+            "y": self.y,
+            "predicted": self.predicted,
+            "residual": self.residual,
+            "score": self.score,
+            "outlier": self.flagged,
+        }
+        names = range(len(self.y)) if self.index is None else self.index
+        try:
+            import pandas as pd
+        except ImportError:
+            return {"row": np.array(names), **columns}
+        return pd.DataFrame(columns, index=pd.Index(names, name="row"))
+
     def report_section(self) -> dict[str, Any]:
         """For a report: title, paragraphs, and a table."""
         header, rows = self.table()

@@ -22,6 +22,11 @@ from narwhals.stable.v2.dependencies import (
 
 from mercer.inputs import InputError
 
+WITH_OTHERS = (
+    "a series is learned from its times alone; where other columns matter, give all of them to GPRegressor, "
+    "with the times as one: dates get their seasons there, too"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
@@ -52,20 +57,22 @@ def observe(series: Any, y: Any = None, time: str | None = None, value: str | No
     """Whatever holds a series, in the order of time."""
     if isinstance(series, tuple) and len(series) == 2 and y is None:
         series, y = series
-    kind = Kind()
+    kind, unused = Kind(), tuple[str, ...]()
     if y is not None:
         stamps, values = series, y
     elif is_pandas_series(series):
         stamps, values = series.index, series
         kind = Kind("pandas", str(series.index.name or "time"), str(series.name or "value"))
     elif isinstance(series, dict) or is_into_dataframe(series):
-        stamps, values, kind = _columns(series, time, value)
+        stamps, values, kind, unused = _columns(series, time, value)
     else:
         values = series
         stamps = np.arange(len(series))
         kind = Kind("polars") if is_polars_series(series) else kind
     numbers = _numbers(values)
     at, zone, notes = _stamps(stamps)
+    if unused:
+        notes = (*notes, f"columns that are not used: {', '.join(unused)} ({WITH_OTHERS})")
     if at.shape != numbers.shape:
         raise InputError(
             f"there are {at.size} times but {numbers.size} values: give one value for each time."
@@ -115,8 +122,8 @@ def table(kind: Kind, stamps: np.ndarray, zone: str | None, columns: dict[str, n
 # ------------------------------------------------------------------------------------------------- columns
 
 
-def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any, Kind]:
-    """The columns of times and of values."""
+def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any, Kind, tuple[str, ...]]:
+    """The columns of times and of values, what they are called, and the names of the others."""
     index = (
         frame.index
         if is_pandas_dataframe(frame) and type(frame.index).__name__ in ("DatetimeIndex", "PeriodIndex")
@@ -141,12 +148,16 @@ def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any,
     chosen = time if time is not None or index is not None else dated[0]
     left = [name for name in numeric if name != chosen]
     if value is None and len(left) != 1:
-        raise InputError(f"which column holds the values? Give value=, one of {', '.join(left or columns)}.")
+        raise InputError(
+            f"which column holds the values? Give value=, one of {', '.join(left or columns)}. The others "
+            f"are not used: {WITH_OTHERS}."
+        )
     value = left[0] if value is None else value
+    unused = tuple(name for name in columns if name not in (chosen, value))
     if chosen is None:
         assert index is not None
-        return index, columns[value], Kind(library, str(index.name or "time"), value)
-    return columns[chosen], columns[value], Kind(library, chosen, value)
+        return index, columns[value], Kind(library, str(index.name or "time"), value), unused
+    return columns[chosen], columns[value], Kind(library, chosen, value), unused
 
 
 def _library(stamps: Any) -> str:
@@ -159,7 +170,9 @@ def _numbers(values: Any) -> np.ndarray:
         values = nw.from_native(values, series_only=True).to_numpy()
     values = np.asarray(values)
     if values.ndim != 1:
-        raise InputError(f"a series has one value for each time, but the values have shape {values.shape}.")
+        raise InputError(
+            f"a series has one value for each time, but the values have shape {values.shape}: {WITH_OTHERS}."
+        )
     if values.dtype.kind not in "fiub":
         values = np.array([_number(v, i) for i, v in enumerate(values)], float)
     values = values.astype(float)
@@ -201,7 +214,7 @@ def _stamps(given: Any) -> tuple[np.ndarray, str | None, tuple[str, ...]]:
         return _checked(given.tz_convert("UTC").tz_localize(None), given), zone, notes
     array = np.asarray(given)
     if array.ndim != 1:
-        raise InputError(f"times must be one column, but they have shape {array.shape}.")
+        raise InputError(f"times must be one column, but they have shape {array.shape}: {WITH_OTHERS}.")
     if array.dtype.kind in "fiu":
         wrong = ~np.isfinite(array.astype(float))
         if wrong.any():

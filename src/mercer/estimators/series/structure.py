@@ -26,8 +26,7 @@ SEEN, RESOLVED = 2.0, 3.0  # "auto" wants so many periods in the series, and so 
 HARMONICS, FEWER = 6, 4  # of one season, and of each of several
 WINDOW, WINDOWS, VARIED, STEADIER = 4, 4, 1.5, 0.7  # when a series is multiplicative: see `multiplicative`
 TRENDS = ("linear", "level")
-# nats of log evidence that decide: within them the line is kept, and decimal years get no season
-TIE = 2.0
+TIE = 2.0  # nats of log evidence within which the line is kept
 
 
 def seasons(given: Any, clock: Clock, span: float) -> dict[str, float]:

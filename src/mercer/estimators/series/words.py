@@ -6,17 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from mercer.estimators.findings import numbers_left_out
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.tables import text_table
 
 
 def summary(ts: Any) -> str:
-    """Data, parts, noise, evidence, notes."""
+    """How well it predicts, data, what does not fit, notes; then parts, noise, evidence."""
     told = int((~np.isnan(ts._y)).sum())
     first, last = ts.clock_.stamps(ts._t[[0, -1]])
-    lines = [f"{told} values from {stamp_text(first)} to {stamp_text(last)}, {ts.clock_.words()}"]
+    values, predicted, inside = ts._left_out()
+    lines = [
+        numbers_left_out(values, predicted, inside, "value"),
+        f"{told} values from {stamp_text(first)} to {stamp_text(last)}, {ts.clock_.words()}",
+    ]
     if told < len(ts._y):
-        lines[0] += f"; {len(ts._y) - told} missing"
+        lines[-1] += f"; {len(ts._y) - told} missing"
+    odd = len(ts.anomalies_columns()[0])
+    if odd:
+        lines.append(f"{odd} of them {'does' if odd == 1 else 'do'} not fit: see anomalies_")
+    lines += [f"note: {text}" for text in ts.notes_]
     if ts.clock_.every:
         lines.append(f"forecasts go on and gaps are filled {ts.clock_.grid_words()}")
     if ts.transform_ == "log":
@@ -33,7 +42,7 @@ def summary(ts: Any) -> str:
         f"log evidence {ts.log_marginal_likelihood_:.3f}; optimiser: {ended}, {status.evaluations} "
         "evaluations"
     )
-    return "\n".join([*lines, *(f"note: {text}" for text in ts.notes_)])
+    return "\n".join(lines)
 
 
 def part_rows(ts: Any) -> list[list[str]]:

@@ -15,11 +15,12 @@ from mercer.inference import pointwise
 from mercer.inference.protocol import AbstractInference, conditioning, evidential, site_rule
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels.base import AbstractKernel
+from mercer.kernels.families.white import noise_apart
 from mercer.likelihoods import AbstractLikelihood, Gaussian
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_basis, as_mean
-from mercer.params import Parametrised, fixed
+from mercer.params import Param, ParameterError, Parametrised, fixed
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
@@ -105,13 +106,17 @@ class GP(AbstractPrior):
         ) - cross.T @ G + G.T @ A @ G
 
 
+UNSAID = Gaussian()  # the noise of a Model that is given none
+
+
 class Model(Parametrised):
     """A GP and a likelihood: everything that is needed to condition on data, and everything that can be
     learned.
 
     gp: a `GP`; a likelihood of several latent functions takes a tuple of them, one for each, or a single one
         that all share
-    likelihood: one of `mercer.likelihoods`; Gaussian noise unless given
+    likelihood: one of `mercer.likelihoods`; Gaussian noise unless given. Noise that the kernel has as a term,
+        `SE() + White(0.1)`, becomes that of the likelihood: f is without it
 
     >>> model = Model(GP(kernels.SE()), likelihoods.Gaussian(0.1))
     >>> model.condition(X, y).mean(Xs)                        # at the hyperparameters it has, (m,)
@@ -119,7 +124,7 @@ class Model(Parametrised):
     """
 
     gp: Any = eqx.field(metadata={"transparent": True})
-    likelihood: AbstractLikelihood = Gaussian()
+    likelihood: AbstractLikelihood = UNSAID
 
     def __check_init__(self):
         gps = self.gp if isinstance(self.gp, tuple) else (self.gp,)
@@ -142,6 +147,11 @@ class Model(Parametrised):
             raise ValueError(
                 "basis functions go with one latent function; with several, add a linear kernel instead."
             )
+        for gp in gps:
+            kernel, noise = noise_apart(gp.kernel)
+            if noise is not None:
+                object.__setattr__(self, "gp", GP(kernel, gp.mean, gp.basis))
+                object.__setattr__(self, "likelihood", _with_noise(self.likelihood, noise))
 
     @property
     def priors(self) -> Any:
@@ -189,6 +199,19 @@ class Model(Parametrised):
         solver = rule.solver() if solver is None else solver
         with shown("conditioning", progress):
             return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
+
+
+def _with_noise(likelihood: AbstractLikelihood, noise: Param) -> Gaussian:
+    """Gaussian noise as a term of the kernel says it, where the likelihood says nothing of it but weights and
+    known errors.
+    """
+    said = likelihood is not UNSAID and isinstance(likelihood, Gaussian) and np.any(likelihood.noise_variance)
+    if not isinstance(likelihood, Gaussian) or likelihood.by is not None or said:
+        raise ParameterError(
+            f"the kernel has White noise, and the likelihood {type(likelihood).__name__} has noise of its "
+            "own: leave out one of them."
+        )
+    return Gaussian(noise, weight=likelihood.weight, error=likelihood.error)
 
 
 def prepare(model: Model, X: Any, y: Any) -> tuple[Inputs, np.ndarray]:
@@ -318,7 +341,7 @@ def posterior(
 def as_model(model: Model | AbstractPrior, noise_variance: Any = None) -> Model:
     """A GP with a noise variance, or a Model, as a Model."""
     if isinstance(model, AbstractPrior):
-        return Model(model, Gaussian() if noise_variance is None else Gaussian(noise_variance))
+        return Model(model) if noise_variance is None else Model(model, Gaussian(noise_variance))
     if noise_variance is not None:
         raise ValueError("noise_variance goes with a GP; a Model has its likelihood.")
     return model

@@ -116,6 +116,7 @@ CASES = [
     ("periodic", k.Periodic(1.3, 0.8, 2.0), 1),
     ("periodic-vectors", k.Periodic([1.3, 0.7], [0.8, 1.5], 2.0), 2),
     ("constant", k.Constant(0.6), 2),
+    ("white", k.SE(0.7, 1.3) + k.White(0.3), 2),
     ("linear", k.Linear(0.6), 2),
     ("linear-ard", k.Linear([0.6, 1.7]), 2),
     ("polynomial", k.Polynomial(3, 0.5, 0.3), 2),
@@ -200,6 +201,7 @@ CASES = [
     ("gap-weighted-normalised", k.GapWeighted(3, 0.6, normalise=True), dna),
     ("mismatch", k.Mismatch(2, 1, alphabet="acgt"), dna),
     ("subtree", k.Subtree(0.4), trees),
+    ("pair-hmm", k.PairHMM(0.2, 0.3, alphabet="acgt", normalise=True, variance=0.8), dna),
     ("object-kernel", k.ObjectKernel(shared, variance=0.8), dna),
     (
         "strings-and-numbers",
@@ -210,6 +212,7 @@ CASES = [
 
 # much like another one: what compiles a function for each kernel takes these in the slow set
 VARIANTS = {
+    "white",
     "se-six-columns",
     "matern-1/2",
     "matern-7/2",

@@ -11,7 +11,8 @@ import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.params import ParameterError, fixed, parameters
+from mercer.likelihoods import Bernoulli, Gaussian
+from mercer.params import ParameterError, fixed, param, parameters
 
 RNG = np.random.default_rng(21)
 X1, X2 = RNG.normal(size=(9, 3)), RNG.normal(size=(7, 3))
@@ -379,17 +380,56 @@ def test_many_gaussian_bumps_tend_to_the_se():
 # kernel
 
 
-def test_white_noise_is_refused():
-    """A.K24, D.K2, D.K22: noise is of an observation, not of a place: the likelihood has it,
-    and test copies do not share it.
+def test_white_noise_is_of_observations():
+    """A.K24, D.K2, D.K22, C.COV8: a term of the kernel that is in y and not in f; two observations at one
+    place, and a test case there, have noise of their own.
     """
-    with pytest.raises(ParameterError, match="Give the noise to the likelihood"):
-        k.White(0.1)
-    with pytest.raises(k.KernelSyntaxError, match=r"at 'White\(0.1\)': .*Give the noise to the likelihood"):
-        k.parse("SE() + White(0.1)")
-    post = mc.GP(k.SE()).condition([[0.0], [0.0]], [1.0, 1.2], noise_variance=0.1)
-    twice = post.covariance([[0.0], [0.0]])
-    np.testing.assert_allclose(np.diag(twice) - twice[0, 1], 0.1, rtol=1e-9)
+    X, y, Xs = np.array([[0.0], [0.0], [1.0]]), np.array([1.0, 1.2, 0.3]), np.array([[0.0], [0.0], [2.0]])
+    kernel = k.SE(0.8) + k.White(0.1)
+    post = mc.GP(kernel).condition(X, y)
+    K = k.SE(0.8)(X, X) + 0.1 * np.eye(3)
+    cross = k.SE(0.8)(Xs, X)
+    covariance = k.SE(0.8)(Xs, Xs) - cross @ np.linalg.solve(K, cross.T)
+    np.testing.assert_allclose(post.mean(Xs), cross @ np.linalg.solve(K, y), rtol=1e-10)
+    np.testing.assert_allclose(post.covariance(Xs, latent=True), covariance, atol=1e-12)
+    np.testing.assert_allclose(post.covariance(Xs), covariance + 0.1 * np.eye(3), atol=1e-12)
+    np.testing.assert_array_equal(kernel(X, X), k.SE(0.8)(X, X))
+    np.testing.assert_array_equal(
+        mc.GP(kernel).sample(Xs, 2, seed=0)[:, 0], mc.GP(k.SE(0.8)).sample(Xs, 2, seed=0)[:, 0]
+    )
+    expected = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 3 * np.log(2 * np.pi))
+    assert mc.log_evidence(mc.GP(k.parse("SE(l=0.8) + White(0.1)")), X, y) == pytest.approx(
+        expected, rel=1e-10
+    )
+
+
+def test_white_noise_is_learned_as_the_likelihoods():
+    """The same model, said in two ways, has the same optimum; what was said of the term is kept."""
+    model = mc.Model(mc.GP(k.SE() + k.White(param(0.2, bounds=(0.1, 0.3)))))
+    assert model.kernels == (k.SE(),)
+    assert dict(model.likelihood.info)["noise_variance"].bounds == (0.1, 0.3)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, (15, 1))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=15)
+    one = mc.GPRegressor(k.SE() + k.White(0.1)).fit(X, y)
+    other = mc.GPRegressor(k.SE()).fit(X, y)
+    assert one.log_marginal_likelihood_ == pytest.approx(other.log_marginal_likelihood_, abs=1e-6)
+    assert one.noise_variance_ == pytest.approx(other.noise_variance_, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "likelihood"),
+    [
+        (k.SE() + k.White(0.1), Gaussian(0.2)),
+        (k.SE() + k.White(0.1), Bernoulli()),
+        (k.SE() + k.White(0.1) + k.White(0.2), None),
+        (k.SE() * k.White(0.1), None),
+        (k.White(0.1), None),
+    ],
+)
+def test_white_noise_is_said_once_and_as_a_term(kernel, likelihood):
+    with pytest.raises(ParameterError, match="White"):
+        mc.Model(mc.GP(kernel), *([] if likelihood is None else [likelihood]))
 
 
 def test_tanh_is_refused():

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import gamma, kv
 
 from mercer import kernels as k
+from mercer.hyperpriors import LogNormal
 from mercer.params import ParameterError, fixed, param, parameters
 
 RNG = np.random.default_rng(7)
@@ -81,6 +82,43 @@ def test_matern_any_order(nu):
     expected[1] = matern(distance(x, x[:1]), nu)[1] if nu < 1 else 1.0
     for order in (nu, param(nu)):
         np.testing.assert_allclose(k.Matern(nu=order)(x, x[:1]), expected, rtol=2e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 1.2])
+def test_matern_in_both_conventions(nu):
+    """C.COV3 (Kuss 3.34): (2 sqrt(nu) r)^nu K_nu(2 sqrt(nu) r) / (Gamma(nu) 2^(nu - 1)); exp(-sqrt(2) r) for
+    nu = 1/2, and exp(-r2) in the limit.
+    """
+    r = distance(X1, X2, 0.8)
+    z = 2.0 * np.sqrt(nu) * r
+    expected = 1.3 * z**nu * kv(nu, z) / (gamma(nu) * 2.0 ** (nu - 1.0))
+    np.testing.assert_allclose(k.SteinMatern(0.8, 1.3, nu=nu)(X1, X2), expected, rtol=2e-9)
+    if nu == 0.5:
+        np.testing.assert_allclose(expected, 1.3 * np.exp(-np.sqrt(2.0) * r), **exact)
+    said = k.SteinMatern(param([1.0, 2.0], prior=LogNormal(0.0, 1.0), bounds=(0.1, 10.0)))
+    info = dict(said.info)["lengthscale"]
+    np.testing.assert_allclose(info.bounds, np.array([0.1, 10.0]) / np.sqrt(2.0))
+    density = LogNormal(0.0, 1.0).log_prob(np.array(1.7)) + 0.5 * np.log(2.0)
+    assert info.prior.log_prob(np.array(1.7) / np.sqrt(2.0)) == pytest.approx(float(density))
+
+
+def test_smooth_matern_of_the_other_convention_is_exp_minus_r2():
+    r = distance(X1, X2, 0.8)
+    np.testing.assert_allclose(k.SteinMatern(0.8, nu=200.0)(X1, X2), np.exp(-(r**2)), atol=4e-3)
+
+
+def test_gradient_in_the_inputs():
+    """C.COV1: dk / dx of the SE in closed form, of others by central differences; 0 at coincident inputs."""
+    found = k.input_gradient(k.SE([0.8, 1.1, 2.0], 1.3), X1, X2)
+    apart = X1[:, None] - X2[None]
+    closed = -apart / np.square([0.8, 1.1, 2.0]) * k.SE([0.8, 1.1, 2.0], 1.3)(X1, X2)[:, :, None]
+    np.testing.assert_allclose(found, closed, **exact)
+    kernel = k.Matern(0.8, nu=1.5) * k.Linear(0.5) + k.Matern(0.7, nu=0.5).on(1)
+    h = 1e-6
+    differences = [(kernel(X1 + h * e, X2) - kernel(X1 - h * e, X2)) / (2 * h) for e in np.eye(3)]
+    np.testing.assert_allclose(k.input_gradient(kernel, X1, X2), np.stack(differences, 2), atol=1e-7)
+    at_zero = k.input_gradient(k.SE(0.8) + k.Matern(nu=0.5), X1)
+    np.testing.assert_array_equal(at_zero[np.arange(len(X1)), np.arange(len(X1))], 0.0)
 
 
 def test_exponential():

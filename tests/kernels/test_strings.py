@@ -253,6 +253,53 @@ def test_subtree(decay):
 # -------------------------------------------------------------------------------------------------
 # derivatives
 
+
+def alignments(x, y):
+    """All ways to pair positions of x with positions of y, both ascending: tuples of (i, j)."""
+    for size in range(min(len(x), len(y)) + 1):
+        for left in itertools.combinations(range(len(x)), size):
+            for right in itertools.combinations(range(len(y)), size):
+                yield tuple(zip(left, right, strict=True))
+
+
+def probability_of_pair(x, y, mutation, insertion, end, symbols):
+    """p(x, y) of the model, one alignment after the other: the ancestor's symbols are those of the pairs."""
+
+    def emitted(a, b):  # two copies of an ancestral symbol c that is not known
+        copy = {
+            s: (1 - mutation) * np.eye(len(symbols))[i] + mutation / len(symbols)
+            for i, s in enumerate(symbols)
+        }
+        return float(np.mean(copy[a] * copy[b]))
+
+    total = 0.0
+    for pairs in alignments(x, y):
+        single = len(x) + len(y) - 2 * len(pairs)
+        runs = (1 - insertion) ** (2 * (len(pairs) + 1)) * (insertion / len(symbols)) ** single
+        matched = math.prod((1 - end) * emitted(x[i], y[j]) for i, j in pairs)
+        total += end * runs * matched
+    return total
+
+
+def test_pair_hmm():
+    """A.T8, D.KS7: the sum over all alignments, one by one; a probability, whose sum over all pairs of
+    strings is 1; normalised, also of long strings.
+    """
+    X = ["", "a", "ca", "acg", "gat", "tacga"]
+    theta = (0.2, 0.35, 0.15)
+    expected = [[probability_of_pair(x, y, *theta, "acgt") for y in X] for x in X]
+    found = k.PairHMM(*theta, alphabet="acgt", variance=1.0)(column(X))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    scale = np.sqrt(np.diag(found))
+    normalised = k.PairHMM(*theta, alphabet="acgt", normalise=True)
+    np.testing.assert_allclose(normalised(column(X)), found / np.outer(scale, scale), rtol=1e-9)
+    every = ["a" * n for n in range(60)]
+    assert k.PairHMM(0.2, 0.3, 0.4, alphabet="a")(column(every)).sum() == pytest.approx(1.0, abs=1e-8)
+    long = column(["acgt" * 150, "acgg" * 150])
+    K = normalised(long)
+    assert np.diag(K) == pytest.approx([1.0, 1.0]) and 0 < K[0, 1] < 1e-3
+
+
 DNA = ["gattaca", "tacat", "cattag", "", "gagataca", "tta"]
 
 
@@ -374,6 +421,8 @@ def test_inputs():
         (lambda: k.BagOfWords(["a"], [1.0, 2.0]), r"BagOfWords\.weights must be one number for each word"),
         (lambda: k.BagOfWords(["a"], [-1.0]), r"BagOfWords\.weights must be finite"),
         (lambda: k.BagOfWords(alphabet="abc"), r"BagOfWords\.alphabet"),
+        (lambda: k.PairHMM(), r"PairHMM needs the symbols there are"),
+        (lambda: k.PairHMM(1.0, alphabet="ac"), r"PairHMM\.mutation must be one number between 0 and 1"),
         (lambda: k.Subtree(-0.1), r"Subtree\.decay must be between 0 and 1"),
         (lambda: k.Substring(variance=-1.0), r"Substring\.variance must be positive"),
         (lambda: k.ObjectKernel(3), r"expected a function"),

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from scipy.stats import norm, skewnorm
 
 import mercer as mc
 from mercer import datasets, viz
@@ -179,3 +180,22 @@ def test_chains():
     assert axes.shape == (2, 2) and axes[0, 0].get_title(loc="left").startswith("R-hat")
     with pytest.raises(ValueError, match="no quantity named"):
         viz.chains(post, names=["g"])
+
+
+def test_marginals_and_their_skewness():
+    """C.CLS6: the posterior of one probit datum is a skew normal, whose skewness is known; the most skewed
+    marginal comes first, with the approximations' densities.
+    """
+    model = mc.Model(mc.GP(k.SE(1e-3, 9.0)), Bernoulli())
+    X, y = [[0.0], [1.0], [2.0]], [1, 0, 1]
+    post = model.condition(X, y, MCMC(draws=2000, tune=200, chains=2))
+    expected = skewnorm(3.0, scale=3.0).stats("s")
+    np.testing.assert_allclose(post.marginal_skewness() * [1, -1, 1], expected, atol=0.12)
+    assert post.latent_draws().shape == (4000, 3)
+    ep = model.condition(X, y, "ep")
+    axes = viz.marginals(post, {"EP": ep}, count=2)
+    first = int(np.argmax(np.abs(post.marginal_skewness())))
+    assert axes[0].get_xlabel() == f"f at row {first}"
+    f, density = axes[0].get_lines()[0].get_data()
+    mean, std = (a[first] for a in ep.mean_and_std(X, latent=True))
+    np.testing.assert_allclose(density, norm(mean, std).pdf(f), rtol=1e-9)

@@ -89,7 +89,7 @@ def test_outliers_draws_scores_and_names():
     assert list(curves(named)["outliers"].get_xdata()) == [12] and named.get_xlabel() == "position of the row"
 
 
-def test_scores_as_boxes_and_as_bars():
+def test_scores_as_boxes_bars_and_snowflakes():
     values = {"Gaussian": [1.0, 2.0, 3.0], "Student-t": [0.5, 0.7, 0.6]}
     ax = viz.scores(values, ylabel="MAE")
     assert [t.get_text() for t in ax.get_xticklabels()] == [
@@ -100,8 +100,28 @@ def test_scores_as_boxes_and_as_bars():
     ax = viz.scores(values, kind="bar", best="high")
     assert [patch.get_height() for patch in ax.patches] == [1.0, 2.0, 3.0, 0.5, 0.7, 0.6]
     assert ax.get_lines()[-1].get_ydata()[0] == 2.0
+    ax = viz.scores(values, kind="snowflake", ylabel="MAE")
+    angle, radius = ax.get_lines()[0].get_data()
+    np.testing.assert_allclose(angle, 2 * np.pi * np.array([0, 1, 2, 3]) / 3)
+    assert list(radius) == [1.0, 2.0, 3.0, 1.0] and ax.name == "polar"
+    with pytest.raises(ValueError, match="three folds"):
+        viz.scores({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0]}, kind="snowflake")
     for wrong in ({}, {"a": []}, {"a": [np.nan]}):
         with pytest.raises(ValueError, match="finite numbers"):
             viz.scores(wrong)
     with pytest.raises(ValueError, match="kind must be"):
         viz.scores(values, kind="pie")
+
+
+def test_raster_of_draws():
+    """C.ROB16: dark where a draw took a row for an outlier (Kuss, figure 5.15)."""
+    y = Y[:12].copy()
+    y[4] += 3.0
+    noise = likelihoods.GaussianMixtureNoise(variance=0.05**2, weight=0.1, ratio=1000.0)
+    model = mc.Model(mc.GP(mc.kernels.SE(1.0)), noise)
+    post = model.condition(X[:12], y, mc.inference.Gibbs(draws=30, tune=20, chains=2))
+    ax = viz.raster(post, most=60)
+    shown = np.asarray(ax.images[0].get_array())
+    np.testing.assert_array_equal(shown, post.given.indicators.reshape(60, 12))
+    assert shown[:, 4].mean() > 0.9 > shown.mean() + 0.5
+    assert list(ax.images[0].get_extent()) == [-0.5, 11.5, 0, 60]

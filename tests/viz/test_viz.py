@@ -8,6 +8,7 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import mercer as mc
 from mercer import kernels as k
@@ -88,6 +89,16 @@ def test_prior_draws_the_sampled_functions():
     ax = viz.prior(gp, X, samples=8, seed=3)
     np.testing.assert_array_equal([line.get_ydata() for line in ax.lines], gp.sample(X, 8, 3))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "f(x)")
+
+
+def test_prior_draws_squashed_functions():
+    """A.R20: the functions of figure 3.2, through the cumulative Gaussian; the band as well."""
+    gp, X = mc.GP(k.SE(1.0, 4.0)), np.linspace(-3, 3, 40)[:, None]
+    ax = viz.prior(gp, X, samples=2, seed=3, likelihood=mc.likelihoods.Bernoulli())
+    np.testing.assert_allclose([line.get_ydata() for line in ax.lines], ndtr(gp.sample(X, 2, 3)), rtol=1e-9)
+    ends = np.unique(np.round(ax.collections[0].get_paths()[0].vertices[:, 1], 9))
+    np.testing.assert_allclose(ends, ndtr(np.array([-1.0, 1.0]) * 1.959964 * 2.0), atol=1e-6)
+    assert ax.get_ylabel() == "probability"
 
 
 def test_components_one_panel_for_each_term(fit):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mercer.kernels.algebra.symmetry import Invariant
     from mercer.kernels.algebra.transforms import Blurred, Normalised, Rescale, Warp
     from mercer.kernels.base import AbstractKernel
-    from mercer.kernels.checks import PSDCheck, Sigmoid, White, check_psd
+    from mercer.kernels.checks import PSDCheck, Sigmoid, check_psd
     from mercer.kernels.families.autoregressive import ContinuousAR, Oscillator
     from mercer.kernels.families.brownian import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
     from mercer.kernels.families.categorical import Categorical, CategoricalCovariance
@@ -49,8 +49,10 @@ if TYPE_CHECKING:
         OrnsteinUhlenbeck,
         Periodic,
         RationalQuadratic,
+        SteinMatern,
     )
     from mercer.kernels.families.structural import LocalLinear, Seasonal
+    from mercer.kernels.families.white import White
     from mercer.kernels.spectral.band_limited import BesselJ, Cosine, Sinc
     from mercer.kernels.spectral.density import SpectralError, integrable, line_spectrum, spectral_density
     from mercer.kernels.spectral.mixture import LengthscaleMixture, SpectralMixture, lengthscale_mixture
@@ -58,10 +60,12 @@ if TYPE_CHECKING:
     from mercer.kernels.spectral.smoothness import (
         Regularity,
         derivative_covariance,
+        input_gradient,
         regularity,
         smoothness,
         upcrossings,
     )
+    from mercer.kernels.text.alignment import PairHMM
     from mercer.kernels.text.counts import BagOfCharacters, BagOfWords, Spectrum
     from mercer.kernels.text.strings import GapWeighted, Mismatch, Substring
     from mercer.kernels.text.trees import Subtree
@@ -81,7 +85,7 @@ _MODULES = {
     "algebra.symmetry": "Invariant",
     "algebra.transforms": "Blurred Normalised Rescale Warp",
     "base": "AbstractKernel",
-    "checks": "PSDCheck Sigmoid White check_psd",
+    "checks": "PSDCheck Sigmoid check_psd",
     "families.autoregressive": "ContinuousAR Oscillator",
     "families.brownian": "BrownianBridge FractionalBrownian IntegratedWiener Wiener",
     "families.categorical": "Categorical CategoricalCovariance",
@@ -95,14 +99,19 @@ _MODULES = {
     "families.objects": "ObjectKernel Precomputed",
     "families.periodic": "PeriodicOf Periodised locally_periodic",
     "families.stationary": (
-        "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic"
+        "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic "
+        "SteinMatern"
     ),
     "families.structural": "LocalLinear Seasonal",
+    "families.white": "White",
     "spectral.band_limited": "BesselJ Cosine Sinc",
     "spectral.density": "SpectralError integrable line_spectrum spectral_density",
     "spectral.mixture": "LengthscaleMixture SpectralMixture lengthscale_mixture",
     "spectral.sampled": "FourierFeatures random_fourier_features",
-    "spectral.smoothness": "Regularity derivative_covariance regularity smoothness upcrossings",
+    "spectral.smoothness": (
+        "Regularity derivative_covariance input_gradient regularity smoothness upcrossings"
+    ),
+    "text.alignment": "PairHMM",
     "text.counts": "BagOfCharacters BagOfWords Spectrum",
     "text.strings": "GapWeighted Mismatch Substring",
     "text.trees": "Subtree",
@@ -159,6 +168,7 @@ __all__ = [
     "Oscillator",
     "PSDCheck",
     "PaciorekSchervish",
+    "PairHMM",
     "Periodic",
     "PeriodicOf",
     "Periodised",
@@ -180,6 +190,7 @@ __all__ = [
     "SpectralError",
     "SpectralMixture",
     "Spectrum",
+    "SteinMatern",
     "Substring",
     "Subtree",
     "Sum",
@@ -189,6 +200,7 @@ __all__ = [
     "check_psd",
     "derivative_covariance",
     "direct_sum",
+    "input_gradient",
     "integrable",
     "lengthscale_mixture",
     "line_spectrum",

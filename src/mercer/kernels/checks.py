@@ -1,4 +1,4 @@
-"""Whether a function is a covariance, and two that are asked for but are none."""
+"""Whether a function is a covariance, and one that is asked for but is none."""
 
 from __future__ import annotations
 
@@ -58,17 +58,6 @@ def check_psd(kernel: Callable[[Any, Any], Any], X: Any, tolerance: float | None
     symmetric = bool(np.abs(K - K.T).max() <= tolerance * np.abs(K).max())
     eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
     return PSDCheck(symmetric, float(eigenvalues[0]), float(eigenvalues[-1]), tolerance)
-
-
-def White(*arguments: Any, **named: Any) -> NoReturn:
-    """Refused: independent noise belongs to the likelihood."""
-    raise ParameterError(
-        "there is no white-noise kernel: noise belongs to each observation, not to the place where it was "
-        "made, so a test case at "
-        "the same input must not share it, and a kernel sees inputs only. Give the noise to the likelihood: "
-        "gp.condition(X, y, noise_variance=...), likelihoods.Gaussian(...) or "
-        "GPRegressor(noise_variance=...)."
-    )
 
 
 def Sigmoid(*arguments: Any, **named: Any) -> NoReturn:

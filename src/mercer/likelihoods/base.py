@@ -149,6 +149,17 @@ class AbstractLikelihood(Parametrised):
         """log of the integral of p(y | f)^power N(f | mean, variance) df: (n,). Power EP asks."""
         return quadrature.log_integral(lambda f: self.log_prob(f, y) * power, mean, variance, *self.bend(y))
 
+    def tilted_moments(
+        self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """log Z, mean and variance of the density p(y | f) N(f | mean, variance) / Z of one latent function,
+        each (n,): what EP matches.
+
+        >>> Bernoulli().tilted_moments(np.array([-1.0]), np.array([0.6]), np.array([2.3]))
+        """
+        found = self.compute(_tilted_moments, *np.atleast_1d(y, mean, variance))
+        return found[:, 0], found[:, 1], found[:, 2]
+
     def expectation(self, y: Array, mean: Array, variance: Array) -> jax.Array:
         """E[log p(y | f)] where f ~ N(mean, variance): (n,)."""
         return quadrature.average(lambda f: self.log_prob(f, y), mean, variance, *self.bend(y))
@@ -193,6 +204,11 @@ class AbstractLikelihood(Parametrised):
         return np.concatenate(
             [np.asarray(_compiled(method, bare, *(a[i : i + BLOCK] for a in columns))) for i in starts]
         )
+
+
+def _tilted_moments(likelihood, y, mean, variance):
+    log_Z, d1, d2 = quadrature.derivatives(lambda m: likelihood.log_partition(y, m, variance), mean, 2)
+    return jnp.stack([log_Z, mean + variance * d1, variance + variance**2 * d2], 1)
 
 
 def _log_partition(likelihood, y, mean, variance):

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
-from mercer.posteriors.answers import InferenceStatus
+from mercer.posteriors.answers import InferenceStatus, PosteriorError
 from mercer.posteriors.functions import SampledFunctions, joined, sample_functions
 from mercer.posteriors.given import AbstractGiven, Mixture, likelihoods_at, unpack_given
 from mercer.posteriors.mixture import AbstractMixturePosterior
@@ -217,6 +217,27 @@ class DrawsPosterior(AbstractMixturePosterior):
         >>> print(post.under({"kernel.lengthscale": hyperpriors.LogNormal(1.0, 0.5)}))
         """
         return sensitivity(self, priors)
+
+    def marginal_skewness(self) -> np.ndarray:
+        """Skewness E[(f - E f)^3] / sd(f)^3 of the marginal of f at each datum, (n,) or (n, L): 0 for a
+        Gaussian, so the largest say where Gaussian approximations are furthest from the truth (Kuss 6.3).
+
+        >>> post = model.condition(X, y, inference.MCMC(draws=500))
+        >>> np.argsort(-np.abs(post.marginal_skewness()))         # the most skewed first
+        """
+        f = self.latent_draws()
+        e = f - f.mean(0)
+        return np.asarray(np.mean(e**3, 0) / np.maximum(np.mean(e**2, 0), np.finfo(float).tiny) ** 1.5)
+
+    def latent_draws(self) -> np.ndarray:
+        """Draws of f at the data, those of all chains one after the other: (S, n), or (S, n, L)."""
+        if "f" not in self.draws:
+            raise PosteriorError(
+                "f was integrated out: there are no draws of it at the data; use sample(X, size, "
+                "latent=True)."
+            )
+        f = self.draws["f"]
+        return f.reshape(-1, *f.shape[2:])
 
     # -- the data seen from the model ------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@ from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._effects import effects
 from mercer.viz._kernel import kernel
+from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
-from mercer.viz._outliers import outliers, scores
+from mercer.viz._outliers import outliers, raster, scores
 from mercer.viz._reliability import confusion
 from mercer.viz._series import decomposition
 from mercer.viz._weights import posterior_covariance, smoother_weights
@@ -35,12 +36,14 @@ __all__ = [
     "importance",
     "kernel",
     "latent",
+    "marginals",
     "observed_vs_predicted",
     "outliers",
     "posterior",
     "posterior_covariance",
     "prior",
     "probability",
+    "raster",
     "regions",
     "scores",
     "smoother_weights",

@@ -77,22 +77,27 @@ def prior(
     level: float = 0.95,
     xlabel: str = "x",
     ylabel: str = "f(x)",
+    likelihood: Any = None,
 ) -> Any:
     """Functions drawn from a prior, over the band that holds `level` of them at each input.
 
+    likelihood: of two classes, such as `likelihoods.Bernoulli()`; the functions are then squashed to the
+    probability of the second class (figure 3.2 of GPML), and so is the band
+
     >>> viz.prior(GP(kernels.SE()), np.linspace(-5, 5, 200)[:, None])
+    >>> viz.prior(GP(kernels.SE(variance=9.0)), X, likelihood=likelihoods.Bernoulli())
     """
     X, x = line(X, "viz.prior")
-    ax = frame(ax, xlabel, ylabel)
-    ribbon(
-        ax,
-        x,
-        np.asarray(gp.mean.value(X)),
-        np.sqrt(np.diag(gp.covariance(X))),
-        level,
-        label=f"{percent(level)} of f",
-    )
-    for i, f in enumerate(gp.sample(X, samples, seed)):
+    ax = frame(ax, xlabel, ylabel if likelihood is None else "probability")
+    mean, half = np.asarray(gp.mean.value(X)), half_width(level) * np.sqrt(np.diag(gp.covariance(X)))
+
+    def squashed(f: np.ndarray) -> np.ndarray:
+        return f if likelihood is None else np.exp(np.asarray(likelihood.log_prob(f, np.ones_like(f))))
+
+    ends = squashed(mean - half), squashed(mean + half)
+    label = f"{percent(level)} of {'f' if likelihood is None else 'probabilities'}"
+    ax.fill_between(x, *ends, color=BLUE, alpha=0.2, linewidth=0, label=label)
+    for i, f in enumerate(map(squashed, gp.sample(X, samples, seed))):
         ax.plot(x, f, color=CYCLE[i % len(CYCLE)], linewidth=1.3)
     ax.set_xlim(x.min(), x.max())
     legend(ax)

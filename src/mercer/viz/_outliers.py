@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.conditioned import AbstractSubject
 from mercer.viz._style import BLUE, CYCLE, GREY, VERMILLION, frame, legend
+from mercer.viz._subject import posterior_of
 
 
 def outliers(model: Any, ax: Any = None, top: int = 10) -> Any:
@@ -61,16 +62,21 @@ def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score"
     """Scores of several models over folds or repeats, from a dict of names to one number for each fold (Kuss,
     figures 5.14-5.19).
 
-    kind: "box" (quartiles, with every fold as a dot) or "bar" (the folds side by side). The dashed line is
-    the best median; `best` says whether "low" or "high" scores are good.
+    kind: "box" (quartiles, with every fold as a dot), "bar" (the folds side by side) or "snowflake" (a
+    direction for each fold, the score as the distance from the centre, a closed line for each model; `ax` is
+    polar). The dashed line is the best median; `best` says whether "low" or "high" scores are good.
 
     >>> viz.scores({"Gaussian": rmse_gaussian, "Student-t": rmse_student}, ylabel="RMSE")
     """
     names, columns = list(values), [np.ravel(np.asarray(v, float)) for v in values.values()]
     if not names or any(c.size == 0 or not np.isfinite(c).all() for c in columns):
         raise ValueError("scores needs a dict of names to finite numbers, at least one for each model.")
-    if kind not in ("box", "bar") or best not in ("low", "high"):
-        raise ValueError(f"kind must be 'box' or 'bar' and best 'low' or 'high', got {kind!r} and {best!r}.")
+    if kind not in ("box", "bar", "snowflake") or best not in ("low", "high"):
+        raise ValueError(
+            f"kind must be 'box', 'bar' or 'snowflake' and best 'low' or 'high', got {kind!r} and {best!r}."
+        )
+    if kind == "snowflake":
+        return _snowflake(ax, names, columns, ylabel)
     ax = frame(ax, "" if kind == "box" else "fold", ylabel)
     if kind == "box":
         _boxes(ax, columns)
@@ -92,6 +98,47 @@ def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score"
     ax.axhline(
         min(medians) if best == "low" else max(medians), color=GREY, linewidth=0.9, linestyle=(0, (4, 3))
     )
+    return ax
+
+
+def _snowflake(ax: Any, names: list[str], columns: list[np.ndarray], ylabel: str) -> Any:
+    folds = columns[0].size
+    if folds < 3 or any(c.size != folds for c in columns):
+        raise ValueError("a snowflake needs at least three folds, the same for every model.")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(4.8, 4.8), layout="constrained", subplot_kw={"projection": "polar"})
+    directions = 2.0 * np.pi * np.arange(folds + 1) / folds
+    for j, (name, column) in enumerate(zip(names, columns, strict=True)):
+        ax.plot(directions, np.append(column, column[0]), color=CYCLE[j % len(CYCLE)], label=name)
+    ax.set_xticks(directions[:-1], [f"{i}" for i in range(1, folds + 1)])
+    low, high = min(c.min() for c in columns), max(c.max() for c in columns)
+    ax.set_rlim(low - 0.4 * (high - low), high)
+    ax.set_title(f"{ylabel} of each fold", loc="left", fontsize="small", pad=24)
+    legend(ax)
+    return ax
+
+
+def raster(posterior: Any, ax: Any = None, most: int = 400) -> Any:
+    """Which rows each draw took for outliers, as a raster of draws (up) against rows (Kuss, figure 5.15):
+    chains one above the other.
+
+    posterior: what `inference.Gibbs` gave for mixture noise. most: draws that are shown, every so many-th.
+
+    >>> noise = likelihoods.GaussianMixtureNoise()
+    >>> viz.raster(Model(GP(kernels.SE()), noise).condition(X, y, inference.Gibbs()))
+    """
+    drawn = posterior_of(posterior).given.indicators  # (chains, draws, n)
+    flat = drawn.reshape(-1, drawn.shape[-1])
+    flat = flat[:: -(-len(flat) // most)]
+    ax = frame(ax, "training row", "draw")
+    ax.imshow(
+        flat, origin="lower", aspect="auto", cmap="Greys", interpolation="nearest", vmin=0, vmax=1,
+        extent=(-0.5, drawn.shape[-1] - 0.5, 0, drawn.shape[0] * drawn.shape[1]),
+    )  # fmt: skip
+    for chain in range(1, drawn.shape[0]):
+        ax.axhline(chain * drawn.shape[1], color=VERMILLION, linewidth=0.9)
     return ax
 
 

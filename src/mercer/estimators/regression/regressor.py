@@ -35,6 +35,7 @@ from mercer.gp import GP, Model
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
+from mercer.kernels.families.white import noise_apart
 from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
@@ -377,7 +378,9 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray, known: RowNoise
     ) -> Model:
         """The model before learning."""
-        likelihood = self._likelihood(likelihood, y, known)
+        said = self.noise_variance is not None or likelihood not in (None, "gaussian")
+        kernel, white = (kernel, None) if kernel is None or said else noise_apart(kernel)
+        likelihood = self._likelihood(likelihood, y, known) if white is None else known.gaussian(white, y)
         latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
         shares = known.shares(y)
         if kernel is None:

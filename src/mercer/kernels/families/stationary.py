@@ -8,6 +8,7 @@ distance of (5.1) with `loadings` (d, k).
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
 import math
 from typing import Self
@@ -21,7 +22,7 @@ from mercer.kernels.base import AbstractKernel
 from mercer.kernels.distance import COINCIDENT, safe_sqrt, squared_distance
 from mercer.kernels.families.bessel import matern_correlation
 from mercer.kernels.traits import Traits
-from mercer.params import Hyper, ParameterError, Static, hyper, interval, positive, real
+from mercer.params import Hyper, Param, ParameterError, Static, hyper, interval, positive, real
 
 
 class AbstractStationary(AbstractKernel):
@@ -105,7 +106,7 @@ class SE(AbstractStationary):
 
 class Matern(AbstractStationary):
     """Matern class (4.14): functions differentiable ceil(nu) - 1 times; nu = 1/2 is Ornstein-Uhlenbeck, and
-    the limit of large nu the SE.
+    the limit of large nu the SE. `SteinMatern` has the other convention of its length-scale.
 
     lengthscale, variance: as in `SE`
     nu: smoothness, part of the structure (1/2, 3/2, 5/2 ... have closed forms); given as `param(...)` it is
@@ -135,6 +136,29 @@ def OrnsteinUhlenbeck(lengthscale: Hyper = 1.0, variance: Hyper = 1.0) -> Matern
     in one dimension the Ornstein-Uhlenbeck process.
     """
     return Matern(lengthscale, variance, nu=0.5)
+
+
+def SteinMatern(lengthscale: Hyper = 1.0, variance: Hyper = 1.0, nu: Hyper = 2.5) -> Matern:
+    """The Matern class in its other convention, (2 sqrt(nu) r)^nu K_nu(2 sqrt(nu) r) (Stein; Kuss 3.34): its
+    limit of large nu is exp(-r2), and nu = 1/2 is exp(-sqrt(2) r).
+
+    It is `Matern` with a length-scale smaller by sqrt(2), and is written so; priors and bounds of the
+    length-scale are carried along.
+
+    >>> SteinMatern(1.0, nu=1.5)                              # Matern(0.707107, nu=1.5)
+    """
+    factor = 1.0 / math.sqrt(2.0)
+    if not isinstance(lengthscale, Param):
+        return Matern(np.multiply(lengthscale, factor), variance, nu=nu)
+    info = lengthscale.info
+    if info.tie is not None:
+        raise ParameterError("a tied length-scale means the same everywhere: tie that of Matern.")
+    moved = dataclasses.replace(
+        info,
+        prior=None if info.prior is None else info.prior.scaled(factor),
+        bounds=None if info.bounds is None else (info.bounds[0] * factor, info.bounds[1] * factor),
+    )
+    return Matern(Param(np.multiply(lengthscale.value, factor), moved), variance, nu=nu)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -23,22 +23,22 @@ States: TypeAlias = tuple[jax.Array, ...]
 
 
 def forward(function: Callable[..., jax.Array], analytic: bool = False) -> Callable[..., jax.Array]:
-    """function(theta, *data) of one number theta, its derivative carried along with the value: nothing is
-    stored for the way back.
+    """function(theta, *data) of one number theta, or of a few (p,), its derivatives carried along with the
+    value: nothing is stored for the way back.
 
     So a recursion over many steps is differentiated by `jax.grad` at two to three times the cost of its
-    value, and to any order. The
-    data are constants.
+    value for each number, and to any order. The data are constants.
     analytic: sums and products only; then the derivative travels as an imaginary part (a complex step theta +
     i e, exact to rounding), which takes half as many arrays and half the time.
     """
 
     def by_tangent(theta, *data):
-        return jnp.stack(jax.jvp(lambda t: function(t, *data), (theta,), (jnp.ones_like(theta),)))
+        found = [jax.jvp(lambda t: function(t, *data), (theta,), (unit,)) for unit in _units(theta)]
+        return jnp.stack([found[0][0], *(slope for _, slope in found)])
 
     def by_complex_step(theta, *data):
-        both = function(lax.complex(theta, jnp.full_like(theta, _STEP)), *data)
-        return jnp.stack([both.real, both.imag / _STEP])
+        found = [function(lax.complex(theta, _STEP * unit), *data) for unit in _units(theta)]
+        return jnp.stack([found[0].real, *(both.imag / _STEP for both in found)])
 
     @jax.custom_jvp
     def value(theta, *data):
@@ -46,10 +46,16 @@ def forward(function: Callable[..., jax.Array], analytic: bool = False) -> Calla
 
     @value.defjvp
     def tangent(primals, tangents):
-        result, slope = forward(by_complex_step if analytic else by_tangent)(*primals)
-        return result, slope * tangents[0]
+        result, *slopes = forward(by_complex_step if analytic else by_tangent)(*primals)
+        along = zip(slopes, jnp.ravel(tangents[0]), strict=True)
+        return result, sum(slope * part for slope, part in along)
 
     return value
+
+
+def _units(theta: jax.Array) -> list[jax.Array]:
+    """The directions of its numbers: 1, or unit vectors."""
+    return [jnp.reshape(row, jnp.shape(theta)) for row in jnp.eye(jnp.size(theta))]
 
 
 class Cell:

@@ -1,4 +1,4 @@
-"""Several optima of the evidence (GPML figures 5.4 and 5.5): seven points that two models explain."""
+"""Several optima of the evidence (GPML figures 5.4 and 5.5): two ridges, and seven points that two models explain."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def run(out=None, seed: int | None = None) -> str:
         for name, f in found
     ]
     gap = found[0][1].value - found[1][1].value
+    flexible, noisy = ridges(*twenty())
+    best = climb(Model(GP(kernels.SE(1.0, fixed(1.0))), Gaussian(0.01)), *twenty()).model
     if out is not None:
         picture(X, y, surface, found, out)
     return "\n".join([
@@ -42,7 +44,15 @@ def run(out=None, seed: int | None = None) -> str:
         "optima like the book's; its own points are not printed). sigma_f = 1 is held.", "",
         table(["optimum", "length-scale", "noise sd", "log evidence"], rows), "",
         f"The flexible explanation is {np.exp(gap):.2f} times as probable as the noisy one (book: about 1.6 times).", "",
-        "![evidence and the two fits](local_optima.png)",
+        "![evidence and the two fits](local_optima.png)", "",
+        "## Two ridges (figure 5.4)", "",
+        "Twenty points as those of figure 2.5, drawn from an SE process with l = 1, sigma_f = 1, sigma_n = 0.1 on (-7.5, 7.5) (seed 0; its own "
+        "points are not printed). sigma_f = 1 is held.", "",
+        table(["", "book", "here"], [
+            ["length-scale along the ridge of little noise (sigma_n = 0.01)", "about 0.4", f"{flexible:.3g}"],
+            ["noise variance along the ridge of long length-scales (l = 30)", "about 1", f"{noisy:.3g}"],
+            ["optimum: length-scale, sigma_n", "1, 0.1 made the data", f"{best.gp.kernel.lengthscale:.3g}, {np.sqrt(best.likelihood.noise_variance):.3g}"],
+        ]),
     ])  # fmt: skip
 
 
@@ -50,6 +60,21 @@ def draw_data(seed: int):
     rng = np.random.default_rng(seed)
     X = np.sort(rng.uniform(-5, 5, 7))[:, None]
     return X, GP(kernels.SE(1.0)).sample(X, 1, rng)[0] + np.sqrt(0.1) * rng.standard_normal(7)
+
+
+def twenty(seed: int = 0):
+    """Data as those of figure 2.5."""
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(-7.5, 7.5, 20))[:, None]
+    return X, GP(kernels.SE(1.0)).sample(X, 1, rng)[0] + 0.1 * rng.standard_normal(20)
+
+
+def ridges(X, y) -> tuple[float, float]:
+    """The best length-scale where noise is little, and the best noise variance where the length-scale is long."""
+    lengths, noises = np.exp(np.linspace(np.log(0.05), np.log(10.0), 60)), np.exp(np.linspace(-4.6, 1.5, 60))
+    little = [evidence(X, y, l, 1e-4) for l in lengths]
+    long = [evidence(X, y, 30.0, s**2) for s in noises]
+    return lengths[np.argmax(little)], noises[np.argmax(long)] ** 2
 
 
 def evidence(X, y, lengthscale, noise) -> float:

@@ -1,11 +1,15 @@
 """The experiments on large data, in small; the rest by `python -m experiments NAME`."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import mercer as mc
 from experiments import cost_curves, large_data, sarcos_sparse
 from mercer import registry, solvers
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_runs_are_kept_and_not_repeated(tmp_path):
@@ -117,3 +121,21 @@ def test_costs_are_measured(name):
     assert [round(row[0] / 500) for row in curve] == [1, 2] and all(
         row[1] > 0 and row[3] > 0 for row in curve
     )
+
+
+@pytest.mark.parametrize("name", cost_curves.CASES)
+def test_measured_costs_grow_no_faster_than_stated(name):
+    """B.SP22: slopes of the measured times and memory on the page, against those of theory. Sizes at hand are
+    not asymptotic, so they may be less; a slope above would break the promise.
+    """
+    path = ROOT / "docs" / "results" / "cost_curves.csv"
+    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    # a name may hold commas
+    curve = np.array([[float(v) for v in row[-4:]] for row in rows if ",".join(row[:-4]).strip('"') == name])
+    case, (n, seconds, used, foreseen) = cost_curves.CASES[name], curve.T
+    assert len(n) >= 5
+    time_slope = float(cost_curves.exponent(n, seconds))
+    assert case.time - 0.65 < time_slope < case.time + 0.2
+    assert foreseen[-1] * 4 > used[-1] - 64 * 2**20  # the forecast of memory is of the right size
+    if (slope := cost_curves.exponent(n, used)) != "-":
+        assert float(slope) < case.memory + 0.2

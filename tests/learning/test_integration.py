@@ -52,6 +52,41 @@ def test_against_a_fine_grid():
         assert "integrated over" in post.notes[0] and post.weights.sum() == pytest.approx(1.0)
 
 
+def test_composite_kernels_are_averaged():
+    """D.EB3: a short SE and a periodic term (Ebden 12), length-scale, frequency and noise integrated out,
+    against brute force in NumPy; the spread of the frequency widens the band where it is extrapolated.
+    """
+    x = np.sort(RNG.uniform(0, 4, 25))
+    y = np.sin(2 * np.pi * 0.8 * x) + 0.4 * np.sin(5 * x) + 0.2 * RNG.normal(size=25)
+    xs = np.array([1.0, 4.5, 6.0, 8.0])
+    said = {"l": (-0.7, 0.5), "p": (0.22, 0.05), "s": (-3.2, 0.5)}  # log normal priors
+    value = {name: mc.param(np.exp(m), prior=LogNormal(m, sd)) for name, (m, sd) in said.items()}
+    kernel = k.SE(value["l"], mc.fixed(0.3)) + k.Periodic(value["p"], mc.fixed(1.0), mc.fixed(1.0))
+    fit = mc.fit(mc.Model(mc.GP(kernel), Gaussian(value["s"])), x[:, None], y)
+
+    def covariance(a, b, l, p):
+        r = a[:, None] - b[None]
+        return 0.3 * np.exp(-0.5 * (r / l) ** 2) + np.exp(-2.0 * np.sin(np.pi * r / p) ** 2)
+
+    logs, means, variances = [], [], []
+    steps = np.linspace(-2.5, 2.5, 15)
+    for u in np.stack(np.meshgrid(steps, steps, steps), -1).reshape(-1, 3):
+        l, p, s = (np.exp(m + sd * v) for (m, sd), v in zip(said.values(), u, strict=True))
+        K, cross = covariance(x, x, l, p) + s * np.eye(25), covariance(xs, x, l, p)
+        solved = np.linalg.solve(K, np.column_stack([y, cross.T]))
+        logs.append(-0.5 * (y @ solved[:, 0] + np.linalg.slogdet(K)[1]) - 0.5 * u @ u)
+        means.append(cross @ solved[:, 0])
+        variances.append(1.3 - np.einsum("ij,ji->i", cross, solved[:, 1:]))
+    w = np.exp(np.array(logs) - max(logs))
+    w /= w.sum()
+    mean = w @ np.array(means)
+    std = np.sqrt(w @ (np.array(variances) + (means - mean) ** 2))
+    for how in ("ccd", "grid"):
+        m, s = integrate(fit, how=how).mean_and_std(xs[:, None], latent=True)
+        np.testing.assert_allclose(m, mean, atol=0.15 * std.max())
+        np.testing.assert_allclose(s, std, rtol=0.15)
+
+
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 7])
 def test_design_has_the_moments_of_a_normal(p):
     """With a standard normal posterior the weighted points have mean 0 and E|z|^2 = p."""

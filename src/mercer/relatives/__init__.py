@@ -6,6 +6,7 @@ from mercer.relatives.kernel_pca import KernelPCA
 from mercer.relatives.linear import LeastAbsoluteDeviations, LinearRegression
 from mercer.relatives.nadaraya_watson import NadarayaWatson
 from mercer.relatives.neural_network import BayesianNeuralNetwork
+from mercer.relatives.preprocessing import Preprocessor
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
 from mercer.relatives.splines import SmoothingSpline, ramps
 from mercer.relatives.support_vector import SupportVectorRegression
@@ -21,6 +22,7 @@ __all__ = [
     "NadarayaWatson",
     "PlattScaling",
     "Polyharmonic",
+    "Preprocessor",
     "ProbabilisticNearestNeighbour",
     "SmoothingSpline",
     "SupportVectorRegression",

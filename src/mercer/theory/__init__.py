@@ -21,6 +21,7 @@ from mercer.theory.grid import (
     to_constrained,
     to_unconstrained,
 )
+from mercer.theory.sampled import SampledPosterior, sampled_posterior
 from mercer.theory.smoother import Shrinkage, equivalent_kernel, shrinkage
 from mercer.theory.spectrum import Decay, Degeneracy, degeneracy, spectrum_decay
 
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianSE",
     "GridPosterior",
     "NystromExpansion",
+    "SampledPosterior",
     "Shrinkage",
     "UniformOU",
     "degeneracy",
@@ -45,6 +47,7 @@ __all__ = [
     "ou_on_interval",
     "product_nodes",
     "sampled_eigenvalues",
+    "sampled_posterior",
     "se_under_gaussian",
     "shrinkage",
     "spectrum_decay",

@@ -52,8 +52,7 @@ def grid_posterior(
     """
     if not 1 <= len(bounds) <= 3:
         raise ValueError(
-            f"A grid serves one to three parameters; got {len(bounds)}. Sample the posterior of a larger "
-            "model."
+            f"A grid serves one to three parameters; got {len(bounds)}: use theory.sampled_posterior."
         )
     for name, (low, high) in bounds.items():
         if not (np.isfinite(low) and np.isfinite(high) and low < high):

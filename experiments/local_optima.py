@@ -65,7 +65,7 @@ def draw_data(seed: int):
 def twenty(seed: int = 0):
     """Data as those of figure 2.5."""
     rng = np.random.default_rng(seed)
-    X = np.sort(rng.uniform(-7.5, 7.5, 20))[:, None]
+    X = (np.linspace(-7.5, 7.5, 20) + rng.uniform(-0.3, 0.3, 20))[:, None]
     return X, GP(kernels.SE(1.0)).sample(X, 1, rng)[0] + 0.1 * rng.standard_normal(20)
 
 

@@ -6,11 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from scipy.stats import multivariate_normal, norm
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.em import ConstantGate, GPExperts, SoftmaxGate, em
+from mercer.em import ConstantGate, GPExperts, GPGate, SoftmaxGate, em
 from mercer.em.experts import weighted, weighted_evidence
 from mercer.inputs import Inputs
 from mercer.likelihoods import Gaussian
@@ -102,7 +103,7 @@ def test_the_bound_is_below_the_evidence_and_climbs():
     assert exact - 5.0 < bounds[-1] <= exact
 
 
-@pytest.mark.parametrize("gate", [SoftmaxGate, ConstantGate])
+@pytest.mark.parametrize("gate", [SoftmaxGate, ConstantGate, GPGate])
 def test_em_climbs(gate):
     X, y = step(np.random.default_rng(3))
     found = em(two(np.random.default_rng(0), X, y, gate), [(X, y)], max_evaluations=6, tol=0.0, slack=1e-9)
@@ -156,7 +157,7 @@ def test_predictions_are_those_of_a_mixture():
 def test_gates_maximise_what_they_say():
     rng = np.random.default_rng(7)
     X, r = rng.normal(size=(30, 2)), rng.dirichlet([1, 1, 1], 30)
-    for gate in (SoftmaxGate.start(X, 3), ConstantGate.start(X, 3)):
+    for gate in (SoftmaxGate.start(X, 3), ConstantGate.start(X, 3), GPGate.start(X, 3)):
         fitted = gate.fit(X, r)
         value = lambda g: np.sum(r * g.log_prob(X)) + g.log_prior()  # noqa: E731
         np.testing.assert_allclose(np.exp(fitted.log_prob(X)).sum(1), 1.0, rtol=1e-13)
@@ -169,6 +170,16 @@ def test_gates_maximise_what_they_say():
             )
             near = near / near.sum() if isinstance(gate, ConstantGate) else near
             assert value(dataclasses.replace(fitted, weights=near)) <= value(fitted) + 1e-6
+
+
+def test_a_gp_gate_is_the_mode_of_softmax_regression():
+    """B.X12: with all rows as places and certain labels, the posterior mode that Laplace's method finds."""
+    X, labels = np.random.default_rng(8).normal(size=(15, 1)), np.arange(15) % 3
+    gate = GPGate.start(X, 3).fit(X, np.eye(3)[labels])
+    Z = (X - gate.centre) / gate.scale
+    model = mc.Model(mc.GP(k.SE(gate.lengthscale, 25.0)), mc.likelihoods.Softmax(3))
+    mode = model.condition(Z, labels, "laplace").mean(Z, latent=True)
+    np.testing.assert_allclose(gate.log_prob(X), log_softmax(mode, axis=1), atol=2e-3)
 
 
 def test_an_expert_without_data_stays():

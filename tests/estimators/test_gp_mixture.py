@@ -89,10 +89,28 @@ def test_curves_that_overlap():
     np.testing.assert_allclose(model.predict_gate([[1.0]]), model.predict_gate([[3.0]]), rtol=1e-14)
 
 
+@pytest.mark.slow
+def test_a_gp_gate_has_regions_of_any_shape():
+    """B.X12: two regimes that take turns four times along x, which boundaries of second order cannot say."""
+    rng = np.random.default_rng(6)
+    x = np.sort(rng.uniform(0, 4, 90))
+    first = np.floor(x).astype(int) % 2 == 0
+    y = np.where(first, 2.0, -2.0 + np.sin(6 * x)) + np.where(first, 0.05, 0.3) * rng.normal(size=90)
+    found = {
+        gating: mc.GPMixture(2, gating=gating, restarts=1).fit(x[:, None], y) for gating in ("gp", "softmax")
+    }
+    centres = found["gp"].predict_gate([[0.5], [1.5], [2.5], [3.5]])
+    assert list(centres.argmax(1)) in ([0, 1, 0, 1], [1, 0, 1, 0]) and centres.max(1).min() > 0.9
+    grid = np.linspace(0.05, 3.95, 200)
+    truth = np.where(np.floor(grid) % 2 == 0, 2.0, -2.0 + np.sin(6 * grid))
+    density = {name: model.log_density(grid[:, None], truth).mean() for name, model in found.items()}
+    assert density["gp"] > density["softmax"] + 0.3
+
+
 def test_settings_are_checked():
     X, y = step(np.random.default_rng(5), 10)
     for settings, message in (
-        (dict(gating="gp"), r"gating must be one of \['constant', 'softmax'\]"),
+        (dict(gating="tree"), r"gating must be one of \['constant', 'gp', 'softmax'\]"),
         (dict(n_experts=11), "n_experts must be a whole number from 1 to n_samples = 10"),
         (dict(n_experts=0), "n_experts must be"),
     ):

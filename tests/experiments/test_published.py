@@ -141,6 +141,15 @@ def test_two_folds_of_the_benchmark(data_dir):
     assert found["ep"][1].mean() > found["laplace"][1].mean() + 0.03
 
 
+@pytest.mark.slow
+def test_support_vectors_on_ten_digits(data_dir):
+    """A.P9: 2.2 % of errors, one against the rest, C = 1, l = 5."""
+    from experiments.usps_baselines import support_vectors
+
+    train, test = (datasets.load("usps", part=part) for part in ("train", "test"))
+    assert support_vectors(train, test) == pytest.approx(2.2, abs=0.3)
+
+
 def test_two_ridges_of_the_evidence():
     """A.P12, figure 5.4: with little noise a length-scale below that of the process, with a long one noise of
     the variance of the data; the optimum between is at the values that made the data.

@@ -9,7 +9,7 @@ from mercer.em.driver import EMError, Iteration, Outcome, em
 from mercer.em.emission import CategoricalEmission, GaussianEmission, GaussianMixtureEmission
 from mercer.em.experts import ConditionedExperts, GPExperts
 from mercer.em.families import ExponentialComponent, NormalComponent, PoissonComponent
-from mercer.em.gates import ConstantGate, SoftmaxGate
+from mercer.em.gates import ConstantGate, GPGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart, NormalInverseWishart
 from mercer.em.hmm import HMM, Filter, Q, left_right
 from mercer.em.mixture import GaussianMixture, Labelled, Mixture
@@ -28,6 +28,7 @@ __all__ = [
     "ExponentialComponent",
     "Filter",
     "GPExperts",
+    "GPGate",
     "GammaEmission",
     "GaussianEmission",
     "GaussianMixture",

@@ -81,7 +81,7 @@ def sampled_posterior(
         )
     begin = peak + 0.5 * np.random.default_rng(seed).standard_normal((chains, len(names))) @ scale.T
     found = sample(joint, begin, draws=draws, chains=chains, seed=seed, progress=False)
-    proper = log_prior is not None and _falls_off(prior, peak, scale)
+    proper = log_prior is not None and _proper(prior, peak)
     return SampledPosterior(names, scales, found, joint, peak, proper, seed)
 
 
@@ -198,6 +198,14 @@ def _peak(log_density: LogDensity, start: np.ndarray) -> tuple[np.ndarray, np.nd
             "a combination of the parameters open, and the posterior is improper."
         )
     return peak, vectors / np.sqrt(values)
+
+
+def _proper(log_density: LogDensity, start: np.ndarray) -> bool:
+    """Whether a density has a peak and falls off from it."""
+    try:
+        return _falls_off(log_density, *_peak(log_density, start))
+    except ValueError:
+        return False
 
 
 def _falls_off(log_density: LogDensity, peak: np.ndarray, scale: np.ndarray) -> bool:

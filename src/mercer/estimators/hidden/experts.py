@@ -35,8 +35,8 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     n_experts: how many; one is a `GPRegressor`
     kernel: that every expert starts from, or its formula; None: an ARD Matern 5/2 under weak priors
-    gating: "softmax", regions with boundaries of second order in x; "constant", the same everywhere, for
-        curves that overlap
+    gating: "softmax", regions with boundaries of second order in x; "gp", regions of any shape, by Gaussian
+        processes; "constant", the same everywhere, for curves that overlap
     restarts: starts beyond the first, alternately from groups in (x, y) and in x; the best bound is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which a start has
         converged
@@ -59,7 +59,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         n_experts: int = 2,
         kernel: str | AbstractKernel | None = None,
         *,
-        gating: Literal["softmax", "constant"] = "softmax",
+        gating: Literal["softmax", "gp", "constant"] = "softmax",
         restarts: int = 3,
         max_evaluations: int = 50,
         tol: float = 1e-5,

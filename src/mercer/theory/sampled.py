@@ -171,8 +171,12 @@ def _inverse(scales: tuple[str, ...], u: Any) -> list[Any]:
 
 
 def _forward(scales: tuple[str, ...], x: np.ndarray) -> np.ndarray:
+    forward: dict[str, Callable[[float], float]] = {
+        "identity": float,
+        "log": np.log,
+        "logit": lambda v: float(np.log(v) - np.log1p(-v)),
+    }
     with np.errstate(divide="ignore", invalid="ignore"):
-        forward = {"identity": lambda v: v, "log": np.log, "logit": lambda v: np.log(v) - np.log1p(-v)}
         u = np.array([forward[s](v) for s, v in zip(scales, x, strict=True)])
     if not np.isfinite(u).all():
         raise ValueError(f"start {x.tolist()} is not inside the range of the transforms {scales}.")

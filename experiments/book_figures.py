@@ -32,8 +32,8 @@ def run(out=None) -> str:
     if out is not None:
         picture(weights, spline, process, data, plain, sloped, (at, y), grid, out)
     facts = [
-        ["6.1", "log evidence of the cubic spline, of the SE process (ten points)",
-         f"{spline.log_marginal_likelihood_:.2f}, {process.log_marginal_likelihood_:.2f}"],
+        ["6.1", "standard deviation of the noise found by the cubic spline, by the SE process (ten points, 0.2)",
+         f"{np.sqrt(spline.noise_variance_):.3f}, {np.sqrt(process.noise_variance_):.3f}"],
         ["6.3", "loss at margin -1, 0, 1: hinge", ", ".join(f"{v:.3f}" for v in losses(np.array([-1.0, 0.0, 1.0]))["hinge"])],
         ["6.3", "loss at margin -1, 0, 1: logistic", ", ".join(f"{v:.3f}" for v in losses(np.array([-1.0, 0.0, 1.0]))["logistic"])],
         ["9.1", "mean standard deviation on (-5, 5), from four values", f"{plain(grid)[1].mean():.3f}"],

@@ -1,12 +1,16 @@
-"""What solver="auto" picks: ten problems from n = 100 to a million, every candidate timed,
-promises beside what is measured.
+"""What solver="auto" picks: ten problems from n = 100 to a million, every candidate timed, promises beside
+what is measured; and five real tables, learned by it and by some of its candidates.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +21,9 @@ from mercer.inference import by_name as inference
 from mercer.inputs import as_inputs
 from mercer.learning.objectives import by_name as objective
 from mercer.learning.problem import LearningProblem
-from mercer.solvers import VFE, Auto, Dense, Vecchia
+from mercer.solvers import VFE, Auto, Dense, SubsetOfData, Vecchia
 from mercer.solvers.auto import name
+from mercer.solvers.lowrank import AbstractLowRank
 
 SKIP = 20.0  # candidates predicted to take so many times the best prediction are not timed
 EXACT = 5000  # data for which the exact evidence is computed where no candidate has it
@@ -190,3 +195,88 @@ def truth(case: Case, timed: list[Timed]) -> tuple[float, str]:
     if isinstance(pick, VFE):
         return case.evidence(VFE(4 * pick.m)), f"bound of {name(VFE(4 * pick.m))}"
     return case.evidence(Vecchia(3 * pick.neighbours)), f"{name(Vecchia(3 * pick.neighbours))}"
+
+
+# ------------------------------------------------------------------------------------------------ real tables
+
+TABLES = {"power": 9568, "kin8nm": 8192, "sarcos": 10_000, "kin40k": 10_000, "protein": 20_000}
+PARTS = {"kin8nm": ["all"], "sarcos": ["train"], "kin40k": ["train", "test"], "protein": ["all"]}
+TESTED = 1000  # rows that judge
+RIVALS = (VFE(512), Vecchia(30), SubsetOfData(4000))
+
+
+def tables(run: Any, outcome: Any, check: Callable) -> None:
+    """Fits of real tables by "auto" and by some of its candidates alone: what each predicts of rows that
+    none has seen, and what the choice took beside the fit by what was chosen.
+    """
+    if run.quick or not os.environ.get("MERCER_DATA"):
+        outcome.notes.append("real tables are read from MERCER_DATA, in full runs")
+        return
+    for table, rows in TABLES.items():
+        X, y, Xs, ys = divided(table, rows)
+        run.say(f"{table}, n = {len(y):,}, d = {X.shape[1]}")
+        pick = fitted(Auto(say=False), X, y, Xs, ys)
+        alone = [fitted(solver, X, y, Xs, ys) for solver in distinct(pick.solver, *RIVALS)]
+        best = min(fit.nlpd for fit in alone)
+        for label, fit in [("* auto", pick), *((name(fit.solver), fit) for fit in alone)]:
+            outcome.rows.append(
+                {
+                    "problem": table,
+                    "n": len(y),
+                    "solver": label,
+                    "s": fit.seconds,
+                    "NLPD": fit.nlpd,
+                    "evaluations": fit.evaluations,
+                }
+            )
+        outcome.notes.append(f"{table}: {pick.why}")
+        label = f"{table}, n = {len(y):,}, {name(pick.solver)}"
+        outcome.checks += [
+            check(f"{label}: nats per datum behind the best alone", pick.nlpd - best, most=0.05),
+            check(f"{label}: times the fit by it alone", pick.seconds / alone[0].seconds),
+        ]
+
+
+def divided(table: str, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """X, y to learn from, then X, y to predict: at random, the same everywhere."""
+    with np.load(Path(os.environ["MERCER_DATA"]) / "tables_for_defaults.npz") as z:
+        if f"{table}_X" in z.files:
+            X, y = z[f"{table}_X"], z[f"{table}_y"]
+        else:
+            parts = [mc.datasets.load(table, part=part) for part in PARTS[table]]
+            X, y = np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
+    order = np.random.default_rng(0).permutation(len(y))[:rows]
+    test, train = order[:TESTED], order[TESTED:]
+    return X[train], y[train], X[test], y[test]
+
+
+def distinct(*solvers: Any) -> list[Any]:
+    """Without those of a name that came before."""
+    found: dict[str, Any] = {}
+    for solver in solvers:
+        found.setdefault(name(solver), solver)
+    return list(found.values())
+
+
+@dataclass
+class Fitted:
+    """A fit of the default model: NLPD in nats with y in units of its standard deviation."""
+
+    solver: Any
+    seconds: float
+    nlpd: float
+    evaluations: int
+    why: str
+
+
+def fitted(solver: Any, X: np.ndarray, y: np.ndarray, Xs: np.ndarray, ys: np.ndarray) -> Fitted:
+    """The default model learned and judged."""
+    bare = dataclasses.replace(solver, inducing=None) if isinstance(solver, AbstractLowRank) else solver
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = mc.GPRegressor(solver=bare, progress=False).fit(X, y)
+    seconds = time.process_time() - began
+    nlpd = -float(np.mean(model.log_density(Xs, ys))) - float(np.log(np.std(y)))
+    chosen = model.posterior_.solver
+    return Fitted(chosen, seconds, nlpd, model.fit_.status.evaluations, chosen.why)

@@ -277,7 +277,7 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "classify": together("Classification", classify.laplace, classify.ep, classify.softmax),
     "sampling": together("Sampling", sampling.sampling),
     "large": together("Large data", large.bound, large.batches, large.exact),
-    "auto": together('What solver="auto" picks', auto.auto),
+    "auto": together('What solver="auto" picks', auto.auto, auto.tables),
     "em": together("EM, per iteration, one thread", em.em),
     "robust": together("Robust regression", robust.robust),
     "markov": together("Time series", markov.markov),

@@ -146,7 +146,8 @@ def facts(found) -> dict[str, Any]:
     """What a person would ask of a fit: whether it converged, and the noise it learned (medians of draws)."""
     likelihood = found.model.likelihood
     names = ("noise_variance", "weight", "variance", "ratio", "scale", "dof")
-    values = {n: float(getattr(likelihood, n)) for n in names if np.ndim(getattr(likelihood, n, [0])) == 0}
+    said = {name: getattr(likelihood, name, None) for name in names}
+    values = {name: float(v) for name, v in said.items() if v is not None and np.ndim(v) == 0}
     starts = {label: float(value) for label, value in found.status.starts.items()}
     return {
         "converged": bool(found.status.converged),

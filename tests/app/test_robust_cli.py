@@ -112,5 +112,6 @@ def test_wrong_options(folder, tmp_path, arguments, code, message):
 def test_without_robust_nothing_changes(folder, tmp_path):
     result = run("fit", folder / "data.csv", "--target", "y", "--out", tmp_path / "m.mercer")
     assert result.exit_code == 0, result.output
-    assert "outlier" not in result.stdout and "Kept" not in result.stdout
+    assert "outliers:" not in result.stdout and "Kept" not in result.stdout
+    assert "try likelihood='auto' (--robust auto)" in result.stdout
     assert "noise: Gaussian with standard deviation" in result.stdout

@@ -69,7 +69,7 @@ def test_known_noise_of_many_rows(n):
 def test_a_file_for_each_of_several_fits(tmp_path):
     path = tmp_path / "fit.npz"
     labels = np.array(["a", "b", "c"])[np.digitize(Y[:90], [-0.5, 0.5])]
-    mc.GPClassifier(k.SE(1.0), multi_class="one-vs-rest", checkpoint=path).fit(X[:90], labels)
+    mc.GPClassifier(k.SE(1.0, mc.fixed(3.0)), multi_class="one-vs-rest", checkpoint=path).fit(X[:90], labels)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fit-1.npz", "fit-2.npz", "fit.npz"]
     mc.GPRegressor(k.SE(1.0), checkpoint=tmp_path / "one.npz").fit(X[:60], Y[:60])
     again = mc.GPRegressor(k.SE(1.0), checkpoint=str(tmp_path / "one.npz")).fit(X[:60], Y[:60])

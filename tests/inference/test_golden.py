@@ -129,7 +129,8 @@ def test_a_prior_on_the_variance_stops_its_growth():
     from mercer import hyperpriors
 
     y = np.where(X[:, 0] > 0, 1.0, -1.0)  # separable: the evidence alone asks for a large variance
-    free = mc.fit(mc.Model(mc.GP(k.SE(mc.fixed(1.5), 1.0)), lk.Bernoulli()), X, y, inference="ep")
+    with pytest.warns(mc.learning.FitWarning, match="can be separated"):
+        free = mc.fit(mc.Model(mc.GP(k.SE(mc.fixed(1.5), 1.0)), lk.Bernoulli()), X, y, inference="ep")
     prior = hyperpriors.LogNormal(0.0, 1.0)
     held = mc.fit(
         mc.Model(mc.GP(k.SE(mc.fixed(1.5), mc.param(1.0, prior=prior))), lk.Bernoulli()), X, y, inference="ep"

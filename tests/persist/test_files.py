@@ -153,7 +153,7 @@ def test_saving_is_all_or_nothing(tmp_path):
         bad.save(path)
     with pytest.raises(NotFittedError):
         GPRegressor().save(path)
-    with pytest.raises(TypeError, match=r"one of \['GPClassifier', .*'GPRegressor'.*\], got dict"):
+    with pytest.raises(TypeError, match=r"one of \[.*'GPClassifier', .*'GPRegressor'.*\], got dict"):
         save({}, path)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
@@ -523,7 +523,7 @@ ELSEWHERE |= {f"mercer.{room}" for room in ROOMS} | {f"mercer.learning.{name}" f
 def test_loading_imports_what_the_model_is_made_of(saved, tmp_path):
     loaded = imported(f"mercer.load({str(written(tmp_path / 'm', saved[1]))!r})")
     assert not ELSEWHERE & loaded
-    assert "mercer.kernels.families.stationary" in loaded and len(loaded) <= 120
+    assert "mercer.kernels.families.stationary" in loaded and len(loaded) <= 130
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ EXAMPLES = {
     "columns.Category": lambda: columns.Category("c", ("u", "v", None), ("w",)),
     "columns.Columns": lambda: columns.Columns((columns.Number("a", 0.5), columns.Raw("b")), notes=("n",)),
     "columns.Date": lambda: columns.Date("d", "2024-01-31", ("year",), 2.5),
+    "columns.Groups": lambda: columns.Groups("c", (1, 2), ((0.0, 1.0), (1.0, 0.0)), ("u", "v")),
     "columns.LeftOut": lambda: columns.LeftOut("i", "is empty in every row"),
     "columns.Number": lambda: columns.Number("a"),
     "columns.Raw": lambda: columns.Raw("a", True),

@@ -69,7 +69,7 @@ def hint(posterior: AbstractPosterior) -> str | None:
         return None
     return (
         f"left-out rows lie further off than Gaussian noise explains ({best} noise: {gain:.0f} nats better); "
-        "outliers may bend the function and widen every interval; try likelihood='auto'"
+        "outliers may bend the function and widen every interval; try likelihood='auto' (--robust auto)"
     )
 
 

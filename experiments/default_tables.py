@@ -185,6 +185,10 @@ def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 OPTION_SPLITS = 3
+CAUTION = (
+    "On one split of machine a prediction by kernel='auto' is far off (RMSE 23; its interval is wide): the reason is not known yet. "
+    "cpu includes compilation."
+)
 VERSUS = ("iris", "wine", "seeds", "glass", "ecoli")
 OPTIONS: dict[str, tuple[Callable[[], Any], tuple[str, ...], Callable[..., dict[str, Any]]]] = {
     "Mercer, kernel='auto'": (lambda: mc.GPRegressor(kernel="auto"), REGRESSION, judge_regressor),
@@ -307,5 +311,7 @@ def options(scores: Scores) -> list[str]:
             if gains
             else ""
         )
+        if "kernel" in method:
+            said += f". {CAUTION}"
         lines += [f"### {method.split(', ')[1]}", "", table(header, rows), "", said, ""]
     return lines

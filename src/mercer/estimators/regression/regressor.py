@@ -67,7 +67,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     kernel: kernel, str or None. A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the
         default. "auto" chooses the roughness (Matern 3/2, Matern 5/2 or SE) and whether there is a linear
-        part by the evidence, for three to four times the work.
+        part by the evidence, for several times the work.
     mean: "empirical", number, mean, callable or None. Prior mean. "empirical" fixes it at the mean of y (the
         median where noise is robust); None is zero; `mercer.param(0.0)` is a learned constant.
     basis: basis or None. Explicit basis functions such as `means.Polynomial(1)`, with their weights

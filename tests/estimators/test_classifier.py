@@ -358,7 +358,9 @@ SAVED = {
     "one vs rest": lambda: held(multi_class="one-vs-rest").fit(X, NAMES[THREE]),
     "one vs one": lambda: held(multi_class="one-vs-one").fit(X, NAMES[THREE]),
     "calibrated": lambda: held(inference="label-regression", calibrate=True).fit(X, NAMES[CODES]),
-    "strings": lambda: GPClassifier(k.Spectrum(2, variance=mc.fixed(1.0))).fit(WORDS, [len(w) > 4 for w in WORDS]),
+    "strings": lambda: GPClassifier(k.Spectrum(2, variance=mc.fixed(1.0))).fit(
+        WORDS, [len(w) > 4 for w in WORDS]
+    ),
 }
 WORDS = ["acgt", "ttgaca", "acgacg", "tt", "gattaca", "cgc", "tataat", "ag"]
 

@@ -401,6 +401,7 @@ def test_the_installed_command_says_its_version():
     assert (result.returncode, result.stdout.strip()) == (0, f"mercer {mc.__version__}")
 
 
+@pytest.mark.slow
 def test_demo_learns_tells_and_draws(tmp_path):
     command = [sys.executable, "-m", "mercer.app.cli", "demo", "--quick", "--out", str(tmp_path / "demo.png")]
     result = subprocess.run(command, capture_output=True, text=True)

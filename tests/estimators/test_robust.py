@@ -98,6 +98,7 @@ def test_student_t_alone_means_the_variational_scheme():
     assert "lower bound" in named.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
 def test_other_inference_finds_nearly_the_same(inference):
     settings = dict(kernel="SE(1.0)", likelihood=likelihoods.StudentT(mc.fixed(0.1), mc.fixed(4.0)))

@@ -63,6 +63,7 @@ def test_the_likelihood_draws_what_it_predicts(rng):
     likelihood_suite.test_draws_agree_with_the_predictive_moments(case, rng)
 
 
+@pytest.mark.slow
 def test_everything_takes_them():
     model = mc.Model(mc.GP(Cauchy(1.0), Ramp(0.1)), Logistic(0.2))
     found = mc.fit(model, X, Y)

@@ -14,6 +14,8 @@ from mercer.sampling.anneal import Ladder, StepSizes, anneal
 from mercer.sampling.paths import fixed_path
 from mercer.sampling.target import whiten
 
+pytestmark = pytest.mark.slow  # chains and compilations of its own
+
 k = mc.kernels
 
 

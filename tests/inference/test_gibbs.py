@@ -21,6 +21,8 @@ from mercer.solvers.protocol import SolverError
 
 from .test_enumerate import data, model
 
+pytestmark = pytest.mark.slow  # chains and compilations of its own
+
 k, lk = mc.kernels, mc.likelihoods
 QUICK = Gibbs(draws=1000, tune=100, chains=4, progress=False)
 X3, Y3 = np.array([[-1.0], [0.0], [1.2]]), np.array([0.3, 2.5, -0.2])

@@ -142,6 +142,7 @@ def classified():
     return model, X, np.where(y > 0, 1, -1), model.condition(X, np.where(y > 0, 1, -1), QUICK)
 
 
+@pytest.mark.slow
 def test_copies_of_one_draw_are_one_gaussian(classified):
     model, X, _, post = classified
     one = dataclasses.replace(post, given=GivenLatents(np.repeat(post.given.whitened[:1], 7, 0)))
@@ -192,6 +193,7 @@ def test_draws_have_no_evidence_and_say_who_has(classified):
         post.mean(np.zeros((2, 2)))
 
 
+@pytest.mark.slow
 def test_quantiles_are_those_of_the_mixture():
     X, y = data(8)
     model = mc.Model(mc.GP(k.SE(0.8, 1.5)), mc.likelihoods.Gaussian(0.1))

@@ -78,6 +78,7 @@ def test_upcrossings():
     assert k.upcrossings(k.ContinuousAR([1.3, 0.4, 2.0])) == pytest.approx(1.3 / (2 * np.pi), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_long_and_short_steps():
     """Q of a step is right to rounding however short, and the process forgets over any gap however long."""
     form = AutoregressiveForm(k.ContinuousAR([0.7, 1.1, 0.9]))

@@ -27,6 +27,8 @@ from mercer.em import (
 from mercer.inputs import InputError
 from mercer.params import ParameterError
 
+pytestmark = pytest.mark.slow  # chains and compilations of its own
+
 INITIAL, TRANSITION = [0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]]
 SYMBOLS = HMM(INITIAL, TRANSITION, CategoricalEmission([[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]]))
 COVARIANCES = {

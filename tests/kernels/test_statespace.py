@@ -190,6 +190,7 @@ def random_kernel(rng, depth=2):
     return left + right if rng.random() < 0.6 else left * right
 
 
+@pytest.mark.slow
 @pytest.mark.representative("0", "1")
 @pytest.mark.parametrize("seed", range(4))
 def test_random_sums_and_products(seed):

@@ -75,6 +75,7 @@ def test_the_budget_counts_compilation_and_says_what_was_left_out():
     assert all(m.trusted is None and np.isfinite(m.log_evidence) for m in verdict.methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [8.0, 25.0, 100.0])
 def test_the_budget_is_kept(monkeypatch, budget):
     """By a clock that work moves: a chunk of steps takes a second, the first one of a run four more, and

@@ -266,6 +266,7 @@ def test_short_lengthscale_drives_the_noise_down_and_a_long_one_up():
     assert median[1.0][1] > max(median[0.3][1], median[3.0][1])
 
 
+@pytest.mark.slow
 def test_denser_data_do_not_teach_what_wider_data_do():
     """A.M5: the length-scale of an OU process on a fixed interval stays uncertain as the data grow denser;
     on a growing one it is learned.

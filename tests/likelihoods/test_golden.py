@@ -267,6 +267,7 @@ def test_laplace_pins_f_to_y_as_the_scale_vanishes():
     assert mean == pytest.approx(0.8, abs=1e-10) and variance == pytest.approx(2e-12, rel=1e-3, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_laplace_noise_in_closed_form_and_by_quadrature():
     """C.INF9: quadrature moments equal the closed ones."""
     for likelihood, y in ((Bernoulli(), 1.0), (Gaussian(0.2), 0.9), (Poisson(), 3.0)):
@@ -286,6 +287,7 @@ def test_student_noise_in_a_wide_gaussian():
         assert np.exp(noise.log_density(0.0, 0.0, 25.0)) == pytest.approx(truth, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_student_noise_is_a_scale_mixture_of_normals():
     """C.ROB1, C.ROB7 (5.20)-(5.21): InvGamma(dof / 2, dof scale^2 / 2) variances."""
     noise, mean, variance, y = StudentT(0.7, 3.0), 0.2, 0.9, 2.2

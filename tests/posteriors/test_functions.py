@@ -27,6 +27,7 @@ def agree(post, functions, size):
     assert error.max() < 5 * np.sqrt(3.0 / size)  # the fourth moment of a mixture exceeds a Gaussian's
 
 
+@pytest.mark.representative("EP", "averaged")
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.latents == 1])
 def test_functions_have_the_moments_of_the_posterior(name):
     """Of a kernel with a stationary term and one of finite rank; each draw has few waves of its own."""

@@ -325,6 +325,7 @@ def test_turning_and_stretching_the_plane():
     np.testing.assert_allclose(stretched.predict(10.0 * XS2 @ turn), given.predict(XS2), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_smoothing_of_the_plate_has_the_largest_evidence():
     best = ThinPlate().fit(X2, Y2)
     for factor in (0.8, 1.25):

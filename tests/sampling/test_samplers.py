@@ -107,6 +107,7 @@ def test_hmc_moments_and_acceptance_on_a_correlated_gaussian():
     assert timid.step_size == pytest.approx(0.01)
 
 
+@pytest.mark.slow
 def test_steps_for_each_coordinate_are_tuned():
     scales = np.array([0.05, 1.0, 20.0])
     chains = sample(
@@ -197,6 +198,7 @@ def test_interrupting_keeps_what_was_drawn():
         sample(correlated, np.zeros(3), sampler="hmc", draws=500, tune=200, progress=stop_after(100))
 
 
+@pytest.mark.slow
 def test_undefined_densities_are_rejected_not_visited():
     def half(x):  # not a number for negative x
         return jnp.sum(jnp.log(x)) - jnp.sum(x)

@@ -133,6 +133,7 @@ def test_rough_functions_of_many_inputs_are_dense_until_time_forbids():
     assert isinstance(hurried.solver, VFE) and "misses the tolerance" in hurried.why
 
 
+@pytest.mark.slow
 def test_rough_functions_of_few_inputs_go_to_neighbours():
     X = RNG.uniform(0, 1, (20000, 2))
     choice = Auto().choose(gp(k.Matern(nu=0.5, lengthscale=0.3), X), X, 1e-3)
@@ -276,6 +277,7 @@ def test_known_noise_of_each_row_is_held_out_with_it(monkeypatch):
     assert any("held out" in note and "SubsetOfData" not in note for note in post.notes)
 
 
+@pytest.mark.slow
 def test_classes_are_judged_by_their_probability(monkeypatch):
     monkeypatch.setattr(auto, "QUICK", 1.0)
     rng = np.random.default_rng(0)

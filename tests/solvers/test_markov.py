@@ -149,6 +149,7 @@ def test_basis_functions():
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_approximations_are_noted():
     """An SE and a periodic kernel come with an error in the notes,
     which bounds the difference to dense in scale.

@@ -185,7 +185,7 @@ def test_a_posterior_cut_off_by_its_bounds_is_reported():
         (lambda: grid_posterior(normal_likelihood, None, {}), "one to three parameters; got 0"),
         (
             lambda: grid_posterior(lambda *p: 0.0, None, dict.fromkeys("abcd", (0, 1))),
-            "got 4. Sample the posterior",
+            "got 4: use theory.sampled_posterior",
         ),
         (lambda: grid_posterior(normal_likelihood, None, {"mu": (0, np.inf)}), "finite and ascending"),
         (

@@ -6,6 +6,8 @@ from scipy import stats
 
 from mercer.theory import grid_posterior, sampled_posterior
 
+pytestmark = pytest.mark.slow  # chains and compilations of its own
+
 RNG = np.random.default_rng(3)
 PHI = RNG.normal(size=(12, 4))
 Y = PHI @ [0.5, -1.0, 0.2, 2.0] + 0.3 * RNG.normal(size=12)

@@ -48,6 +48,7 @@ def test_equivalent_kernel():
         equivalent_kernel(gp, grid, 50, 0.0)
 
 
+@pytest.mark.slow
 def test_equivalent_kernel_is_the_limit_of_real_weights():
     """With data on the grid itself the smoother's rows are the equivalent kernel."""
     grid = np.linspace(0, 1, 60)[:, None]

@@ -182,6 +182,7 @@ def test_chains():
         viz.chains(post, names=["g"])
 
 
+@pytest.mark.slow
 def test_marginals_and_their_skewness():
     """C.CLS6: the posterior of one probit datum is a skew normal, whose skewness is known; the most skewed
     marginal comes first, with the approximations' densities.

@@ -113,6 +113,7 @@ def test_scores_as_boxes_bars_and_snowflakes():
         viz.scores(values, kind="pie")
 
 
+@pytest.mark.slow
 def test_raster_of_draws():
     """C.ROB16: dark where a draw took a row for an outlier (Kuss, figure 5.15)."""
     y = Y[:12].copy()

@@ -33,10 +33,11 @@ def surroundings(value) -> dict:
     names = {name: getattr(mercer, name) for name in mercer.__all__} | vars(inspect.getmodule(value))
     df = pd.DataFrame({"a": X[:, 0], "b": rng.standard_normal(30), "c": rng.standard_normal(30), "y": y})
     df["species"] = np.where(y > 0.3, "ill", "well")
+    df["instrument"] = np.resize(["old", "new"], 30)
     gp = mercer.GP(mercer.kernels.SE())
     given = {
         "__name__": "example", "mercer": mercer, "mc": mercer, "np": np,
-        "X": X, "y": y, "Xs": Xs, "counts": rng.poisson(np.exp(y)),
+        "X": X, "y": y, "Xs": Xs, "errors": np.full(30, 0.1), "counts": rng.poisson(np.exp(y)),
         "gp": gp, "post": gp.condition(X, y, noise_variance=0.04), "model": mercer.GPRegressor().fit(X, y),
         "df": df, "new": df[:5], "O1": rng.standard_normal((20, 2)), "O2": rng.standard_normal((9, 2)),
         "series": pd.Series(y, pd.date_range("2024-01-01", periods=30)),

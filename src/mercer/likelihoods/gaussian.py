@@ -50,7 +50,7 @@ class Gaussian(AbstractLikelihood):
     a new one.
 
     >>> mercer.Model(mercer.GP(kernels.SE()), Gaussian(0.1)).condition(X, y).std(Xs)
-    >>> mercer.fit(mercer.Model(mercer.GP(kernels.SE()), Gaussian(0.1, error=e)), X, y)
+    >>> mercer.fit(mercer.Model(mercer.GP(kernels.SE()), Gaussian(0.1, error=errors)), X, y)
     """
 
     noise_variance: Hyper = hyper(0.1, nonnegative)

@@ -75,7 +75,9 @@ def upcrossings(kernel: AbstractKernel, level: float = 0.0, d: int = 1) -> float
         )
     x = np.zeros((1, d))
     variance = float(bound(x)[0, 0])
-    if smoothness(kernel, d) < 1:
+    if variance == 0.0:  # noise alone: the function is zero
+        rate = np.zeros(d)
+    elif smoothness(kernel, d) < 1:
         rate = np.full(d, math.inf)
     else:
         curvature = np.maximum(np.diag(derivative_covariance(bound, d)(x[0], x[0])), 0.0)

@@ -4,6 +4,7 @@ states that the data do not ask for lose their share by themselves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,6 @@ from mercer.em import (
     Dirichlets,
     Labelled,
     NormalInverseWishart,
-    Outcome,
     Sticks,
     VariationalHMM,
     VariationalMixture,
@@ -111,16 +111,7 @@ class BayesianGaussianMixture(AbstractMixture):
             member = np.eye(k)[plus_plus(X, groups, rng, known=known)].T
             return VariationalMixture.assigned(X, member, shares, prior, kind)
 
-        seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
-        outcome = em(
-            [lambda seed=seed: begin(seed) for seed in seeds],
-            [X if known is None else Labelled(X, known)],
-            max_evaluations=self.max_evaluations,
-            tol=self.tol,
-            progress=self.progress,
-        )
-        self._take(*_found(outcome))
-        warn_unless_converged(outcome, self.tol)
+        _climb(self, begin, X if known is None else Labelled(X, known))
         return self
 
     def _shares(self, k: int) -> Dirichlets | Sticks:
@@ -237,21 +228,13 @@ class BayesianHMM(AbstractHMM):
         )  # fmt: skip
         prior = self._prior(rows)
 
+        data = start(settings, sequences, np.random.default_rng(0)).prepare(sequences, known)
+
         def begin(seed):
             model = start(settings, sequences, np.random.default_rng(seed))
-            data = model.prepare(sequences, known)
             return VariationalHMM.around(model, data, prior, self.concentration, self.concentration)
 
-        seeds = generator(self.random_state).integers(2**31, size=1 + self.restarts)
-        outcome = em(
-            [lambda seed=seed: begin(seed) for seed in seeds],
-            [begin(seeds[0]).prepare(sequences, known)],
-            max_evaluations=self.max_evaluations,
-            tol=self.tol,
-            progress=self.progress,
-        )
-        self._take(*_found(outcome))
-        warn_unless_converged(outcome, self.tol)
+        _climb(self, begin, data)
         return self
 
     def _prior(self, rows: np.ndarray) -> Any:
@@ -300,9 +283,18 @@ def _whole(given: Any, name: str) -> int:
     return int(given)
 
 
-def _found(outcome: Outcome[Any]) -> tuple[Any, np.ndarray, bool, int]:
-    """The posterior, the bounds along the way, whether it converged, and after how many steps."""
-    return outcome.model, outcome.path(), outcome.converged, outcome.iterations
+def _climb(estimator: Any, begin: Callable[[int], Any], data: Any) -> None:
+    """From every start; the estimator takes the posterior of the highest bound."""
+    seeds = generator(estimator.random_state).integers(2**31, size=1 + estimator.restarts)
+    found = em(
+        [lambda seed=seed: begin(seed) for seed in seeds],
+        [data],
+        max_evaluations=estimator.max_evaluations,
+        tol=estimator.tol,
+        progress=estimator.progress,
+    )
+    estimator._take(found.model, found.path(), found.converged, found.iterations)
+    warn_unless_converged(found, estimator.tol)
 
 
 def _learned(estimator: Any) -> dict[str, Any]:

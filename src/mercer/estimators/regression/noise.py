@@ -145,3 +145,19 @@ def _refuse(bad: np.ndarray, values: np.ndarray, what: str, remedy: str) -> None
         many = int(bad.sum())
         where = f"row {row}" if many == 1 else f"{many} rows, the first {row}"
         raise InputError(f"{what}, got {values[row]:g} in {where}: {remedy}.")
+
+
+def check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
+    """Noise-free observations of one input must agree."""
+    rows = np.flatnonzero(noise == 0)
+    if rows.size == 0 or X.dtype == object:
+        return
+    _, first, inverse = np.unique(X[rows], axis=0, return_index=True, return_inverse=True)
+    other = rows[first][inverse.ravel()]
+    wrong = np.flatnonzero(y[rows] != y[other])
+    if wrong.size:
+        i, j = other[wrong[0]], rows[wrong[0]]
+        raise InputError(
+            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which "
+            "noise_variance=0 cannot explain: give a noise variance, or drop the duplicates."
+        )

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
 
 from mercer.estimators import defaults
 from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, frame_index, read_kernel
-from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
-from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
+from mercer.estimators.regression.noise import RowNoise, check_duplicates, few_rows, not_with
+from mercer.estimators.regression.predictions import AbstractPredictions, check_level
 from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import (
     Candidate,
@@ -33,7 +32,7 @@ from mercer.estimators.regression.robust import (
 from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
 from mercer.gp import GP, Model
 from mercer.inference.protocol import AbstractInference
-from mercer.inputs import InputError, Inputs, Targets, as_targets
+from mercer.inputs import Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.kernels.families.white import noise_apart
 from mercer.learning import Fit, fit
@@ -41,8 +40,7 @@ from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
 from mercer.params import Param, ParameterError, fixed, parameters
-from mercer.posteriors import AbstractPosterior, Component, LeaveOneOut, SampledFunctions
-from mercer.posteriors.functions import WAVES
+from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
 from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
@@ -50,7 +48,6 @@ from mercer.solvers.protocol import AbstractSolver, SolverError
 if TYPE_CHECKING:
     from mercer.explain import AbstractFitted
 
-ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
 MOSTLY_EQUAL = (
     "more than half of the targets are one value, which noise of heavy tails would take for no noise at all: "
     "its scale is held above a hundredth of where it starts. Whether a row has that value is a question for "
@@ -58,7 +55,7 @@ MOSTLY_EQUAL = (
 )
 
 
-class GPRegressor(RegressorMixin, AbstractExplained):
+class GPRegressor(RegressorMixin, AbstractPredictions):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
@@ -387,7 +384,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             scale = defaults.target_scale(latent, robust, shares)
             kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
         if isinstance(likelihood, Gaussian):
-            _check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
+            check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
         return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
 
     def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise = RowNoise()) -> AbstractLikelihood:
@@ -431,128 +428,6 @@ class GPRegressor(RegressorMixin, AbstractExplained):
             )
         return np.asarray(given, float)
 
-    # -- predictions -----------------------------------------------------------------------------------------
-
-    def predict(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        latent: bool = False,
-        noise_variance: Any = None,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
-
-        They are those of a new observation y, or of the noise-free function if `latent`. Before `fit` they
-        are those of the prior, as are all predictions and draws. Where noise is not Gaussian the standard
-        deviation of y may be infinite (Student-t) or that of outliers alone (mixtures): in its place stands
-        half the width of the interval that holds 68 % of y, which always exists, agrees with
-        `predict_interval`, and is the same for Gaussian noise.
-        `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
-        """
-        if return_std and return_cov:
-            raise ValueError("ask for return_std or return_cov, not both.")
-        posterior, X = self._at(X)
-        with self._telling():
-            if return_cov:
-                return posterior.mean(X, latent), posterior.covariance(X, latent, noise_variance)
-            if return_std and _heavy(posterior) and not latent:
-                mean, _, ends = posterior.predictive(X, ONE_SIGMA, noise_variance)
-                return mean, 0.5 * (ends[:, 1] - ends[:, 0])
-            if return_std:
-                return posterior.mean_and_std(X, latent, noise_variance)
-            return posterior.mean(X, latent)
-
-    def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
-        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
-        of heavy-tailed noise those of its own tails.
-        """
-        posterior, X = self._at(X)
-        with self._telling():
-            return posterior.quantile(X, q, noise_variance)
-
-    def predict_interval(
-        self, X: Any, level: float = 0.95, noise_variance: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
-        _check_level(level)
-        ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
-        return ends[:, 0], ends[:, 1]
-
-    def predict_columns(
-        self, X: Any, level: float = 0.95, latent: bool = False, noise_variance: Any = None
-    ) -> dict[str, np.ndarray]:
-        """Mean, standard deviation and the ends of the interval of this level, in one pass: "mean", "std",
-        "lower" and "upper", each (m,).
-
-        They are those of a new observation y, or of the noise-free function if `latent`; "std" is that of
-        `predict`.
-
-        >>> model.predict_columns(Xs, level=0.9)["upper"]
-        """
-        _check_level(level)
-        tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
-        with self._telling():
-            if latent:
-                mean, std = posterior.mean_and_std(X, latent=True)
-                ends = mean[:, None] + std[:, None] * ndtri(tails)
-            else:
-                inner = ONE_SIGMA if _heavy(posterior) else ()
-                mean, std, ends = posterior.predictive(X, (*tails, *inner), noise_variance)
-                if inner:
-                    std = 0.5 * (ends[:, 3] - ends[:, 2])
-        return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
-
-    def sample_y(
-        self,
-        X: Any,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
-        latent: bool = False,
-        noise_variance: Any = None,
-    ) -> np.ndarray:
-        """Joint draws from the predictive distribution: (m, n_samples), a draw in each column as in
-        scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
-        """
-        if isinstance(random_state, np.random.RandomState):
-            random_state = random_state.randint(2**31 - 1)
-        posterior, X = self._at(X)
-        return posterior.sample(X, n_samples, random_state, latent, noise_variance).T
-
-    def sample_functions(
-        self,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = None,
-        points: Any = None,
-        waves: int = WAVES,
-    ) -> SampledFunctions:
-        """Draws of the noise-free function, as functions of tables X that can be evaluated anywhere, again
-        and again: (n_samples, m). random_state: None is that of the estimator. points, waves: as in
-        `posterior_.sample_functions`.
-
-        >>> functions = model.sample_functions(10)
-        >>> functions(X), functions[0](X)                         # (10, m), (m,)
-        """
-        if isinstance(random_state, np.random.RandomState):
-            random_state = random_state.randint(2**31 - 1)
-        seed = self._seed() if random_state is None else random_state
-        at = None if points is None else self._inputs(points)
-        drawn = self.posterior_.sample_functions(n_samples, seed, at, waves)
-        return drawn.reading(self._inputs, self.columns_ is None or self.columns_.plain)
-
-    def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
-        """Log predictive density (m,) of each target."""
-        posterior, X = self._at(X)
-        return posterior.log_density(X, as_targets(y, X.shape[0]), noise_variance)
-
-    def components(self, X: Any) -> list[Component]:
-        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
-
-        The means sum to the predictive mean less the prior mean.
-        """
-        posterior, X = self._at(X)
-        return posterior.components(X)
-
     def _at(self, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
         """The posterior, or before `fit` the prior, and X (m, d) as it reads it."""
         return (self.posterior_, self._inputs(X)) if "posterior_" in vars(self) else prior_of(self, X)
@@ -576,7 +451,7 @@ class GPRegressor(RegressorMixin, AbstractExplained):
         target.
         """
         fitted(self)
-        _check_level(level)
+        check_level(level)
         posterior = self.posterior_
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
         if isinstance(posterior.model.likelihood, Gaussian):
@@ -712,30 +587,3 @@ class GPRegressor(RegressorMixin, AbstractExplained):
 
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)
-
-
-def _check_duplicates(X: np.ndarray, y: np.ndarray, noise: np.ndarray) -> None:
-    """Noise-free observations of one input must agree."""
-    rows = np.flatnonzero(noise == 0)
-    if rows.size == 0 or X.dtype == object:
-        return
-    _, first, inverse = np.unique(X[rows], axis=0, return_index=True, return_inverse=True)
-    other = rows[first][inverse.ravel()]
-    wrong = np.flatnonzero(y[rows] != y[other])
-    if wrong.size:
-        i, j = other[wrong[0]], rows[wrong[0]]
-        raise InputError(
-            f"rows {i} and {j} of X are the same but their targets differ ({y[i]:g} and {y[j]:g}), which "
-            "noise_variance=0 cannot "
-            "explain: give a noise variance, or drop the duplicates."
-        )
-
-
-def _heavy(posterior: AbstractPosterior) -> bool:
-    """Noise whose standard deviation says little."""
-    return isinstance(posterior.model.likelihood, AbstractNoise)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")

@@ -1,0 +1,160 @@
+"""What a fitted regressor says of new rows: means, intervals, draws, densities, components."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from mercer.estimators.explained import AbstractExplained
+from mercer.inputs import as_targets
+from mercer.likelihoods import AbstractNoise
+from mercer.posteriors import AbstractPosterior, Component, SampledFunctions
+from mercer.posteriors.functions import WAVES
+
+ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
+
+
+class AbstractPredictions(AbstractExplained):
+    """An estimator that predicts one number for each row."""
+
+    @abc.abstractmethod
+    def _at(self, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
+        """The posterior that is asked, and X (m, d) as it reads it."""
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        latent: bool = False,
+        noise_variance: Any = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
+
+        They are those of a new observation y, or of the noise-free function if `latent`. Before `fit` they
+        are those of the prior, as are all predictions and draws. Where noise is not Gaussian the standard
+        deviation of y may be infinite (Student-t) or that of outliers alone (mixtures): in its place stands
+        half the width of the interval that holds 68 % of y, which always exists, agrees with
+        `predict_interval`, and is the same for Gaussian noise.
+        `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
+        """
+        if return_std and return_cov:
+            raise ValueError("ask for return_std or return_cov, not both.")
+        posterior, X = self._at(X)
+        with self._telling():
+            if return_cov:
+                return posterior.mean(X, latent), posterior.covariance(X, latent, noise_variance)
+            if return_std and _heavy(posterior) and not latent:
+                mean, _, ends = posterior.predictive(X, ONE_SIGMA, noise_variance)
+                return mean, 0.5 * (ends[:, 1] - ends[:, 0])
+            if return_std:
+                return posterior.mean_and_std(X, latent, noise_variance)
+            return posterior.mean(X, latent)
+
+    def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
+        """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
+        of heavy-tailed noise those of its own tails.
+        """
+        posterior, X = self._at(X)
+        with self._telling():
+            return posterior.quantile(X, q, noise_variance)
+
+    def predict_interval(
+        self, X: Any, level: float = 0.95, noise_variance: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
+        check_level(level)
+        ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
+        return ends[:, 0], ends[:, 1]
+
+    def predict_columns(
+        self, X: Any, level: float = 0.95, latent: bool = False, noise_variance: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Mean, standard deviation and the ends of the interval of this level, in one pass: "mean", "std",
+        "lower" and "upper", each (m,).
+
+        They are those of a new observation y, or of the noise-free function if `latent`; "std" is that of
+        `predict`.
+
+        >>> model.predict_columns(Xs, level=0.9)["upper"]
+        """
+        check_level(level)
+        tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
+        with self._telling():
+            if latent:
+                mean, std = posterior.mean_and_std(X, latent=True)
+                ends = mean[:, None] + std[:, None] * ndtri(tails)
+            else:
+                inner = ONE_SIGMA if _heavy(posterior) else ()
+                mean, std, ends = posterior.predictive(X, (*tails, *inner), noise_variance)
+                if inner:
+                    std = 0.5 * (ends[:, 3] - ends[:, 2])
+        return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        latent: bool = False,
+        noise_variance: Any = None,
+    ) -> np.ndarray:
+        """Joint draws from the predictive distribution: (m, n_samples), a draw in each column as in
+        scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
+        """
+        posterior, X = self._at(X)
+        return posterior.sample(X, n_samples, seed_of(random_state), latent, noise_variance).T
+
+    def sample_functions(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        points: Any = None,
+        waves: int = WAVES,
+    ) -> SampledFunctions:
+        """Draws of the noise-free function, as functions of tables X that can be evaluated anywhere, again
+        and again: (n_samples, m). random_state: None is that of the estimator. points, waves: as in
+        `posterior_.sample_functions`.
+
+        >>> functions = model.sample_functions(10)
+        >>> functions(X), functions[0](X)                         # (10, m), (m,)
+        """
+        seed = self._seed() if random_state is None else seed_of(random_state)
+        at = None if points is None else self._inputs(points)
+        drawn = self.posterior_.sample_functions(n_samples, seed, at, waves)
+        return drawn.reading(self._inputs, self.columns_ is None or self.columns_.plain)
+
+    def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
+        """Log predictive density (m,) of each target."""
+        posterior, X = self._at(X)
+        return posterior.log_density(X, as_targets(y, X.shape[0]), noise_variance)
+
+    def components(self, X: Any) -> list[Component]:
+        """Posterior of every additive term of the kernel: name, mean (m,) and std (m,).
+
+        The means sum to the predictive mean less the prior mean.
+        """
+        posterior, X = self._at(X)
+        return posterior.components(X)
+
+
+def seed_of(random_state: int | np.random.RandomState | None) -> int | None:
+    """A seed, of scikit-learn's generators one that they draw."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return random_state
+
+
+def check_level(level: float) -> None:
+    """A level of intervals lies strictly between 0 and 1."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+
+
+def _heavy(posterior: AbstractPosterior) -> bool:
+    """Noise whose standard deviation says little."""
+    return isinstance(posterior.model.likelihood, AbstractNoise)

@@ -99,7 +99,8 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     array = _array(y, name)
     if array.dtype.kind in "mM":
         raise InputError(f"{name} holds dates: convert them to a number first, for example days.")
-    array = _float(array, name, "encode it as numbers, or give labels to GPClassifier.")
+    labels = ", or give labels to GPClassifier" if name == "y" else ""
+    array = _float(array, name, f"encode it as numbers{labels}.")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

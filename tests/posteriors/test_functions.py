@@ -95,3 +95,10 @@ def test_of_an_estimator_on_a_table():
     np.testing.assert_array_equal(model.sample_functions(400)(table), f)
     with pytest.raises(PosteriorError, match="posterior_"):
         jax.grad(lambda x: functions[0](x[None])[0])(jnp.zeros(2))
+
+
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"waves": 0}])
+def test_there_is_at_least_one(wrong):
+    post = mc.GP(k.SE()).condition([[0.0], [1.0]], [0.0, 1.0], noise_variance=0.1)
+    with pytest.raises(ValueError, match="at least 1"):
+        post.sample_functions(**wrong)

@@ -238,6 +238,8 @@ class AbstractPosterior(AbstractConditioned):
         >>> jax.grad(lambda x: functions[1](x[None])[0])(jnp.array([0.3]))
         """
         self.check("sample_functions")
+        if min(size, waves) < 1:
+            raise ValueError(f"size and waves must be at least 1, got {size} and {waves}.")
         at = None if points is None else self._values(points)
         return self._sample_functions(size, np.random.default_rng(seed), at, waves)
 

@@ -7,7 +7,7 @@ import os
 # before NumPy and JAX are imported: every worker of pytest-xdist gets one core
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -22,6 +22,15 @@ settings.register_profile(
     "mercer", deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("mercer")
+
+
+def pytest_configure(config):
+    """Compiling is most of what the tests cost: by default without optimisation, which takes a third of the
+    time. The slow set and the experiments, with the long computations, are compiled as users have it.
+    """
+    level = "--xla_backend_optimization_level"
+    if config.option.markexpr not in ("slow", "experiment") and level not in os.environ["XLA_FLAGS"]:
+        os.environ["XLA_FLAGS"] += f" {level}=0"
 
 
 @pytest.fixture(autouse=True)

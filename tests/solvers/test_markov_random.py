@@ -100,17 +100,26 @@ def test_missing_values_are_named():
 
 
 def test_options_of_xla(monkeypatch):
-    """The option that compiles small loops as a whole joins those of the user,
-    who may switch it off or set the same himself.
+    """Options that compile small loops as a whole, and sooner, join those of the user, who may switch them
+    off or set the same himself; to versions of XLA that may not know them they are not given.
     """
-    option = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=8192"
-    for given, switch, expected in [
-        ("", "1", option),
-        ("--xla_cpu_enable_fast_math=false", "1", f"--xla_cpu_enable_fast_math=false {option}"),
-        ("--xla_backend_extra_options=other=1", "1", "--xla_backend_extra_options=other=1"),
-        ("", "0", ""),
+    loops = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=8192"
+    sooner = "--xla_cpu_use_fusion_emitters=false"
+    other = "--xla_backend_extra_options=other=1"
+    for given, switch, version, expected in [
+        ("", "1", "0.10.2", f"{loops} {sooner}"),
+        (
+            "--xla_cpu_enable_fast_math=false",
+            "1",
+            "0.7.2",
+            f"--xla_cpu_enable_fast_math=false {loops} {sooner}",
+        ),
+        (other, "1", "0.10.2", f"{other} {sooner}"),
+        ("", "0", "0.10.2", ""),
+        ("", "1", "0.11.0", ""),
     ]:
+        monkeypatch.setattr("jaxlib.__version__", version)
         monkeypatch.setenv("XLA_FLAGS", given)
         monkeypatch.setenv("MERCER_XLA", switch)
-        mc._whole_loops()
+        mc._xla_options()
         assert os.environ["XLA_FLAGS"] == expected

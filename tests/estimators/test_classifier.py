@@ -225,7 +225,12 @@ def test_the_scheme_suits_the_rule_and_the_solver():
     assert GPClassifier(solver="vfe")._suited(90) == GPClassifier()._suited(3001) == "one-vs-rest"
     assert GPClassifier(inference="ep")._suited(3001) == "probit"  # as asked for
     for settings in ({}, {"inference": "laplace"}, {"solver": mc.solvers.VFE(m=10)}):
-        assert held(**settings).fit(X, THREE).score(X, THREE) > 0.8
+        model = held(**settings).fit(X, THREE)
+        assert model.score(X, THREE) > 0.8
+        for far in (1e3, 1e6):
+            p = model.predict_proba(far * X[:3])
+            np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-12)
+            np.testing.assert_allclose(p, 1 / 3, atol=1e-2)
 
 
 def test_several_classes_are_not_underconfident():

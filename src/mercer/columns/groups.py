@@ -54,10 +54,11 @@ class Groups:
             raise InputError(f"column {column.name!r} {column.why}: its rows form no groups.")
         where = columns.groups[column.name]
         rows = list(dict.fromkeys(_rows(X, where)))
-        if len(rows) > MOST + 1:
+        if len(rows) > MOST + 1 or 2 * len(rows) > len(X):
             raise InputError(
-                f"column {column.name!r} has {len(rows)} different values: name one that puts rows into few "
-                f"groups, at most {MOST}."
+                f"column {column.name!r} has {len(rows)} different values in {len(X)} rows: name one that "
+                f"puts rows into few groups, at most {MOST} and of two rows or more on average; numbers can "
+                "be put into ranges first (pandas.cut)."
             )
         try:
             rows.sort()

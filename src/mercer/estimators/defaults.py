@@ -54,11 +54,17 @@ def default_kernel(
         if latent
         else LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
     )
-    variance = LATENT_PRIOR if latent else VARIANCE_PRIOR.scaled(scale**2)
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    amplitude = param(scale**2, prior=variance)
+    amplitude = param(scale**2, prior=variance_prior(scale, latent))
     kernel = SE(lengthscale, amplitude) if nu == math.inf else Matern(lengthscale, amplitude, nu=nu)
     return kernel if columns is None or alone else Shared(kernel, columns.sharing, columns.lengthscales)
+
+
+def variance_prior(scale: float, latent: bool = False) -> LogNormal:
+    """Of the variance of a function whose values have the standard deviation `scale`, or stand behind
+    classes.
+    """
+    return LATENT_PRIOR if latent else VARIANCE_PRIOR.scaled(scale**2)
 
 
 def default_noise(scale: float, start: float | None = None) -> Param:

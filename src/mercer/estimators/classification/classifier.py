@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer.conditioned import ClassFunction, Classified
 from mercer.decide import decide
-from mercer.estimators import defaults
+from mercer.estimators import defaults, roughness
 from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, read_kernel
 from mercer.estimators.classification.labels import (
     TINY,
@@ -65,8 +65,10 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
     hyperparameters given as `mercer.fixed(...)` are not learned.
 
     kernel: kernel, str, sequence of these, or None. A kernel such as `kernels.SE(1.0)`, its formula as text,
-        or None for the default. Several classes share one kernel under "probit" and "softmax", and start from
-        it under the other schemes; a sequence gives each latent function its own.
+        or None for the default. "auto" chooses roughness and a linear part by the evidence, as in
+        `GPRegressor`: of each problem of two classes by itself, where there are several. Several classes
+        share one kernel under "probit" and "softmax", and start from it under the other schemes; a sequence
+        gives each latent function its own.
     mean: number, "learned", `mercer.param`, mean, callable or None. Prior mean of the latent function.
         "learned" is `param(0.0)`, a constant bias, so that far from the data predictions need not tend to
         1/2.
@@ -146,7 +148,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.kernel is None and self.missing != "error"
+        own = self.kernel is None or roughness.asked(self.kernel)
+        tags.input_tags.allow_nan = own and self.missing != "error"
         return tags
 
     # -- learning --------------------------------------------------------------------------------------------
@@ -170,16 +173,38 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         )
         problems = self._problems(inputs, codes)
         models = self._models(kernels, problems)
-        return self._take(
-            [
-                self._learn(model, *problem, checkpoint=checkpoint_of(self.checkpoint, i), **common)
-                for i, (model, problem) in enumerate(zip(models, problems, strict=True))
+        fits = [
+            self._learn(model, *problem, checkpoint=checkpoint_of(self.checkpoint, i), **common)
+            for i, (model, problem) in enumerate(zip(models, problems, strict=True))
+        ]
+        if roughness.asked(self.kernel) and self.learn:
+            fits = [
+                self._choose_kernel(*each, common, i)
+                for i, each in enumerate(zip(fits, models, problems, strict=True))
             ]
-        )
+        return self._take(fits)
 
     def _kernels(self) -> tuple[AbstractKernel | None, ...]:
+        if roughness.asked(self.kernel):
+            return (None,)
         several = self.kernel if isinstance(self.kernel, (list, tuple)) else (self.kernel,)
         return tuple(map(read_kernel, several))
+
+    def _choose_kernel(
+        self, plain: Fit, model: Model, problem: tuple[Inputs, np.ndarray], common: dict[str, Any], i: int
+    ) -> Fit:
+        """The fit of one problem with the kernel of kernel="auto"; `model` is what `plain` started from."""
+        (inputs, y), latent = problem, self.inference != LABEL_REGRESSION
+        scale = float(np.sqrt(model.gp.kernel.diag(inputs.values[:1])[0]))  # where the variance starts
+        default = roughness.Default(inputs.values, scale, self.columns_, latent)
+        settings = common | {"starts": "given", "restarts": 0}
+
+        def learn(better: Model) -> Fit:
+            return self._learn(
+                better, inputs, y, checkpoint=checkpoint_of(self.checkpoint, f"kernel {i}"), **settings
+            )
+
+        return roughness.chosen(plain, default, inputs, y, self._seed(), learn, self._rule)
 
     def _check_settings(self) -> None:
         if self.multi_class is not None and self.multi_class not in SCHEMES:
@@ -194,6 +219,8 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
                 f"calibrate=True goes with inference={LABEL_REGRESSION!r}; the other rules give "
                 "probabilities themselves."
             )
+        if roughness.asked(self.kernel):
+            roughness.check(self.objective, self.inference)
         if isinstance(self.inference, str) and self.inference in INTEGRATED:
             return
         try:
@@ -311,9 +338,9 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         or with how="map" at their mean.
 
         Far from all training rows, further than the length-scales reach, they tend to 1/C: the model then
-        knows nothing, not even how frequent a class is. `mean="learned"` (two classes, and one-vs-rest) makes
-        them tend to about the frequencies in the training data, `posterior_.std(X, latent=True)` says how
-        far out a row is.
+        knows nothing, not even how frequent a class is. With `mean="learned"` (two classes, and one-vs-rest)
+        they tend to shares that are learned with the rest: near the frequencies in the training data where X
+        says little. `posterior_.std(X, latent=True)` says how far out a row is.
         """
         with self._telling():
             return self._probabilities(self._inputs(X), how)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from mercer.estimators import defaults
-from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, frame_index, read_kernel
+from mercer.estimators import defaults, roughness
+from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.noise import RowNoise, check_duplicates, few_rows, not_with
@@ -75,8 +75,9 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         For Gaussian noise only.
     noise_by: str, int or None. A column of X, by its name or position, whose values put rows into groups
         (instruments, clinics, methods) that each have a noise variance of their own, learned under a weak
-        prior. A row is predicted with the noise of its group; one of a group that was not seen, with the mean
-        of their variances. The column stays an input. For Gaussian noise only.
+        prior; at most 50 groups, of two rows or more on average. A row is predicted with the noise of its
+        group; one of a group that was not seen, with the mean of their variances. The column stays an input.
+        For Gaussian noise only.
     likelihood: str, instance or None. The noise. None or "gaussian"; robust against outliers are "student-t",
         "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
         "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits
@@ -250,27 +251,21 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     @property
     def _own_kernel(self) -> bool:
         """No kernel was given."""
-        return self.kernel is None or (isinstance(self.kernel, str) and self.kernel == "auto")
+        return self.kernel is None or roughness.asked(self.kernel)
 
     def _choose_kernel(self, likelihood: Any, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Fit:
         """The fit with the kernel of kernel="auto"."""
-        from mercer.estimators.regression import roughness
-
-        if self.objective != "evidence" or self.inference in ("mcmc", *INTEGRATED):
-            raise ValueError(
-                "kernel='auto' compares evidences: leave out objective and inference, or give a kernel."
-            )
+        roughness.check(self.objective, self.inference)
         plain = self._fit_noise(likelihood, None, inputs, y, known)
         heavy = isinstance(plain.model.likelihood, AbstractNoise)
         latent = np.asarray(plain.model.likelihood.guess(y), float)
-        scale = defaults.target_scale(latent, heavy)
+        default = roughness.Default(inputs.values, defaults.target_scale(latent, heavy), self.columns_)
         settings = self._settings("kernel") | {"starts": "given", "restarts": 0}
 
         def learn(model: Model) -> Fit:
             return self._learn(model, inputs, y, self.inference, **settings)
 
-        found, note = roughness.chosen(plain, scale, self.columns_, inputs, y, self._seed(), learn)
-        return dataclasses.replace(found, posterior=found.posterior.noting(note))
+        return roughness.chosen(plain, default, inputs, y, self._seed(), learn)
 
     def _repeated(self, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Copies | None:
         """The rows that are copies of others; none where no noise is learned that they could mislead."""

@@ -81,6 +81,7 @@ PAGES = {
         ("periodised", "Periodised(Matern(lengthscale=0.4, nu=1.5), period=2.0)", None),
         ("cosine", "Cosine(lengthscale=0.3)", None),
         ("locally_periodic", "locally_periodic(period=1.0, lengthscale=0.8, decay=3.0)", None),
+        ("zero_sum_periodic", "ZeroSumPeriodic(period=2.0, lengthscale=0.8)", None),
         ("seasonal", "Seasonal(period=2.0, lengthscale=0.4, harmonics=6)", None),
     ],
     "Linear models in disguise": [
@@ -112,6 +113,7 @@ PAGES = {
         ),
         ("wiener", "Wiener()", TIME),
         ("integrated_wiener", "IntegratedWiener(order=1)", TIME),
+        ("integrated_ou", "IntegratedOrnsteinUhlenbeck(lengthscale=0.5)", TIME),
         ("local_linear", "LocalLinear(variance=0.3, level_variance=1.0, slope_variance=0.5)", TIME),
         ("brownian_bridge", "BrownianBridge()", UNIT),
         ("fractional_brownian", "FractionalBrownian(hurst=0.8)", None),

@@ -27,6 +27,7 @@ EXACT = [
     k.IntegratedWiener(1, 2.0),
     k.IntegratedWiener(3, 2.0),
     k.BrownianBridge(1.95, 0.8),
+    k.IntegratedOrnsteinUhlenbeck(0.3, 1.7) + k.IntegratedOrnsteinUhlenbeck(40.0, 0.8),
     k.LinearCovariance([[0.7]], 0.4) + k.Constant(2.0),
     k.Polynomial(3, 0.5, 0.4),
     k.Matern(0.4, 1.3, nu=1.5).on(0) + 0.5 * k.Linear(1.0) * k.Matern(nu=0.5),
@@ -147,6 +148,17 @@ def test_periodic_keeps_its_promise(lengthscale, tolerance):
     K, found = kernel(T[:, None]), matrix(kernel, tolerance)
     assert np.abs(found - K).max() / 1.4 <= form.error() + 1e-14 <= tolerance
     np.testing.assert_allclose(np.diag(found), np.diag(K), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("lengthscale", "tolerance"), [(0.4, 1e-2), (1e5, 1e-9)])
+def test_zero_sum_periodic_keeps_its_promise(lengthscale, tolerance):
+    """The same harmonics without the constant; a long length-scale is a cosine, of two states."""
+    kernel = k.ZeroSumPeriodic(0.7, lengthscale, 1.4)
+    form = state_space(kernel, tolerance)
+    K, found = kernel(T[:, None]), matrix(kernel, tolerance)
+    assert np.abs(found - K).max() / 1.4 <= form.error() + 1e-9 <= tolerance + 1e-9
+    np.testing.assert_allclose(np.diag(found), np.diag(K), rtol=1e-13)
+    assert form.size == (14 if lengthscale < 1 else 2)
 
 
 def test_the_limits_of_approximation_are_told():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 import mercer as mc
 from mercer import kernels as k
@@ -25,6 +26,40 @@ def test_seasonal_of_long_lengthscale_is_a_sine_wave():
     lag = np.linspace(0.0, 2.0, 9)
     got = k.Seasonal(1.0, 40.0, harmonics=6)(lag[:, None], np.zeros((1, 1)))[:, 0]
     np.testing.assert_allclose(got, np.cos(2 * np.pi * lag), atol=1e-13)
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 0.9, 1.1, 30.0, 1e4])
+def test_zero_sum_periodic_is_the_periodic_kernel_without_its_mean(lengthscale):
+    """The mean of the periodic kernel over a period, by points, is taken out, and the variance put back; the
+    integral over a period has no variance; long length-scales keep their digits, and leave a cosine.
+    """
+    kernel, periodic = k.ZeroSumPeriodic(3.0, lengthscale, 1.7), k.Periodic(3.0, lengthscale)
+    lag = np.arange(256)[:, None] * 3.0 / 256
+    got, whole = (one(lag, np.zeros((1, 1)))[:, 0] for one in (kernel, periodic))
+    assert got[0] == pytest.approx(1.7, rel=1e-14) and abs(got.mean()) < 1e-12
+    if lengthscale < 100:
+        expected = 1.7 * (whole - whole.mean()) / (1 - whole.mean())
+        np.testing.assert_allclose(got, expected, atol=1e-15 * lengthscale**2 + 1e-12)
+    else:
+        np.testing.assert_allclose(got, 1.7 * np.cos(2 * np.pi * lag[:, 0] / 3.0), atol=3e-8)
+
+
+def test_integrated_ornstein_uhlenbeck_is_the_integral():
+    """The double integral of the covariance of the velocity; straight lines over short times, Brownian motion
+    over long ones.
+    """
+    s, t, length, variance = 0.7, 1.9, 0.4, 1.3
+    kernel = k.IntegratedOrnsteinUhlenbeck(length, variance)
+    inner = lambda u: integrate.quad(  # noqa: E731
+        lambda v: variance * np.exp(-abs(u - v) / length), 0.0, t, points=[u], epsabs=1e-12
+    )[0]
+    expected = integrate.quad(inner, 0.0, s, epsabs=1e-11)[0]
+    assert kernel([[s]], [[t]])[0, 0] == pytest.approx(expected, rel=1e-9)
+    times = np.array([[0.3], [1.0], [2.0]])
+    line = k.IntegratedOrnsteinUhlenbeck(1e9, variance)(times)
+    np.testing.assert_allclose(line, variance * times * times.T, rtol=1e-8)
+    far = k.IntegratedOrnsteinUhlenbeck(1e-6, variance)(times)
+    np.testing.assert_allclose(far, 2e-6 * variance * np.minimum(times, times.T), rtol=1e-5)
 
 
 def test_local_linear_is_an_integrated_wiener_and_its_start():
@@ -75,6 +110,7 @@ def test_parts_are_those_of_the_dense_posterior(rng):
     [
         (lambda: k.Seasonal(harmonics=0), "harmonics must be a whole number of at least 1"),
         (lambda: k.Seasonal()(np.zeros((2, 2))), "reads one column"),
+        (lambda: k.ZeroSumPeriodic()(np.zeros((2, 2))), "reads one input column"),
     ],
 )
 def test_errors(make, message):

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from mercer.kernels.base import AbstractKernel
     from mercer.kernels.checks import PSDCheck, Sigmoid, check_psd
     from mercer.kernels.families.autoregressive import ContinuousAR, Oscillator
-    from mercer.kernels.families.brownian import BrownianBridge, FractionalBrownian, IntegratedWiener, Wiener
+    from mercer.kernels.families.brownian import (
+        BrownianBridge,
+        FractionalBrownian,
+        IntegratedOrnsteinUhlenbeck,
+        IntegratedWiener,
+        Wiener,
+    )
     from mercer.kernels.families.categorical import Categorical, CategoricalCovariance
     from mercer.kernels.families.compact import PiecewisePolynomial
     from mercer.kernels.families.dot import Constant, Linear, LinearCovariance, Polynomial
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from mercer.kernels.families.networks import ArcCosine, GaussianNetwork, NeuralNetwork
     from mercer.kernels.families.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
     from mercer.kernels.families.objects import ObjectKernel, Precomputed
-    from mercer.kernels.families.periodic import PeriodicOf, Periodised, locally_periodic
+    from mercer.kernels.families.periodic import PeriodicOf, Periodised, ZeroSumPeriodic, locally_periodic
     from mercer.kernels.families.stationary import (
         SE,
         AbstractStationary,
@@ -87,7 +93,9 @@ _MODULES = {
     "base": "AbstractKernel",
     "checks": "PSDCheck Sigmoid check_psd",
     "families.autoregressive": "ContinuousAR Oscillator",
-    "families.brownian": "BrownianBridge FractionalBrownian IntegratedWiener Wiener",
+    "families.brownian": (
+        "BrownianBridge FractionalBrownian IntegratedOrnsteinUhlenbeck IntegratedWiener Wiener"
+    ),
     "families.categorical": "Categorical CategoricalCovariance",
     "families.compact": "PiecewisePolynomial",
     "families.dot": "Constant Linear LinearCovariance Polynomial",
@@ -97,7 +105,7 @@ _MODULES = {
     "families.networks": "ArcCosine GaussianNetwork NeuralNetwork",
     "families.nonstationary": "ChangePoint Gibbs PaciorekSchervish",
     "families.objects": "ObjectKernel Precomputed",
-    "families.periodic": "PeriodicOf Periodised locally_periodic",
+    "families.periodic": "PeriodicOf Periodised ZeroSumPeriodic locally_periodic",
     "families.stationary": (
         "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic "
         "SteinMatern"
@@ -147,6 +155,7 @@ __all__ = [
     "GapWeighted",
     "GaussianNetwork",
     "Gibbs",
+    "IntegratedOrnsteinUhlenbeck",
     "IntegratedWiener",
     "Invariant",
     "KernelSyntaxError",
@@ -197,6 +206,7 @@ __all__ = [
     "Warp",
     "White",
     "Wiener",
+    "ZeroSumPeriodic",
     "check_psd",
     "derivative_covariance",
     "direct_sum",

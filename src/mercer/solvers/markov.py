@@ -43,7 +43,7 @@ class Markov(AbstractSolver):
     """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3)
     for s states.
 
-    tolerance: the largest error of the correlations of kernels that are approximated (SE, Periodic). The
+    tolerance: the largest error of the correlations of kernels that are approximated (SE, periodic ones). The
         numbers of states and harmonics are chosen for the length-scales that learning starts from; the
         posterior's notes tell the error for those it ended with
     states: for `cost` alone; the kernel knows how many there are

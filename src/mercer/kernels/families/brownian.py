@@ -102,6 +102,44 @@ class IntegratedWiener(AbstractPath):
         return Traits(smoothness=self.order, max_dimension=1, beyond=beyond)
 
 
+class IntegratedOrnsteinUhlenbeck(AbstractPath):
+    """The path of a velocity that is an Ornstein-Uhlenbeck process, from zero at t = 0: functions that are
+    differentiable once and, like Brownian motion, wander off.
+
+    The velocity has the covariance variance * exp(-|t - t'| / lengthscale): variance is that of the velocity,
+    in the squared units of f over those of time. For t = s + gap, s <= t, in units of the length-scale, the
+    covariance is variance * lengthscale^2 * (2 (exp(-s) - 1 + s) + (1 - exp(-s)) (1 - exp(-gap))). Over
+    times much shorter than the length-scale f is a straight line; over much longer ones it is a `Wiener`
+    process of variance 2 variance lengthscale. Add a `Constant` for the value at zero.
+
+    >>> IntegratedOrnsteinUhlenbeck(lengthscale=3.0, variance=0.5)
+    """
+
+    lengthscale: Hyper = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
+
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
+        length = jnp.reshape(self.lengthscale, ())
+        early, gap = jnp.minimum(A, B.T) / length, jnp.abs(A - B.T) / length
+        return self.variance * length**2 * (2.0 * drifted(early) + jnp.expm1(-early) * jnp.expm1(-gap))
+
+    def suggest(self, X: np.ndarray, variance: float) -> IntegratedOrnsteinUhlenbeck:
+        end = float(np.max(X)) or 1.0
+        return self.with_values(lengthscale=end / 4.0, variance=2.0 * variance / end**2)
+
+    def traits(self, d: int = 1) -> Traits:
+        beyond = "goes on in its direction for a few length-scales and stays there, ever less surely"
+        return Traits(smoothness=1, lengthscale=self.lengthscale, max_dimension=1, beyond=beyond)
+
+
+def drifted(x: jax.Array) -> jax.Array:
+    """exp(-x) - 1 + x for x >= 0, with all its digits for small x."""
+    near, series = jnp.minimum(x, 0.5), jnp.ones_like(x)
+    for k in range(14, 2, -1):
+        series = 1.0 - near / k * series
+    return jnp.where(x < 0.5, 0.5 * near**2 * series, x + jnp.expm1(-x))
+
+
 class BrownianBridge(AbstractPath):
     """variance * (min(t, t') - t t' / length) on [0, length]: Brownian motion known to be zero at both ends.
 

@@ -1,15 +1,17 @@
-"""Functions that repeat: any kernel on a circle, any stationary kernel summed over its images,
-and seasons that change slowly.
+"""Functions that repeat: any kernel on a circle, any stationary kernel summed over its images, functions
+that integrate to zero over a period, and seasons that change slowly.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import i0e
 
 from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
@@ -66,6 +68,49 @@ class PeriodicOf(AbstractKernel):
             smoothness=inner.smoothness,
             period=self.period,
             recurs=True,
+            beyond="repeats exactly",
+        )
+
+
+class ZeroSumPeriodic(AbstractKernel):
+    """variance * (exp(-2 sin^2(pi (x - x') / period) / lengthscale^2) - c) / (1 - c): functions of one column
+    that repeat and integrate to zero over a period.
+
+    c = exp(-a) I_0(a) with a = 1 / lengthscale^2 is the mean of the `Periodic` kernel over a period: without
+    it the constant part is gone, which otherwise competes with a trend or a mean, and `variance` is again the
+    variance of f. A long length-scale leaves a cosine. `Seasonal` is much the same with a few harmonics.
+
+    period: in the units of the input; lengthscale: without units, as in `Periodic`
+
+    >>> LocalLinear() + ZeroSumPeriodic(period=mercer.fixed(12.0))
+    """
+
+    period: Hyper = hyper(1.0, positive)
+    lengthscale: Hyper = hyper(1.0, positive)
+    variance: Hyper = hyper(1.0, positive)
+
+    def bind(self, d: int, names: tuple[str, ...] | None = None) -> ZeroSumPeriodic:
+        if d != 1:
+            raise ParameterError(
+                f"ZeroSumPeriodic reads one input column, not {d}: choose it with .on(...), or multiply "
+                "several."
+            )
+        return super().bind(d, names)
+
+    def block(self, A: jax.Array, B: jax.Array) -> jax.Array:
+        a = 1.0 / jnp.square(jnp.reshape(self.lengthscale, ()))
+        angle_a, angle_b = (jnp.pi * X / self.period for X in (A, B))
+        fall = -jnp.expm1(-2.0 * a * jnp.sin(angle_a - angle_b.T) ** 2)
+        return self.variance * (1.0 - fall / _without_mean(a))
+
+    def traits(self, d: int = 1) -> Traits:
+        return Traits(
+            stationary=True,
+            isotropic=True,
+            smoothness=math.inf,
+            period=self.period,
+            recurs=True,
+            max_dimension=1,
             beyond="repeats exactly",
         )
 
@@ -135,6 +180,16 @@ def locally_periodic(
     a season whose shape changes over distances of about `decay`.
     """
     return SE(decay, variance) * Periodic(period, lengthscale)
+
+
+def _without_mean(a):
+    """1 - exp(-a) I_0(a), with all its digits for small a."""
+    small = a < 1.0
+    near, series = jnp.where(small, a, 0.5), jnp.ones_like(a)
+    for j in range(9, 1, -1):
+        series = 1.0 + near**2 / (4.0 * j * j) * series
+    close = -jnp.expm1(-near) - jnp.exp(-near) * near**2 / 4.0 * series
+    return jnp.where(small, close, 1.0 - i0e(jnp.where(small, 1.0, a)))
 
 
 def _images(kernel, period: float) -> int:

@@ -2,8 +2,9 @@
 appendix B).
 
 `state_space(kernel)` gives the form of a kernel on one column, exact for Matern of half-integer order, Wiener
-processes and their integrals, Brownian bridges, polynomials, cosines, and sums, products and whole powers of
-those. The SE and the periodic kernel have no finite state: they are approximated to a tolerance.
+processes and their integrals, the integrated Ornstein-Uhlenbeck process, Brownian bridges, polynomials,
+cosines, and sums, products and whole powers of those. The SE and the periodic kernels have no finite state:
+they are approximated to a tolerance.
 
 >>> form = state_space(Matern(nu=1.5) * Periodic(7.0) + Linear(0.1))
 >>> form.size, form.error()
@@ -20,7 +21,13 @@ from mercer.kernels.statespace.form import (
     chain,
     state_space,
 )
-from mercer.kernels.statespace.processes import BridgeForm, FeatureForm, MaternForm, WienerForm
+from mercer.kernels.statespace.processes import (
+    BridgeForm,
+    FeatureForm,
+    IntegratedForm,
+    MaternForm,
+    WienerForm,
+)
 
 __all__ = [
     "MOST_HARMONICS",
@@ -31,6 +38,7 @@ __all__ = [
     "AbstractWeights",
     "BridgeForm",
     "FeatureForm",
+    "IntegratedForm",
     "MaternForm",
     "NoStateSpace",
     "PeriodicForm",

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.special import ive
 
+from mercer.kernels.families.periodic import ZeroSumPeriodic
 from mercer.kernels.families.stationary import SE, Periodic
 from mercer.kernels.statespace.form import TOLERANCE, AbstractKernelForm, AbstractWeights, state_space
 from mercer.kernels.statespace.processes import rate
@@ -98,21 +99,30 @@ def _se(order: int) -> _SquaredExponential:
 
 @state_space.register
 def _(kernel: Periodic, tolerance=TOLERANCE):
-    a = float(np.reshape(kernel.lengthscale, ())) ** -2.0
-    j = next((j for j in range(1, MOST_HARMONICS) if _left_out(a, j) <= tolerance), MOST_HARMONICS)
-    return PeriodicForm(kernel, j)
+    return _harmonics(kernel, 0, tolerance)
+
+
+@state_space.register
+def _(kernel: ZeroSumPeriodic, tolerance=TOLERANCE):
+    return _harmonics(kernel, 1, tolerance)
+
+
+def _harmonics(kernel, first: int, tolerance: float) -> PeriodicForm:
+    forms = [PeriodicForm(kernel, J, first) for J in range(1, MOST_HARMONICS + 1)]
+    return next((form for form in forms if form.error() <= tolerance), forms[-1])
 
 
 class PeriodicForm(AbstractWeights):
-    """The Fourier series with coefficients exp(-a) I_j(a), a = 1 / l^2, of the first harmonics;
-    the variance is kept.
+    """The Fourier series with coefficients exp(-a) I_j(a), a = 1 / l^2, from `first` (0: with the constant)
+    up to `harmonics`; the variance is kept.
     """
 
     harmonics: int = eqx.field(static=True)
+    first: int = eqx.field(static=True)
 
     @property
     def size(self) -> int:
-        return 2 * self.harmonics + 1
+        return 2 * self.harmonics + 1 - self.first
 
     def observation(self, t: jax.Array) -> jax.Array:
         J = self.harmonics
@@ -121,17 +131,17 @@ class PeriodicForm(AbstractWeights):
         for j in range(J + 24, 0, -1):  # I_j / I_{j-1}, downwards
             ratio = a / (2.0 * j + a * ratio)
             ratios.append(ratio)
-        weights = jnp.cumprod(jnp.stack(ratios[::-1][:J]))
-        weights = jnp.concatenate([jnp.ones(1), 2.0 * weights])
-        roots = jnp.sqrt(self.kernel.variance * weights / jnp.sum(weights))
+        weights = 2.0 * jnp.cumprod(jnp.stack(ratios[::-1][:J]))
+        constant = jnp.ones(1 - self.first)
+        roots = jnp.sqrt(self.kernel.variance / (jnp.sum(constant) + jnp.sum(weights)))
+        waves = roots * jnp.sqrt(weights)
         angle = 2.0 * jnp.pi * t[:, None] / jnp.reshape(self.kernel.period, ()) * jnp.arange(1, J + 1)
-        constant = jnp.broadcast_to(roots[:1], (t.shape[0], 1))
-        return jnp.concatenate([constant, roots[1:] * jnp.cos(angle), roots[1:] * jnp.sin(angle)], 1)
+        level = jnp.broadcast_to(roots * constant, (t.shape[0], 1 - self.first))
+        return jnp.concatenate([level, waves * jnp.cos(angle), waves * jnp.sin(angle)], 1)
 
     def error(self) -> float:
-        return _left_out(float(np.reshape(self.kernel.lengthscale, ())) ** -2.0, self.harmonics)
-
-
-def _left_out(a: float, harmonics: int) -> float:
-    """The largest error of the correlation: twice the share of the harmonics that are left out."""
-    return float(2.0 * max(1.0 - ive(0, a) - 2.0 * np.sum(ive(np.arange(1, harmonics + 1), a)), 0.0))
+        """The largest error of the correlation: twice the share of the harmonics that are left out."""
+        a = float(np.reshape(self.kernel.lengthscale, ())) ** -2.0
+        enough = self.harmonics + 40 + int(8.0 * np.sqrt(min(a, 1e6)))  # of the series' terms
+        parts = ive(np.arange(enough), a) * np.where(np.arange(enough) > 0, 2.0, 1.0)
+        return float(2.0 * np.sum(parts[self.harmonics + 1 :]) / np.sum(parts[self.first :]))

@@ -24,9 +24,9 @@ class NoStateSpace(ValueError):
 def state_space(kernel: AbstractKernel, tolerance: float = TOLERANCE) -> AbstractForm:
     """The state-space form of a kernel on one column (a time).
 
-    tolerance: the largest error of an approximated correlation (SE, Periodic). The leaves of the form are
-    those of the kernel, in the same order; what is static in it (numbers of harmonics and states) was chosen
-    for the kernel's values of now.
+    tolerance: the largest error of an approximated correlation (SE, periodic ones). The leaves of the form
+    are those of the kernel, in the same order; what is static in it (numbers of harmonics and states) was
+    chosen for the kernel's values of now.
     """
     raise NoStateSpace(f"{type(kernel).__name__} has no state-space form")
 

@@ -1,5 +1,5 @@
-"""Exact forms: Matern of half-integer order, Wiener processes and their integrals, bridges,
-and kernels of finite rank.
+"""Exact forms: Matern of half-integer order, Wiener and Ornstein-Uhlenbeck processes and their integrals,
+bridges, and kernels of finite rank.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 
-from mercer.kernels.families.brownian import BrownianBridge, IntegratedWiener, Wiener
+from mercer.kernels.families.brownian import (
+    BrownianBridge,
+    IntegratedOrnsteinUhlenbeck,
+    IntegratedWiener,
+    Wiener,
+    drifted,
+)
 from mercer.kernels.families.dot import Constant, Linear, LinearCovariance, Polynomial
 from mercer.kernels.families.stationary import AbstractStationary, Matern
 from mercer.kernels.spectral.band_limited import BesselJ
@@ -153,6 +159,50 @@ class WienerForm(AbstractKernelForm):
 
     def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.p + 1)[0], t)
+
+
+@state_space.register
+def _(kernel: IntegratedOrnsteinUhlenbeck, tolerance=TOLERANCE):
+    return IntegratedForm(kernel)
+
+
+class IntegratedForm(AbstractKernelForm):
+    """f, zero at time zero, and its velocity times the length-scale, an Ornstein-Uhlenbeck process."""
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = (t1 - t0) / self._length
+        gone = -jnp.expm1(-x)
+        Phi = jnp.stack([jnp.ones_like(x), gone, jnp.zeros_like(x), 1.0 - gone], 1)
+        return Phi.reshape(-1, 2, 2), self._scaled(_strayed(x), gone**2, -jnp.expm1(-2.0 * x))
+
+    def covariance(self, t: jax.Array) -> jax.Array:
+        x = t / self._length
+        return self._scaled(2.0 * drifted(x), -jnp.expm1(-x), jnp.ones_like(x))
+
+    def observation(self, t: jax.Array) -> jax.Array:
+        return self._spread(jnp.eye(2)[0], t)
+
+    @property
+    def _length(self):
+        return jnp.reshape(self.kernel.lengthscale, ())
+
+    def _scaled(self, place, both, velocity):
+        matrix = jnp.stack([place, both, both, velocity], 1).reshape(-1, 2, 2)
+        return self.kernel.variance * self._length**2 * matrix
+
+
+def _strayed(x):
+    """2 x - 3 + 4 exp(-x) - exp(-2 x) for x >= 0, the variance of f after a step from a known velocity, with
+    all its digits for small x.
+    """
+    near, series = jnp.minimum(x, 1.0), jnp.zeros_like(x)
+    for k in range(26, 2, -1):
+        series = (2.0**k - 4.0) / math.factorial(k) * (1.0 if k % 2 else -1.0) + near * series
+    return jnp.where(x < 1.0, near**3 * series, 2.0 * x - 3.0 + 4.0 * jnp.exp(-x) - jnp.exp(-2.0 * x))
 
 
 @state_space.register

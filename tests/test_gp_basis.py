@@ -235,3 +235,38 @@ def test_collinear_columns_are_left_out_and_named():
     np.testing.assert_allclose(fitted.loo().mean, plain.loo().mean, **exact)
     assert any("left out" in note and "a_again, total" in note for note in fitted.posterior_.notes)
     assert not any("left out" in note for note in plain.posterior_.notes)
+
+
+# ------------------------------------------------------------------------------------------------- columns
+# beside a time
+
+
+def test_columns_beside_a_time_on_the_markov_solver():
+    """Effects of other columns are integrated out in O(n): evidence, predictions and parts
+    are those of dense algebra, and draws have their moments.
+    """
+    from mercer.solvers.markov_parts import parts
+
+    smooth, rough = k.Matern(0.8, 1.4, nu=1.5), k.Matern(0.3, 0.5, nu=0.5)
+    basis = means.Coordinates([1], centre=0.3, covariance=[0.7], weights=[0.4])
+    markov, dense = (
+        mc.GP((smooth + rough).on(0), basis=basis).condition(X, Y, noise_variance=NOISE, solver=s)
+        for s in ("markov", "dense")
+    )
+    direct = mc.GP(smooth.on(0) + rough.on(0) + k.Linear(0.7, centre=0.3).on(1)).condition(
+        X, Y - 0.4 * (X[:, 1] - 0.3), noise_variance=NOISE
+    )
+    assert markov.log_evidence == pytest.approx(direct.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(markov.mean(XS), dense.mean(XS), atol=1e-9)
+    np.testing.assert_allclose(markov.covariance(XS), dense.covariance(XS), atol=1e-9)
+    mean, variance = parts(markov.state, XS[:, 0], XS[:, 1:] - 0.3)
+    for j, part in enumerate(direct.components(XS)[:2]):
+        np.testing.assert_allclose(mean[:, j], part.mean, atol=1e-8)
+        np.testing.assert_allclose(variance[:, j], part.std**2, atol=1e-8)
+    np.testing.assert_allclose(mean[:, -1], dense.mean(XS), atol=1e-8)
+    np.testing.assert_allclose(variance[:, -1], dense.variance(XS, latent=True), atol=1e-8)
+    draws = markov.sample(XS, 4000, seed=0, latent=True)
+    np.testing.assert_allclose(draws.mean(0), mean[:, -1], atol=0.05)
+    np.testing.assert_allclose(np.cov(draws.T), dense.covariance(XS, latent=True), atol=0.05)
+    with pytest.raises(mc.params.ParameterError, match="reads columns"):
+        means.Coordinates([2]).features(X)

@@ -32,6 +32,7 @@ __all__ = [
     "AbstractBasis",
     "AbstractMean",
     "Constant",
+    "Coordinates",
     "Features",
     "Function",
     "Linear",
@@ -213,6 +214,31 @@ class Polynomial(AbstractBasis):
 
     def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
         return _weight_prior(self.weights, self.covariance, p, "Polynomial")
+
+
+class Coordinates(AbstractBasis):
+    """Columns themselves, less a centre: h(x) = x[columns] - centre, so that weights are effects of one unit.
+
+    columns: positions, from 0. centre: one number, or one for each of them.
+    covariance=None: a vague prior; a number, p numbers or a matrix: Gaussian weights with that covariance.
+
+    >>> GP(kernels.Matern().on(0), basis=Coordinates([1, 2], covariance=[4.0, 1.0]))
+    """
+
+    columns: tuple[int, ...] = eqx.field(static=True, converter=lambda given: tuple(map(int, given)))
+    centre: Hyper = hyper(0.0, real, free=False)
+    covariance: Hyper | None = hyper(None, real, free=False)
+    weights: Hyper | None = hyper(None, real, free=False)
+
+    def features(self, X: Array) -> Array:
+        if max(self.columns, default=-1) >= X.shape[1]:
+            raise ParameterError(
+                f"Coordinates reads columns {self.columns} but there are {X.shape[1]} input columns."
+            )
+        return X[:, list(self.columns)] - self.centre
+
+    def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
+        return _weight_prior(self.weights, self.covariance, p, "Coordinates")
 
 
 class Features(AbstractBasis):

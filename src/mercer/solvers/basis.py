@@ -221,6 +221,14 @@ class BasisState(AbstractState):
         extra = rest @ sla.cho_solve(self.A, rest.T) if full else self._leverage(rest)[:, None]
         return mean, second + extra
 
+    def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:
+        """Draws without basis functions, and of the weights the rest h - K_* R H: what the base takes."""
+        rng = np.random.default_rng(seed)
+        rest = self._features(Xs) - self.base.cross(Xs, self.RH)
+        u = rng.standard_normal((self.shift.size, size))
+        weights = self.shift[:, None] + sla.solve_triangular(self.A[0], u, lower=True, trans=1)
+        return self.base.sample(rng, Xs, size) + (rest @ weights).T
+
     def mean_weights(self) -> MeanWeights | None:
         """Those of the solver, where they are weights of kernels at the data."""
         base = self.base.mean_weights()

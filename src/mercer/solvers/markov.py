@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import Array
+from mercer.kernels.algebra.columns import On
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, chain, state_space
 from mercer.linalg import kalman, tiles
@@ -41,7 +42,7 @@ SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
 @dataclasses.dataclass(frozen=True)
 class Markov(AbstractSolver):
     """For data along one input (time), in any order, at any distances, with repetitions and gaps: O(n s^3)
-    for s states.
+    for s states. Other columns may be read by basis functions where the kernel is on the time alone.
 
     tolerance: the largest error of the correlations of kernels that are approximated (SE, periodic ones). The
         numbers of states and harmonics are chosen for the length-scales that learning starts from; the
@@ -54,6 +55,7 @@ class Markov(AbstractSolver):
 
     >>> mercer.GPRegressor(kernels.Matern(nu=1.5), solver="markov").fit(X, y).predict(Xs)
     >>> mercer.Model(mercer.GP(kernels.SE()), likelihoods.Poisson()).condition(X, counts, solver=Markov())
+    >>> mercer.GP(kernels.Matern().on(0), basis=means.Coordinates([1, 2])).condition(X, y, 0.1, "markov")
     """
 
     tolerance: float = TOLERANCE
@@ -110,17 +112,19 @@ class MarkovWorkspace(AbstractWorkspace):
         self.treedef = jax.tree.structure(form)
 
     def times(self, prior: AbstractPrior, X: np.ndarray) -> np.ndarray:
-        if X.shape[1] != 1:
+        kernel = prior.kernel
+        read = kernel.columns if isinstance(kernel, On) else tuple(range(X.shape[1]))
+        if len(read) != 1:
             raise SolverError(
-                f"Markov needs one input column, a time, not {X.shape[1]}; use solver='dense', or "
+                f"Markov needs one input column, a time, not {len(read)}; use solver='dense', or "
                 "'vecchia' for many data."
             )
         if X.dtype == object:
             raise SolverError(
                 "Markov needs times that are numbers; for text and categories use solver='dense'."
             )
-        prior.kernel.encode(X)  # says what is wrong with the times, where something is
-        return np.asarray(X[:, 0], float)
+        kernel.encode(X)  # says what is wrong with the times, where something is
+        return np.asarray(X[:, int(read[0])], float)
 
     def form(self, kernel: AbstractKernel) -> AbstractForm:
         """The form with this kernel's values; its sizes are those of the start."""
@@ -307,8 +311,15 @@ class MarkovState(AbstractHostState):
 
     def _with(self, Xs: np.ndarray) -> _Joint:
         """The data and test times in one chain."""
-        times = self.workspace.times(self.prior, Xs)
-        return _Joint(self.form, np.concatenate([self.X[:, 0], times]).astype(float), self.precision)
+        return _Joint(self.form, np.concatenate([self.times, self._times(Xs)]), self.precision)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Those of the data (n,), in their order."""
+        return self._times(self.X)
+
+    def _times(self, X: np.ndarray) -> np.ndarray:
+        return self.workspace.times(self.prior, X)
 
     def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         joint = self._with(Xs)

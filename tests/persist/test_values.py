@@ -69,6 +69,7 @@ EXAMPLES = {
         log_odds=True,
     ),
     "means.Function": lambda: means.Function(trend, "trend"),
+    "means.Coordinates": lambda: means.Coordinates([1, 3], centre=[0.5, 0.1], covariance=2.0),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),
     "means.Sum": lambda: means.Constant(1.0) + means.Linear([0.5, 0.1]),
     "hyperpriors.Each": lambda: hyperpriors.Each(

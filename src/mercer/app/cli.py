@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mercer.app import backtest as backtest_command
 from mercer.app import em as em_commands
 from mercer.app import forecast as forecast_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
@@ -263,6 +264,7 @@ def assess(
 
 em_commands.register(app)
 forecast_command.register(app)
+backtest_command.register(app)
 
 
 if __name__ == "__main__":

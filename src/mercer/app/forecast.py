@@ -103,12 +103,12 @@ def forecast(
     check_outputs([*files.values(), plot, model], [data])
     if not 0 < level < 1:
         raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
-    ahead = _ahead(horizon, until)
+    ahead = steps_ahead(horizon, until)
     with warnings_as_notes():
         if zipfile.is_zipfile(data):
             ts = _loaded(data, time=time, target=target, seasonal=seasonal, likelihood=likelihood)
         else:
-            ts = _learned(data, time, target, seasonal or "auto", likelihood or "gaussian")
+            ts = learned(data, time, target, seasonal or "auto", likelihood or "gaussian")
         forecasts = ts.forecast_columns(ahead, level)
     typer.echo(ts.summary())
     typer.echo()
@@ -137,7 +137,7 @@ def forecast(
         note(f"saved {model}")
 
 
-def _ahead(horizon: str | None, until: str | None) -> int | str:
+def steps_ahead(horizon: str | None, until: str | None) -> int | str:
     """Steps, a length of time, or a date, as `GPTimeSeries.forecast` reads them."""
     if until is not None:
         if horizon is not None:
@@ -155,7 +155,7 @@ def _ahead(horizon: str | None, until: str | None) -> int | str:
     return horizon
 
 
-def _learned(data: Path, time: str | None, target: str | None, seasonal: str, likelihood: str) -> Any:
+def learned(data: Path, time: str | None, target: str | None, seasonal: str, likelihood: str) -> Any:
     """A series learned from a table."""
     import mercer
     from mercer.app.tables import TableError, read_table
@@ -187,7 +187,7 @@ def _show(ts: Any, title: str, table: tuple[Any, dict[str, Any]], hint: str) -> 
     stamps, columns = table
     rows = [
         (text, *(f"{column[i]:.5g}" for column in columns.values()))
-        for i, text in enumerate(_texts(stamps[:SHOWN], ts.clock_.zone))
+        for i, text in enumerate(texts(stamps[:SHOWN], ts.clock_.zone))
     ]
     if rows:
         show_table(title, (ts.time_name_, *columns), rows, right=range(1, 1 + len(columns)))
@@ -199,7 +199,7 @@ def _write(ts: Any, file: Path, stamps: Any, columns: dict[str, Any]) -> int:
     """A table to a file; the number of its rows."""
     from mercer.app.tables import write_table
 
-    write_table(file, {ts.time_name_: _texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns})
+    write_table(file, {ts.time_name_: texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns})
     return len(stamps)
 
 
@@ -219,7 +219,7 @@ def _seasons(text: str) -> Any:
     return out
 
 
-def _texts(stamps: Any, zone: str | None) -> list[str]:
+def texts(stamps: Any, zone: str | None) -> list[str]:
     """Stamps as text: dates in ISO form, in their zone; no time of day where all are at midnight."""
     import datetime
     import zoneinfo

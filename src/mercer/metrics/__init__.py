@@ -25,7 +25,7 @@ from mercer.metrics.classes import (
 )
 from mercer.metrics.densities import crps, msll, nlpd, sll
 from mercer.metrics.intervals import calibration_curve, coverage, interval_score, pinball
-from mercer.metrics.points import mae, mse, rmse, smse
+from mercer.metrics.points import mae, mase, mse, rmse, smse
 from mercer.metrics.reports import classification_report, regression_report, robust_report
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "interval_score",
     "log_loss",
     "mae",
+    "mase",
     "mse",
     "msll",
     "nlpd",

@@ -34,3 +34,22 @@ def smse(y: ArrayLike, mean: ArrayLike) -> float:
     """
     y, mean = same_shape(y=y, mean=mean)
     return mse(y, mean) / spread(y, "y") ** 2
+
+
+def mase(y: ArrayLike, median: ArrayLike, y_train: ArrayLike, season: int = 1) -> float:
+    """Mean absolute scaled error of forecasts: the MAE over that of saying the value one season before
+    (season 1: the last value) within the training series, at equal steps (Hyndman and Koehler 2006).
+
+    Below 1 the forecast is better than the season before was one step ahead. NaN in `y_train` are values that
+    are missing.
+    """
+    return mae(y, median) / naive_error(np.asarray(y_train, float), season)
+
+
+def naive_error(y: np.ndarray, season: int = 1) -> float:
+    """Mean absolute difference between values of a series (n,) that are one season apart."""
+    if y.ndim != 1 or not 1 <= season < y.size:
+        raise ValueError(
+            f"values a season of {season} steps apart need a longer series, got shape {y.shape}."
+        )
+    return float(np.nanmean(np.abs(y[season:] - y[:-season])))

@@ -16,6 +16,7 @@ from mercer.estimators import defaults
 from mercer.estimators.base import AbstractEstimator
 from mercer.estimators.series import repeats, structure
 from mercer.estimators.series.ahead import ahead, read, since
+from mercer.estimators.series.backtest import Backtest, backtest
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.observed import Kind, Observed, observe, table
 from mercer.estimators.series.predictive import Predictive
@@ -77,6 +78,7 @@ class GPTimeSeries(AbstractEstimator):
     >>> ts = GPTimeSeries().fit(series)              # pandas, with a DatetimeIndex
     >>> ts.forecast(24)                              # mean, std, lower, upper of the next 24 stamps
     >>> ts.components(), ts.impute(), ts.anomalies_
+    >>> ts.backtest(12, folds=5)                     # how good earlier forecasts would have been
     >>> ts.update(new_series)                        # O(1) for each new value, hyperparameters stay
     """
 
@@ -119,8 +121,10 @@ class GPTimeSeries(AbstractEstimator):
         """Learn from a series; or from times and values, `fit(t, y)`; or from columns of a frame, `fit(frame,
         time=, value=)`.
         """
+        return self._learn(observe(series, y, time, value))
+
+    def _learn(self, seen: Observed) -> GPTimeSeries:
         self._check_settings()
-        seen = observe(series, y, time, value)
         told = ~np.isnan(seen.values)
         if not told.any():
             raise InputError("every value of the series is missing: there is nothing to learn from.")
@@ -239,7 +243,9 @@ class GPTimeSeries(AbstractEstimator):
         noise take one more pass over the series.
         """
         check_is_fitted(self)
-        seen = self._observe(series, y)
+        return self._add(self._observe(series, y))
+
+    def _add(self, seen: Observed) -> GPTimeSeries:
         t = read(self.clock_, seen.stamps, seen.zone)
         told = ~np.isnan(seen.values)
         z = self._likelihood.targets(self._forward(seen.values[told]))
@@ -385,6 +391,38 @@ class GPTimeSeries(AbstractEstimator):
         shown = self._t >= min(first, self._t[-1])
         return self.clock_.stamps(self._t[shown]), self._y[shown]
 
+    def backtest(
+        self,
+        horizon: int | str,
+        folds: int = 5,
+        every: int | None = None,
+        refit: bool = True,
+        level: float = 0.9,
+    ) -> Backtest:
+        """How good forecasts of this series would have been: made at `folds` earlier times, and judged by
+        what came, beside the value one season before and exponential smoothing.
+
+        horizon: how many steps each forecast looks ahead, or a length of time ("1y")
+        every: steps from one origin to the next (default: the horizon); the last ends with the series
+        refit: learn everything again at each origin; False keeps what the first has learned, which is faster
+        level: of the intervals
+
+        Exponential smoothing is Holt-Winters with additive errors, by least squares, with trend (damped or
+        not) and season where Akaike's criterion is for them; of the logarithm where `transform_` is "log".
+        Its season and the naive one are the shortest that was seen twice.
+
+        >>> found = ts.backtest(12, folds=4)
+        >>> print(found)         # MASE, RMSE, coverage of the intervals, interval score
+        >>> found.to_frame(), found.by_step()
+        """
+        check_is_fitted(self)
+        steps = self._ahead(horizon).size if isinstance(horizon, str) else horizon
+        counts = {"horizon": steps, "folds": folds, "every": steps if every is None else every}
+        for name, count in counts.items():
+            if not (isinstance(count, numbers.Integral) and count >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}.")
+        return backtest(self, **counts, refit=refit, level=level, progress=self.progress)
+
     # -- words and pictures ----------------------------------------------------------------------------------
 
     def summary(self) -> str:
@@ -442,6 +480,10 @@ class GPTimeSeries(AbstractEstimator):
             else {}
         )
         return observe(series, y, **columns)
+
+    def _part(self, rows: slice) -> Observed:
+        """Some rows of the series, as they are observed."""
+        return Observed(self.clock_.stamps(self._t[rows]), self._y[rows], self._kind, self.clock_.zone, ())
 
     def _forward(self, y: np.ndarray) -> np.ndarray:
         if self.transform_ != "log":

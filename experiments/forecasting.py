@@ -1,0 +1,279 @@
+"""Held-out ends of 16 series, named before anything was run: GPTimeSeries with nothing set beside plain and structural methods.
+
+Every series is forecast from `ORIGINS` origins, a horizon apart, the last of which ends with the series; every method learns anew at each. Peers are
+statsmodels (exponential smoothing, structural models) and Prophet: `pip install mercer[forecasting]`; what is not installed is left out. Series come
+from statsmodels, pmdarima, vega_datasets and the folder MERCER_DATA.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import logging
+import os
+import pathlib
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+import mercer as mc
+from experiments._table import table
+from experiments.friedman_outliers import Scores
+from mercer import metrics
+from mercer.app.tables import read_table
+from mercer.estimators.series import rivals
+
+STATE = "before"
+LEVEL, ORIGINS = 0.9, 3
+Columns = dict[str, np.ndarray]  # mean, median, lower, upper
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Where values come from, the stamp of the first and the step, how far to look ahead, and the season of the plain methods, in steps (1: none)."""
+
+    package: str
+    load: Callable[[], Any]
+    first: str
+    step: int
+    horizon: int
+    season: int
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stamps and values."""
+        y = np.asarray(self.load(), float)
+        return np.datetime64(self.first) + self.step * np.arange(y.size), y
+
+
+def _data(file: str, column: str) -> Callable[[], Any]:
+    return lambda: read_table(pathlib.Path(os.environ["MERCER_DATA"]) / file)[column]
+
+
+def _statsmodels(name: str, column: str) -> Callable[[], Any]:
+    return lambda: importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data[column]
+
+
+def _elnino() -> Any:
+    """Months one after the other: the table has a row for each year."""
+    import statsmodels.api as sm
+
+    return sm.datasets.elnino.load_pandas().data.iloc[:, 1:].to_numpy().ravel()
+
+
+def _pmdarima(name: str) -> Callable[[], Any]:
+    return lambda: getattr(importlib.import_module("pmdarima.datasets"), f"load_{name}")()
+
+
+def _vega(name: str, column: str) -> Callable[[], Any]:
+    return lambda: importlib.import_module("vega_datasets").local_data.__getattr__(name)()[column]
+
+
+# fixed before the first run: all series whole, in their units, none chosen or dropped after it
+SERIES = {
+    "CO2, monthly": Series("", _data("mauna_loa_co2_noaa_monthly.csv", "average_ppm"), "1958-03", 1, 60, 12),
+    "airline passengers, monthly": Series(
+        "", _data("airline_passengers.csv", "AirPassengers"), "1949-01", 1, 12, 12
+    ),
+    "El Nino sea temperature, monthly": Series("statsmodels", _elnino, "1950-01", 1, 24, 12),
+    "electrical equipment, monthly": Series(
+        "statsmodels", _statsmodels("elec_equip", "STS.M.I7.W.TOVT.NS0016.4.000"), "1995-01", 1, 12, 12
+    ),
+    "wine sales, monthly": Series("pmdarima", _pmdarima("wineind"), "1980-01", 1, 12, 12),
+    "US employment, monthly": Series(
+        "vega_datasets", _vega("us_employment", "nonfarm"), "2006-01", 1, 12, 12
+    ),
+    "beer, quarterly": Series("pmdarima", _pmdarima("ausbeer"), "1956-01", 3, 8, 4),
+    "woollen yarn, quarterly": Series("pmdarima", _pmdarima("woolyrnq"), "1965-01", 3, 8, 4),
+    "US real GDP, quarterly": Series("statsmodels", _statsmodels("macrodata", "realgdp"), "1959-01", 3, 8, 4),
+    "US unemployment, quarterly": Series(
+        "statsmodels", _statsmodels("macrodata", "unemp"), "1959-01", 3, 8, 4
+    ),
+    "San Francisco temperature, hourly": Series(
+        "vega_datasets", _vega("sf_temps", "temp"), "2010-01-01T00", 1, 168, 24
+    ),
+    "Nile, yearly": Series("statsmodels", _statsmodels("nile", "volume"), "1871", 1, 10, 1),
+    "sunspots, yearly": Series("statsmodels", _statsmodels("sunspots", "SUNACTIVITY"), "1700", 1, 11, 1),
+    "lynx, yearly": Series("pmdarima", _pmdarima("lynx"), "1821", 1, 10, 1),
+    "Seattle highest temperature, daily": Series(
+        "vega_datasets", _vega("seattle_weather", "temp_max"), "2012-01-01", 1, 28, 7
+    ),
+    "electricity demand, half-hourly": Series(
+        "pmdarima", _pmdarima("taylor"), "2000-06-05T00:00", 30, 336, 48
+    ),
+}
+
+
+# ------------------------------------------------------------------------------------------------- methods
+
+
+def by_mercer(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    ts = mc.GPTimeSeries(progress=False).fit(stamps, y)
+    found = ts._predictive(ts.clock_.read(ahead.astype("datetime64[us]")))
+    return found.columns(LEVEL) | {"median": found.quantile(0.5)}
+
+
+def by_naive(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    return gaussian(*rivals.seasonal_naive(filled(y), s.season, ahead.size))
+
+
+def by_smoothing(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    return gaussian(*rivals.exponential_smoothing(filled(y), s.season, ahead.size))
+
+
+def by_ets(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    """Errors and season additive or both multiplicative, trend damped, plain or none: the least corrected criterion of Akaike's."""
+    from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+
+    y = filled(y)
+    found = []
+    for error in ("add", "mul") if y.min() > 0 else ("add",):
+        for trend, damped in ((None, False), ("add", False), ("add", True)):
+            season = dict(seasonal=error, seasonal_periods=s.season) if s.season > 1 else {}
+            how = "estimated" if s.season <= 24 else "heuristic"
+            model = ETSModel(y, error, trend, damped, initialization_method=how, **season)
+            found.append(model.fit(disp=False, maxiter=300))
+    best = min((one for one in found if np.isfinite(one.aicc)), key=lambda one: one.aicc)
+    np.random.seed(0)  # noqa: NPY002 (intervals of multiplicative errors are simulated from numpy's own)
+    said = best.get_prediction(start=y.size, end=y.size + ahead.size - 1).summary_frame(alpha=1 - LEVEL)
+    mean, lower, upper = (np.asarray(said[name]) for name in ("mean", "pi_lower", "pi_upper"))
+    return {"mean": mean, "median": mean, "lower": lower, "upper": upper}
+
+
+def by_structure(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    """Local linear trend, season (six waves where it is long), and an autoregression of order one: Harvey's basic model."""
+    from statsmodels.tsa.statespace.structural import UnobservedComponents
+
+    season: dict[str, Any] = {}
+    if s.season > 12:
+        season = dict(freq_seasonal=[{"period": s.season, "harmonics": 6}])
+    elif s.season > 1:
+        season = dict(seasonal=s.season)
+    fit = UnobservedComponents(y, "lltrend", autoregressive=1, **season).fit(disp=False, maxiter=300)
+    said = fit.get_forecast(ahead.size)
+    lower, upper = np.asarray(said.conf_int(alpha=1 - LEVEL)).T
+    return {"mean": said.predicted_mean, "median": said.predicted_mean, "lower": lower, "upper": upper}
+
+
+def by_prophet(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
+    import pandas as pd
+    from prophet import Prophet
+
+    logging.getLogger("cmdstanpy").disabled = True
+    np.random.seed(0)  # noqa: NPY002 (its intervals are simulated)
+    model = Prophet(interval_width=LEVEL)
+    model.fit(pd.DataFrame({"ds": stamps.astype("datetime64[ns]"), "y": y}))
+    said = model.predict(pd.DataFrame({"ds": ahead.astype("datetime64[ns]")}))
+    mean, lower, upper = (said[name].to_numpy() for name in ("yhat", "yhat_lower", "yhat_upper"))
+    return {"mean": mean, "median": mean, "lower": lower, "upper": upper}
+
+
+METHODS = {
+    "Mercer": ("", by_mercer),
+    "season before": ("", by_naive),
+    "smoothing, own": ("", by_smoothing),
+    "smoothing, statsmodels": ("statsmodels", by_ets),
+    "structural, statsmodels": ("statsmodels", by_structure),
+    "Prophet": ("prophet", by_prophet),
+}
+
+
+def gaussian(mean: np.ndarray, std: np.ndarray) -> Columns:
+    half = ndtri(0.5 + 0.5 * LEVEL) * std
+    return {"mean": mean, "median": mean, "lower": mean - half, "upper": mean + half}
+
+
+def filled(y: np.ndarray) -> np.ndarray:
+    rows = np.arange(y.size)
+    return np.interp(rows, rows[~np.isnan(y)], y[~np.isnan(y)])
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+def run(out: pathlib.Path | None = None, names: tuple[str, ...] = tuple(SERIES)) -> str:
+    """Tables of scores; single forecasts are kept in `forecasting.jsonl` in `out`."""
+    scores = Scores(out and pathlib.Path(out) / "forecasting.jsonl")
+    here = [name for name in names if _installed(SERIES[name].package)]
+    methods = {m: method for m, (package, method) in METHODS.items() if _installed(package)}
+    for name in here:
+        s = SERIES[name]
+        stamps, y = s.columns()
+        for origin in range(ORIGINS):
+            end = y.size - s.horizon * (ORIGINS - origin)
+            for label, method in methods.items():
+                state = STATE if label == "Mercer" else "peer"
+                key = {"series": name, "origin": origin, "method": label, "state": state}
+                scores.need(
+                    key, lambda s=s, end=end, method=method, z=(stamps, y): judged(s, *z, end, method)
+                )
+    return "\n".join(page(scores))
+
+
+def judged(
+    s: Series, stamps: np.ndarray, y: np.ndarray, end: int, method: Callable[..., Columns]
+) -> dict[str, float]:
+    """Scores of one forecast; the interval score in units of the error of the season before, as the mean error is."""
+    rows, began = slice(end, end + s.horizon), time.process_time()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+        warnings.simplefilter("ignore")
+        said = method(s, stamps[:end], y[:end], stamps[rows])
+    took = time.process_time() - began
+    told = ~np.isnan(y[rows])
+    came = y[rows][told]
+    mean, median, lower, upper = (said[name][told] for name in ("mean", "median", "lower", "upper"))
+    scale = metrics.mase(came, median, y[:end], s.season) / metrics.mae(came, median)
+    numbers = {
+        "mase": metrics.mase(came, median, y[:end], s.season),
+        "rmse": metrics.rmse(came, mean),
+        "coverage": metrics.coverage(came, lower, upper),
+        "interval": scale * metrics.interval_score(came, lower, upper, LEVEL),
+        "cpu": took,
+    }
+    return {name: float(f"{number:.5g}") for name, number in numbers.items()}
+
+
+def _installed(package: str) -> bool:
+    return not package or importlib.util.find_spec(package) is not None
+
+
+def page(scores: Scores) -> list[str]:
+    """One table for each score: series by methods, means over origins; below, means over series."""
+    states = [s for s in ("before", "after") if any(r["state"] == s for r in scores.rows)]
+    labels = [("Mercer", s) for s in states] + [(m, "peer") for m in METHODS if m != "Mercer"]
+    labels = [k for k in labels if any((r["method"], r["state"]) == k for r in scores.rows)]
+    header = ["series", *(f"{m}, {s}" if m == "Mercer" and len(states) > 1 else m for m, s in labels)]
+    text = ["# Forecasts of sixteen series", ""]
+    for what, title in TABLES.items():
+        grid = np.array([[_mean(scores, name, *k, what) for k in labels] for name in SERIES])
+        whole = ~np.isnan(grid).any(1)
+        rows = [[name, *map(_cell, row)] for name, row in zip(SERIES, grid, strict=True)]
+        rows.append(["**mean**", *map(_cell, grid[whole].mean(0))])
+        if what in ("mase", "interval"):
+            rank = np.argsort(np.argsort(grid[whole], axis=1), axis=1) + 1
+            rows.append(["**mean rank**", *map(_cell, rank.mean(0))])
+        text += [f"## {title}", "", table(header, rows), ""]
+    return text
+
+
+TABLES = {
+    "mase": "Mean absolute scaled error (MASE)",
+    "coverage": "Share of values in their 90 % intervals",
+    "interval": "Scaled interval score of 90 % intervals (smaller is better)",
+    "cpu": "Processor seconds of a forecast, learning included",
+}
+
+
+def _mean(scores: Scores, name: str, method: str, state: str, what: str) -> float:
+    key = {"series": name, "method": method, "state": state}
+    rows = [row[what] for row in scores.rows if key.items() <= row.items()]
+    return float(np.mean(rows)) if rows else np.nan
+
+
+def _cell(number: float) -> str:
+    return "" if np.isnan(number) else f"{number:.3g}"

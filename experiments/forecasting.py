@@ -128,9 +128,10 @@ def by_smoothing(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray
 
 def by_ets(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) -> Columns:
     """Errors and season additive or both multiplicative, trend damped, plain or none: the least corrected criterion of Akaike's."""
+    import pandas as pd
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
-    y = filled(y)
+    y = pd.Series(filled(y))
     found = []
     for error in ("add", "mul") if y.min() > 0 else ("add",):
         for trend, damped in ((None, False), ("add", False), ("add", True)):

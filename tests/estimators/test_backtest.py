@@ -194,8 +194,8 @@ def test_smoothing_is_that_of_statsmodels(trend, damped):
     gamma, beta = values["smoothing_seasonal"], values.get("smoothing_trend", 0.0)
     mine = rivals.Smoother(values["smoothing_level"], beta, gamma, phi, 12)
     slope = [] if trend is None else [values["initial_trend"]]
-    season = [values["initial_seasonal"], *(values[f"initial_seasonal.{j}"] for j in range(1, 12))]
-    start = np.array([values["initial_level"], *slope, *season[::1]])
+    season = [values[f"initial_seasonal.{j}"] for j in reversed(range(12))]
+    start = np.array([values["initial_level"], *slope, *season])
     errors, ahead = smoothed_by_recursion(mine, y, start, 12)
     np.testing.assert_allclose(errors, fit.resid, atol=1e-8)
     np.testing.assert_allclose(ahead, fit.forecast(12), atol=1e-8)

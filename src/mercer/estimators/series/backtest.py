@@ -167,7 +167,7 @@ def backtest(
         for fold, end in enumerate(ends):
             rows, began = slice(end, end + horizon), time.perf_counter()
             if model is None or refit:
-                model = clone(ts).set_params(progress=False)._learn(ts._part(slice(0, end)))
+                model = clone(ts).set_params(progress=False)._learn_from(ts._part(slice(0, end)))
             else:
                 model._add(ts._part(slice(ends[fold - 1], end)))
             said[OWN].append(_own(model, ts.clock_.stamps(ts._t[rows]), ts.clock_.zone, level))
@@ -180,7 +180,10 @@ def backtest(
                 said[name].append(_plain(method, past, season, ahead, level, model.transform_))
                 seconds[name] += time.perf_counter() - began
             tell(fold + 1, folds, "forecasts")
-    found = {name: Forecasts(*np.stack(all_, 1), seconds[name]) for name, all_ in said.items()}
+    found = {}
+    for name, by_fold in said.items():
+        mean, median, lower, upper = np.stack(by_fold, 1)
+        found[name] = Forecasts(mean, median, lower, upper, seconds[name])
     stamps, values = (np.stack([a[e : e + horizon] for e in ends]) for a in (ts.clock_.stamps(ts._t), ts._y))
     origins = ts.clock_.stamps(ts._t[ends - 1])
     return Backtest(

@@ -121,9 +121,9 @@ class GPTimeSeries(AbstractEstimator):
         """Learn from a series; or from times and values, `fit(t, y)`; or from columns of a frame, `fit(frame,
         time=, value=)`.
         """
-        return self._learn(observe(series, y, time, value))
+        return self._learn_from(observe(series, y, time, value))
 
-    def _learn(self, seen: Observed) -> GPTimeSeries:
+    def _learn_from(self, seen: Observed) -> GPTimeSeries:
         self._check_settings()
         told = ~np.isnan(seen.values)
         if not told.any():

@@ -27,7 +27,7 @@ Every picture is `viz.kernel(kernel)`: on the left the covariance (of a kernel t
 few inputs), in the middle three functions drawn from it, on the right the spectral density, or the lines of a function that
 repeats (of a kernel that is not stationary, its covariance matrix). The words under it are `kernel.describe()`.
 
-The page is made by `python tools/make_gallery.py`. Kernels on strings, on pairs (Preference), of fitted models (Fisher, TOP) and
+The page is made by `python tools/make_gallery.py`. Kernels on strings, on pairs (Preference), on derivatives and integrals (Observed), of fitted models (Fisher, TOP) and
 White, which is noise, have no picture.
 """
 

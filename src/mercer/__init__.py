@@ -93,6 +93,7 @@ _ROOMS = (
     "linalg",
     "means",
     "metrics",
+    "observe",
     "online",
     "persist",
     "posteriors",

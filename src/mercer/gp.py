@@ -13,13 +13,16 @@ from scipy.linalg import cho_solve
 from mercer.inference import by_name as inference_by_name
 from mercer.inference import pointwise
 from mercer.inference.protocol import AbstractInference, conditioning, evidential, site_rule
-from mercer.inputs import Inputs, as_inputs, as_targets
+from mercer.inputs import InputError, Inputs, as_inputs, as_targets
+from mercer.kernels.algebra.observed import Observed
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.white import noise_apart
 from mercer.likelihoods import AbstractLikelihood, Gaussian
+from mercer.likelihoods.mixed import check_agreement, of_observations
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_basis, as_mean
+from mercer.observe import Observations
 from mercer.params import Param, ParameterError, Parametrised, fixed
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
@@ -41,6 +44,7 @@ __all__ = [
     "log_evidence_and_gradient",
     "posterior",
     "prepare",
+    "read",
     "settle",
 ]
 
@@ -67,14 +71,15 @@ class GP(AbstractPrior):
     def condition(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         noise_variance: Any = 0.0,
         inference: AbstractInference | str | None = None,
         solver: AbstractSolver | str | None = None,
         progress: Progress = None,
     ) -> AbstractPosterior:
-        """The posterior given observations y (n,) at X (n, d) with Gaussian noise. Hyperparameters are not
-        changed: see `mercer.fit`.
+        """The posterior given observations y (n,) at X (n, d) with Gaussian noise, or given
+        `mercer.observe.Observations`, which have their own y. Hyperparameters are not changed: see
+        `mercer.fit`.
 
         noise_variance: in squared units of y: one number, or (n,), one for each datum; 0 interpolates
         inference, solver, progress: as in `Model.condition`
@@ -168,6 +173,22 @@ class Model(Parametrised):
         """Whether inputs may be strings or other objects."""
         return any(kernel.reads_objects() for kernel in self.kernels)
 
+    @property
+    def observed(self) -> Observed | None:
+        """The kernel, where inputs are rows that say what is observed (`mercer.observe`); else None."""
+        rows: Observed | None = None if isinstance(self.gp, tuple) else self.gp.rows
+        return rows
+
+    def observing(self, data: Observations, learn: bool = False) -> Model:
+        """The model of these observations of f: values, derivatives, integrals, signs. learn: whether it will
+        be learned, so that each kind of observation gets a noise variance of its own.
+        """
+        if isinstance(self.gp, tuple):
+            raise InputError("observations are of one latent function: this model has a tuple of GPs.")
+        model = Model(self.gp.observed(data), of_observations(self.likelihood, data, learn))
+        check_agreement(data, model.likelihood)
+        return model
+
     def bind(self, inputs: Inputs) -> Model:
         """The same model for these inputs: names of columns resolved, lengths of vectors checked."""
         gp = tuple(g.bind(inputs) for g in self.gp) if isinstance(self.gp, tuple) else self.gp.bind(inputs)
@@ -176,12 +197,13 @@ class Model(Parametrised):
     def condition(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         inference: AbstractInference | str | None = None,
         solver: AbstractSolver | str | None = None,
         progress: Progress = None,
     ) -> AbstractPosterior:
-        """The posterior given y (n,) at X (n, d), at the hyperparameters as they are.
+        """The posterior given y (n,) at X (n, d), or given `mercer.observe.Observations`, at the
+        hyperparameters as they are.
 
         inference: how it is found, a name ("exact", "laplace", "ep", "variational", "mcmc" ...) or an
             instance of `mercer.inference`; None is the one that suits the likelihood: exact for Gaussian
@@ -194,11 +216,11 @@ class Model(Parametrised):
         >>> post = model.condition(X, y > 0, inference="laplace")
         >>> post.probability(Xs), post.log_evidence               # (m,), a number
         """
-        inputs, y = prepare(self, X, y)
-        rule, model = inference_by_name(inference, self.likelihood), self.bind(inputs)
+        model, inputs, y = read(self, X, y)
+        rule = inference_by_name(inference, model.likelihood)
         solver = rule.solver() if solver is None else solver
         with shown("conditioning", progress):
-            return posterior(model, *settle(model, inputs, y, rule, choose_solver(self, solver)))
+            return posterior(model, *settle(model, inputs, y, rule, choose_solver(model, solver)))
 
 
 def _with_noise(likelihood: AbstractLikelihood, noise: Param) -> Gaussian:
@@ -220,6 +242,24 @@ def prepare(model: Model, X: Any, y: Any) -> tuple[Inputs, np.ndarray]:
     if inputs.values.shape[0] == 0:
         raise ValueError("X has no rows: conditioning needs at least one datum.")
     return inputs, model.likelihood.encode(as_targets(y, inputs.values.shape[0]))
+
+
+def read(model: Model, X: Any, y: Any, learn: bool = False) -> tuple[Model, Inputs, np.ndarray]:
+    """The model bound to its data, with checked inputs and encoded targets; observations bring their own y,
+    and the model then is one of them. learn: as in `Model.observing`.
+    """
+    if isinstance(X, Observations):
+        if y is not None:
+            raise InputError("observations have their own y: leave out the other.")
+        if X.y is None:
+            raise InputError("these observations have no y: they are places to predict at.")
+        model, y, X = model.observing(X, learn), X.y, Inputs(X.rows)
+    elif model.observed is not None:
+        X = Inputs(model.observed.rows(X, "X"))
+    if y is None:
+        raise InputError("y is missing: give it after X, or observations that have their own.")
+    inputs, y = prepare(model, X, y)
+    return model.bind(inputs), inputs, y
 
 
 def choose_solver(model: Model, solver: AbstractSolver | str | None) -> AbstractSolver:
@@ -350,7 +390,7 @@ def as_model(model: Model | AbstractPrior, noise_variance: Any = None) -> Model:
 def log_evidence(
     model: Model | AbstractPrior,
     X: Any,
-    y: Any,
+    y: Any = None,
     noise_variance: Any = None,
     inference: AbstractInference | str | None = None,
     solver: AbstractSolver | str | None = None,
@@ -366,9 +406,8 @@ def log_evidence(
     >>> log_evidence(GP(kernels.SE()), X, y, noise_variance=0.09)
     """
     model = as_model(model, noise_variance)
+    model, inputs, y = read(model, X, y)
     rule = evidential(inference_by_name(inference, model.likelihood))
-    inputs, y = prepare(model, X, y)
-    model = model.bind(inputs)
     solver = rule.solver() if solver is None else solver
     with shown("conditioning", None):
         inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
@@ -378,7 +417,7 @@ def log_evidence(
 def log_evidence_and_gradient(
     model: Model | AbstractPrior,
     X: Any,
-    y: Any,
+    y: Any = None,
     noise_variance: Any = None,
     inference: AbstractInference | str | None = None,
     solver: AbstractSolver | str | None = None,
@@ -390,8 +429,7 @@ def log_evidence_and_gradient(
     >>> gradient["kernel.lengthscale"]
     """
     model = as_model(model, noise_variance)
-    inputs, y = prepare(model, X, y)
-    model = model.bind(inputs)
+    model, inputs, y = read(model, X, y)
     rule = site_rule(inference_by_name(inference, model.likelihood))
     solver = rule.solver() if solver is None else solver
     inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))

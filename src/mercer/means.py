@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import Array
+from mercer.observe.rows import applied, read
 from mercer.params import (
     Hyper,
     Param,
@@ -36,6 +37,8 @@ __all__ = [
     "Features",
     "Function",
     "Linear",
+    "ObservedBasis",
+    "ObservedMean",
     "Polynomial",
     "Sum",
     "Zero",
@@ -123,6 +126,19 @@ class Sum(AbstractMean):
 
     def value(self, X: Array) -> Array:
         return sum((t.value(X) for t in self.terms), np.zeros(()))
+
+
+class ObservedMean(AbstractMean):
+    """What is observed of a mean m of `columns` columns: L m, for rows that say what L is (`mercer.observe`).
+
+    >>> ObservedMean(Linear(2.0), 1).value(mercer.observe.derivatives(X).rows)         # 2.0 at every row
+    """
+
+    mean: AbstractMean
+    columns: int = eqx.field(static=True, default=1)
+
+    def value(self, X: Array) -> Array:
+        return applied(self.mean.value, read(X, self.columns))
 
 
 def _free(mean: AbstractMean) -> set[str]:
@@ -254,6 +270,19 @@ class Features(AbstractBasis):
 
     def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
         return _weight_prior(self.weights, self.covariance, p, "Features")
+
+
+class ObservedBasis(AbstractBasis):
+    """What is observed of basis functions h of `columns` columns: L h, with the weights of h."""
+
+    basis: AbstractBasis
+    columns: int = eqx.field(static=True, default=1)
+
+    def features(self, X: Array) -> Array:
+        return applied(self.basis.features, read(X, self.columns))
+
+    def prior(self, p: int) -> tuple[np.ndarray, np.ndarray | None]:
+        return self.basis.prior(p)
 
 
 def __dir__() -> list[str]:

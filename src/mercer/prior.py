@@ -7,9 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.inputs import Inputs, as_inputs
+from mercer.kernels.algebra.observed import Observed
 from mercer.kernels.base import AbstractKernel
 from mercer.linalg.cholesky import cholesky
-from mercer.means import AbstractBasis, AbstractMean, Zero, as_mean
+from mercer.means import AbstractBasis, AbstractMean, ObservedBasis, ObservedMean, Zero, as_mean
+from mercer.observe import Observations
 from mercer.params import Parametrised
 from mercer.registry import of_room
 
@@ -37,6 +39,22 @@ class AbstractPrior(Parametrised):
         """The same prior for these inputs: names of columns resolved, lengths of vectors checked."""
         kernel = self.kernel.bind(inputs.values.shape[1], inputs.names)
         return type(self)(kernel, self.mean, self.basis)
+
+    def observed(self, data: Observations) -> Self:
+        """The prior of what is observed of f: values, derivatives, integrals."""
+        if isinstance(self.kernel, Observed):
+            self.kernel.rows(data, "the data")
+            return self
+        d = data.columns
+        kernel = Observed(self.kernel, d, data.names).bind(data.rows.shape[1])
+        kernel.check(data)
+        basis = None if self.basis is None else ObservedBasis(self.basis, d)
+        return type(self)(kernel, ObservedMean(self.mean, d), basis)
+
+    @property
+    def rows(self) -> Observed | None:
+        """The kernel, where its inputs are rows that say what is observed; else None."""
+        return self.kernel if isinstance(self.kernel, Observed) else None
 
     def covariance(self, X: Any, X2: Any = None) -> np.ndarray:
         """Prior covariance matrix of f at X (or between X and X2), without the basis."""

@@ -79,6 +79,12 @@ def mixed(rng, n):
     return out
 
 
+def observed(rng, n):
+    """Averages over intervals of c f + v f'."""
+    place, width = rng.normal(size=(n, 1)), rng.uniform(0.2, 1.6, (n, 1))
+    return np.hstack([place, width, rng.normal(size=(n, 1)), np.zeros((n, 1)), rng.normal(size=(n, 2))])
+
+
 CASES = [
     ("se", k.SE(0.7, 1.3), 1),
     ("se-ard", k.SE([0.6, 1.1, 2.0], 2.0), 3),
@@ -170,6 +176,7 @@ CASES = [
     ("invariant-functions", k.Invariant(k.SE([0.7, 1.4]), [identity, swap]), 2),
     ("preference", k.Preference(k.SE([0.7, 1.4], 1.3) + k.Linear(0.4).on(0)), 4),
     ("preference-linear", k.Preference(k.Linear([0.7, 1.4])), 4),
+    ("observed", k.Observed(k.SE(0.7, 1.3), columns=1), observed),
     ("real-power", k.RationalQuadratic(0.7, 1.3, alpha=0.8) ** 0.4, 2),
     ("categorical", k.Categorical(correlation=0.3, variance=1.4), labels),
     ("categorical-levels", k.Categorical(["ant", "bee"], 0.3, 1.4), labels),
@@ -214,6 +221,7 @@ CASES = [
 
 # much like another one: what compiles a function for each kernel takes these in the slow set
 VARIANTS = {
+    "observed",
     "white",
     "se-six-columns",
     "matern-1/2",

@@ -55,6 +55,7 @@ EXAMPLES = {
     "columns.LeftOut": lambda: columns.LeftOut("i", "is empty in every row"),
     "columns.Number": lambda: columns.Number("a"),
     "columns.Raw": lambda: columns.Raw("a", True),
+    "likelihoods.Mixed": lambda: likelihoods.Mixed(likelihoods.Gaussian(0.1), [0.0, 2.0], [0.0, 0.3]),
     "kernels.Sum": lambda: k.SE(0.1) + k.Linear([1.0, 2.0]),
     "kernels.Product": lambda: k.SE(0.1) * k.Periodic(period=mc.fixed(1.0)),
     "kernels.Power": lambda: k.Linear() ** 2,

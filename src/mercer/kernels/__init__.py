@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         LogProcess,
         LogRadial,
     )
+    from mercer.kernels.algebra.observed import Observed
     from mercer.kernels.algebra.powers import Power
     from mercer.kernels.algebra.preference import Preference
     from mercer.kernels.algebra.shared import Shared
@@ -84,6 +85,7 @@ _MODULES = {
     "algebra.columns": "On",
     "algebra.conditioned": "PosteriorKernel tied_down",
     "algebra.functions": "AbstractFunction Function LinearMap LogLinear LogProcess LogRadial",
+    "algebra.observed": "Observed",
     "algebra.powers": "Power",
     "algebra.preference": "Preference",
     "algebra.shared": "Shared",
@@ -172,6 +174,7 @@ __all__ = [
     "NeuralNetwork",
     "Normalised",
     "ObjectKernel",
+    "Observed",
     "On",
     "OrnsteinUhlenbeck",
     "Oscillator",

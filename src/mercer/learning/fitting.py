@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer.gp import Model, as_model, prepare
+from mercer.gp import Model, as_model, prepare, read
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, refusal
 from mercer.learning.objectives import Objective
@@ -25,7 +25,7 @@ LEARNERS = {"gradient": "by_gradient", "batches": "from_batches", "draws": "by_d
 def fit(
     model: Model | AbstractPrior,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     objective: str | Objective = "evidence",
     inference: str | AbstractInference | None = None,
@@ -39,7 +39,9 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     starts: Literal["several", "given"] = "several",
 ) -> Fit:
-    """Learn the free hyperparameters of `model` from y (n,) at X (n, d).
+    """Learn the free hyperparameters of `model` from y (n,) at X (n, d), or from
+    `mercer.observe.Observations`, which have their own y: each kind of them then has a noise variance of its
+    own.
 
     objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold" (with `n_folds`)
     inference, solver: as in `Model.condition`; `MCMC(...)` samples the free hyperparameters instead:
@@ -70,12 +72,12 @@ def fit(
     if starts not in ("several", "given"):
         raise ValueError(f"starts must be 'several' or 'given', got {starts!r}.")
     model = as_model(model)
-    data, pooled = _prepared(model, X, y)
+    model, data, pooled = _prepared(model, X, y)
     rule = inference_by_name(inference, model.likelihood)
     if rule.learns is None:
         raise refusal(rule)
     task = Task(
-        model=_bound(model, data), data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
+        model=model, data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
         restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
         progress=progress, checkpoint=checkpoint, starts=starts,
     )  # fmt: skip
@@ -88,17 +90,14 @@ def _learner(kind: str) -> Callable[[Task], Fit]:
     return learn
 
 
-def _prepared(model: Model, X: Any, y: Any) -> tuple[Data, bool]:
-    """The data sets, checked, and whether there may be several."""
+def _prepared(model: Model, X: Any, y: Any) -> tuple[Model, Data, bool]:
+    """The model for the columns of the data, the data sets, checked, and whether there may be several."""
     pooled = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) > 0
     if not pooled:
-        return [prepare(model, X, y)], False
+        model, inputs, targets = read(model, X, y, learn=True)
+        return model, [(inputs, targets)], False
     if len(X) != len(y):
         raise ValueError(f"pooled data need as many X as y, got {len(X)} and {len(y)}.")
-    return [prepare(model, *pair) for pair in zip(X, y, strict=True)], True
-
-
-def _bound(model: Model, data: Data) -> Model:
-    """The model for the columns of the first data set; the others must have the same."""
-    first, *_ = [model.bind(inputs) for inputs, _ in data]
-    return first
+    data = [prepare(model, *pair) for pair in zip(X, y, strict=True)]
+    first, *_ = [model.bind(inputs) for inputs, _ in data]  # the others must have the same columns
+    return first, data, True

@@ -15,6 +15,7 @@ from mercer.likelihoods.custom import Custom, Positive, Real
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.heteroscedastic import Heteroscedastic
 from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
+from mercer.likelihoods.mixed import Mixed
 from mercer.likelihoods.mixture import GaussianMixtureNoise
 from mercer.likelihoods.multinomial import MultinomialProbit
 from mercer.likelihoods.noise import AbstractNoise
@@ -37,6 +38,7 @@ __all__ = [
     "GaussianMixtureNoise",
     "Heteroscedastic",
     "Laplace",
+    "Mixed",
     "MultinomialProbit",
     "NullCategory",
     "Ordinal",

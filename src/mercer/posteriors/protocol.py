@@ -20,6 +20,7 @@ from mercer.conditioned import AbstractConditioned, ClassFunction
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.noise import AbstractNoise
+from mercer.observe import Observations
 from mercer.posteriors import scores
 from mercer.posteriors.answers import (
     Component,
@@ -432,6 +433,14 @@ class AbstractPosterior(AbstractConditioned):
 
     def _values(self, Xs: Any) -> np.ndarray:
         """Test inputs, checked against the training data."""
+        if (observed := self.model.observed) is not None:
+            rows: np.ndarray = observed.rows(Xs)
+            return rows
+        if isinstance(Xs, Observations):
+            raise PosteriorError(
+                "this posterior was conditioned on X and y, and speaks of values alone: condition on "
+                "mercer.observe.values(X, y) to predict derivatives and integrals."
+            )
         inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())
         d = self.inputs.values.shape[1]
         if inputs.values.shape[1] != d:

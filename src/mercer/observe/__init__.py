@@ -1,0 +1,17 @@
+"""What was observed of a function: values, derivatives, integrals over boxes, signs of derivatives.
+
+>>> from mercer import observe
+>>> data = observe.values(X, y) + observe.derivatives(X2, dy, column=0) + observe.integrals(lower, upper, z)
+>>> post = mercer.GP(kernels.SE()).condition(data, noise_variance=0.01)
+>>> post.mean(observe.derivatives(Xs, column=0))
+"""
+
+from __future__ import annotations
+
+from mercer.observe.observations import Observations, derivatives, integrals, signs, values
+
+__all__ = ["Observations", "derivatives", "integrals", "signs", "values"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,7 +22,7 @@ def run(out=None) -> str:
             f"n = {n}, noise variance {noise:g}, x* = {at}",
             f"{w.max():.3f}",
             f"{w.min():.3f}",
-            f"{width(x, w):.3f}",
+            f"{width(x, w):.3f}" if np.sum(w >= 0.5 * w.max()) > 1 else "one point",
         ]
         for (n, noise, at), (x, w) in weights.items()
     ]
@@ -115,32 +115,35 @@ def slopes():
 def picture(weights, spline, process, data, plain, sloped, points, grid, out) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 4, figsize=(16, 6.4), layout="constrained")
-    for ax, keys in zip(axes[0], ([0], [1], [2], [3, 4]), strict=True):
-        for key in (list(weights)[i] for i in keys):
-            x, w = weights[key]
-            ax.plot(x, w, "o-", ms=2.5, lw=1, label=f"n = {key[0]}, noise variance {key[1]:g}, x* = {key[2]}")
+    figure, axes = plt.subplots(3, 3, figsize=(13, 10), layout="constrained")
+    panels = axes.ravel()
+    for ax, ((n, noise, at), (x, w)) in zip(panels, weights.items(), strict=False):
+        ax.plot(x, w, "o-", ms=2.5, lw=1)
         ax.axhline(0, color="0.6", lw=0.7)
-        ax.set(xlabel="x", ylabel="weight")
-        ax.legend(fontsize=7)
+        ax.axvline(at, color="0.6", lw=0.7, ls=":")
+        ax.set(
+            xlabel="x", ylabel="weight of a datum", title=f"2.6: n = {n}, noise variance {noise:g}, x* = {at}"
+        )
     line = np.linspace(-5, 5, 200)
     for name, model in (("cubic spline", spline), ("SE process", process)):
         mean, std = model.predict(line[:, None], return_std=True)
-        shade = axes[1, 0].plot(line, mean, label=name)[0].get_color()
-        axes[1, 0].fill_between(line, mean - 1.96 * std, mean + 1.96 * std, color=shade, alpha=0.15, lw=0)
-    axes[1, 0].plot(*data, "k.")
-    axes[1, 0].set(xlabel="x", ylabel="y")
-    axes[1, 0].legend(fontsize=7)
+        shade = panels[5].plot(line, mean, label=f"{name}, 95 %")[0].get_color()
+        panels[5].fill_between(line, mean - 1.96 * std, mean + 1.96 * std, color=shade, alpha=0.15, lw=0)
+    panels[5].plot(*data, "k.", label="data")
+    panels[5].plot(line, np.sin(line), "k:", lw=0.9, label="what made them")
+    panels[5].set(xlabel="x", ylabel="y", title="6.1: a spline and a process")
     z = np.linspace(-3, 4, 200)
     for name, loss in losses(z).items():
-        axes[1, 1].plot(z, loss, label=name, ls="--" if name.startswith("eps") else "-")
-    axes[1, 1].set(xlabel="margin, or residual", ylabel="loss")
-    axes[1, 1].legend(fontsize=7)
-    for ax, model, title in zip(axes[1, 2:], (plain, sloped), ("values", "values and slopes"), strict=True):
+        panels[6].plot(z, loss, label=name, ls="--" if name.startswith("eps") else "-")
+    panels[6].set(xlabel="margin y f (dashed: residual)", ylabel="loss", title="6.3: losses")
+    for ax in panels[5:7]:
+        ax.legend(fontsize="small", frameon=False)
+    for ax, model, title in zip(panels[7:], (plain, sloped), ("values", "values and slopes"), strict=True):
         mean, std = model(grid)
-        ax.plot(grid, mean)
+        ax.plot(grid, mean, label="mean, 95 %")
         ax.fill_between(grid, mean - 1.96 * std, mean + 1.96 * std, alpha=0.2, lw=0)
-        ax.plot(*points, "k.")
-        ax.set(xlabel="x", ylabel="f", title=title)
-    figure.savefig(out / "book_figures.png", dpi=110)
+        ax.plot(*points, "k.", label="data")
+        ax.set(xlabel="x", ylabel="f", title=f"9.1: {title}", ylim=(-2.4, 2.4))
+        ax.legend(fontsize="small", frameon=False, loc="lower left")
+    figure.savefig(out / "book_figures.png", dpi=100)
     plt.close(figure)

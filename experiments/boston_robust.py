@@ -43,10 +43,7 @@ def run(
     columns = {m: {s: scores.column(m, s) for s in MEASURES} for m in PUBLISHED}
     columns = {m: c for m, c in columns.items() if c["rmse"].size}
     if out is not None:
-        drawn = {
-            m: c for m, c in columns.items() if c["rmse"].size >= FOLDS // 2
-        }  # a box of one or two folds says nothing
-        draw(drawn, pathlib.Path(out) / "boston_robust.png")
+        draw(scores, list(columns), pathlib.Path(out) / "boston_robust.png")
     return report(columns, scores, draws)
 
 
@@ -110,6 +107,7 @@ def report(columns, scores: Scores, draws: int) -> str:
         "## Findings", "", table(["", "finding", "here", "holds"], findings(columns, scores)), "",
         "The same folds are used by all methods, so differences between them are paired:", "", paired(scores), "",
         "![scores by fold](boston_robust.png)", "",
+        "Circles are folds, by their number, left to right; folds of one number are the same rows for every method.", "",
         "Remote sensing (5.6.3, figure 5.19): the MERIS data were given to the author privately and cannot be had; nothing stands in for them.",
         "",
         table(["data", "published", "here"], [["Boston housing", "10 folds", f"{max(c['rmse'].size for c in columns.values())} folds"],
@@ -188,15 +186,49 @@ def paired(scores: Scores) -> str:
     return table(["less snMLII", "folds", "RMSE", "MAE", "NLP"], rows)
 
 
-def draw(columns, path: pathlib.Path) -> None:
+def draw(scores: Scores, methods: list[str], path: pathlib.Path) -> None:
+    """Every fold of every method as its number, their mean, and the published average."""
     import matplotlib.pyplot as plt
 
-    from mercer import viz
+    from mercer.viz._style import BLUE, GREY, VERMILLION, frame
 
-    figure, axes = plt.subplots(3, 1, figsize=(9, 10), layout="constrained")
-    for ax, (name, label) in zip(
-        axes, (("rmse", "RMSE, $1000"), ("mae", "MAE, $1000"), ("nlp", "NLP")), strict=True
-    ):
-        viz.scores({m: c[name] for m, c in columns.items()}, ax=ax, ylabel=label)
-    figure.savefig(path, dpi=110)
+    figure, axes = plt.subplots(3, 1, figsize=(13, 12), sharex=True, layout="constrained")
+    for k, (ax, label) in enumerate(zip(axes, ("RMSE, $1000", "MAE, $1000", "NLP"), strict=True)):
+        frame(ax, "", label)
+        for j, method in enumerate(methods):
+            folds = scores.sets(method)
+            values = scores.column(method, MEASURES[k])
+            at = j + 0.085 * (np.array(folds) - (FOLDS - 1) / 2)
+            ax.plot(at, values, color=GREY, lw=0.5)
+            for fold, x, value in zip(folds, at, values, strict=True):
+                ax.plot(x, value, "o", ms=10, mfc="white", mec=BLUE, mew=0.8, zorder=2)
+                ax.text(x, value, str(fold + 1), ha="center", va="center_baseline", fontsize=7, color=BLUE)
+            ax.hlines(
+                values.mean(),
+                j - 0.44,
+                j + 0.44,
+                color=BLUE,
+                lw=1.6,
+                zorder=1,
+                label="mean of the folds run" if j == 0 else None,
+            )
+            published = PUBLISHED[method][k]
+            ax.hlines(
+                published,
+                j - 0.44,
+                j + 0.44,
+                color=VERMILLION,
+                lw=1.6,
+                ls=(0, (4, 2)),
+                zorder=1,
+                label="published average of ten" if j == 0 else None,
+            )
+    counts = [len(scores.sets(m)) for m in methods]
+    axes[-1].set_xticks(
+        np.arange(len(methods)), [f"{m}\n{n} of {FOLDS} folds" for m, n in zip(methods, counts, strict=True)]
+    )
+    for ax in axes:
+        ax.tick_params(labelbottom=True)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
+    figure.savefig(path, dpi=100)
     plt.close(figure)

@@ -23,20 +23,20 @@ def run(out=None) -> str:
     Xs = np.array([[0.2]])
     noisy = kernel(X) + 0.09 * np.eye(6)
     rows = [
-        ["length-scale l", 1.0, float(kernel.lengthscale)],
-        ["amplitude sigma_f", 1.27, float(np.sqrt(kernel.variance))],
-        ["log evidence", "-", fit.posterior.log_evidence],
-        ["mean at x = 0.2 (of centred y + mean)", 0.95, float(fit.posterior.mean(Xs)[0] + data.y.mean())],
-        ["variance of y at x = 0.2", 0.21, float(fit.posterior.variance(Xs)[0])],
+        ["length-scale l", "1", f"{float(kernel.lengthscale):.3f}"],
+        ["amplitude sigma_f", "1.27", f"{float(np.sqrt(kernel.variance)):.3f}"],
+        ["log evidence", "-", f"{fit.posterior.log_evidence:.3f}"],
         [
-            "K (with noise), first row, at the optimum",
-            "1.70 1.42 1.21 .87 .72 .51",
-            np.array2string(noisy[0], precision=3),
+            "mean at x = 0.2 (of centred y + mean)",
+            "0.95",
+            f"{float(fit.posterior.mean(Xs)[0] + data.y.mean()):.3f}",
         ],
-        [
-            "K_*, at l = 1, sigma_f = 1.27",
-            ".38 .79 1.03 1.35 1.46 1.58",
-            np.array2string(rounded(Xs, X)[0], precision=3),
-        ],
+        ["variance of y at x = 0.2", "0.21", f"{float(fit.posterior.variance(Xs)[0]):.3f}"],
+        ["K (with noise), first row, at the optimum", "1.70 1.42 1.21 .87 .72 .51", row(noisy[0])],
+        ["K_*, at l = 1, sigma_f = 1.27", ".38 .79 1.03 1.35 1.46 1.58", row(rounded(Xs, X)[0])],
     ]
     return "# Ebden's example\n\n" + table(["quantity", "published", "here"], rows)
+
+
+def row(values: np.ndarray) -> str:
+    return " ".join(f"{v:.2f}" for v in values)

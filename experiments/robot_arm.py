@@ -16,7 +16,7 @@ def run(out=None) -> str:
     kinds = ["informative", "informative", "noisy copy", "noisy copy", "irrelevant", "irrelevant"]
     spread = train.X.std(0)
     rows = [
-        [f"x{i + 1}", kind, float(l), float(l / s)]
+        [f"x{i + 1}", kind, *([f"{l:.2f}", f"{l / s:.2f}"] if l < 100 * s else ["-", "more than 100"])]
         for i, (kind, l, s) in enumerate(zip(kinds, model.kernel_.lengthscale, spread, strict=True))
     ]
     text = [
@@ -29,4 +29,8 @@ def run(out=None) -> str:
         f"Noise standard deviation {np.sqrt(model.noise_variance_):.4f} (true: 0.05). Test SMSE {metrics.smse(test.y, mean):.5f}, "
         f"MSLL {metrics.msll(test.y, mean, std, train.y):.3f}, RMSE {metrics.rmse(test.y, mean):.4f}."
     )
+    text += [
+        "",
+        "A length-scale of more than a hundred standard deviations is not determined any further: the evidence is flat there.",
+    ]
     return "\n".join(text)

@@ -170,12 +170,16 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
         and s["SD", high].msll <= min(r.msll for r in rivals) + 0.02
     )
     slower = s["SD", high].seconds / s["SR", middle].seconds
-    gains = {}
-    for at_random, name in CHOSEN.items():
-        pairs = [(runs[at_random, m, i], v) for (a, m, i), v in runs.items() if a == name]
-        gain = np.array([random[0] - chosen[0] for random, chosen in pairs])
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-        gains[name] = gain.mean() / s[at_random, chosen_at].smse, gain.mean() > 2 * error
+    chosen = [
+        (
+            name,
+            score,
+            np.array([v[j] - runs[at_random, m, i][j] for (a, m, i), v in runs.items() if a == name]),
+        )
+        for at_random, name in CHOSEN.items()
+        for j, score in enumerate(("SMSE", "MSLL"))
+    ]
+    gains = [(name, score, change.mean(), standard_error(change)) for name, score, change in chosen]
     longer = min(s["BCM", m].seconds / s[a, m].seconds for a in ("SR", "PP") for m in sizes)
     slopes = {
         a: _slope([s[a, m].seconds for m in sizes], [_count(a, m, n, test) for m in sizes]) for a in METHODS
@@ -208,12 +212,12 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
             f"{slower:.2f} times",
         ),
         (
-            f"choosing the subset (SD, SR) or clustering the blocks (BCM) is no significant gain (m = {chosen_at}: less than two "
+            f"choosing the subset (SD, SR) or clustering the blocks (BCM) is no significant gain (m = {chosen_at}: neither score lower by two "
             "standard errors of the paired difference)",
-            not any(significant for _, significant in gains.values()),
+            not any(change < -2 * error for _, _, change, error in gains),
             "; ".join(
-                f"{a} lowers SMSE by {100 * g:.0f} %{' (significant)' if t else ''}"
-                for a, (g, t) in gains.items()
+                f"{name}: {score} {change:+.4f} ± {error:.4f}{_verdict(change, error)}"
+                for name, score, change, error in gains
             ),
         ),
         (
@@ -232,6 +236,14 @@ def findings(scores, sizes, chosen_at, runs, n, test) -> list[list[str]]:
         [i, claim, "yes" if true else "**no**", detail]
         for i, (claim, true, detail) in zip(numbers, said, strict=True)
     ]
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+
+
+def _verdict(change: float, error: float) -> str:
+    return "" if abs(change) <= 2 * error else " (better)" if change < 0 else " (**worse**)"
 
 
 def _at(values: dict[int, float], what: str) -> str:

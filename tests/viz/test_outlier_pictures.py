@@ -97,6 +97,7 @@ def test_scores_as_boxes_bars_and_snowflakes():
         "Student-t",
     ] and ax.get_ylabel() == "MAE"
     assert ax.get_lines()[-1].get_ydata()[0] == 0.6
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["best median, of Student-t"]
     ax = viz.scores(values, kind="bar", best="high")
     assert [patch.get_height() for patch in ax.patches] == [1.0, 2.0, 3.0, 0.5, 0.7, 0.6]
     assert ax.get_lines()[-1].get_ydata()[0] == 2.0

@@ -93,11 +93,16 @@ def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score"
                 label=name,
             )
         ax.set_xticks(np.arange(1, max(c.size for c in columns) + 1))
-        legend(ax)
-    medians = [float(np.median(c)) for c in columns]
+    medians = np.array([np.median(c) for c in columns])
+    j = int(medians.argmin() if best == "low" else medians.argmax())
     ax.axhline(
-        min(medians) if best == "low" else max(medians), color=GREY, linewidth=0.9, linestyle=(0, (4, 3))
+        medians[j],
+        color=GREY,
+        linewidth=0.9,
+        linestyle=(0, (4, 3)),
+        label=f"best median, of {names[j]}",
     )
+    legend(ax)
     return ax
 
 

@@ -96,11 +96,7 @@ def scores(values: Any, ax: Any = None, kind: str = "box", ylabel: str = "score"
     medians = np.array([np.median(c) for c in columns])
     j = int(medians.argmin() if best == "low" else medians.argmax())
     ax.axhline(
-        medians[j],
-        color=GREY,
-        linewidth=0.9,
-        linestyle=(0, (4, 3)),
-        label=f"best median, of {names[j]}",
+        medians[j], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), label=f"best median, of {names[j]}"
     )
     legend(ax)
     return ax

@@ -103,6 +103,7 @@ _ROOMS = (
     "series",
     "solvers",
     "theory",
+    "uncertain",
     "viz",
 )
 

@@ -1,0 +1,174 @@
+"""Exact moments of functions at a Gaussian input (Kuss 7.20-7.31): moment matching.
+
+With l_i = E[k(x, x_i)] and L_ij = E[k(x, x_i) k(x, x_j)] over x ~ N(mu, Sigma),
+
+    mean     = alpha' l                                             (7.22)
+    variance = alpha' L alpha - mean^2  +  E[k(x, x)] - tr(R L)     (7.24): spread + doubt
+    cov_AB   = alpha_A' L_AB alpha_B - mean_A mean_B                (7.29)
+    cov(x, f) = Sigma d mean / d mu                                 (Stein's lemma)
+
+For a kernel of Gaussians exp(-1/2 (x - x_i)' P (x - x_i)) times polynomials, the Gaussians tilt N(mu, Sigma)
+to another Gaussian, of covariance V = (I + Sigma P)^-1 Sigma, and the polynomials are averaged over that one.
+Nothing but I + Sigma P is inverted, so Sigma and P may be singular or zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import lu_factor, lu_solve
+
+from mercer.means import AbstractMean, Constant, Linear, Sum, Zero
+from mercer.uncertain.polynomials import product_moment, quadratic_moment
+from mercer.uncertain.predictor import Moments, Predictor
+from mercer.uncertain.terms import Term, aligned, kernel_terms, one_term
+
+
+class NotClosed(TypeError):
+    """A kernel or a mean whose expectations over a Gaussian have no closed form here."""
+
+
+def moments(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments:
+    """Exact moments of p functions at x ~ N(mu, Sigma): mu (d,), Sigma (d, d), symmetric and positive
+    semi-definite; zero is a certain input.
+
+    A pure function of arrays: `jax.jit(moments)`, differentiable in everything. For kernels that are sums of
+    products of SE (one length-scale, ARD or with loadings), constant, linear and polynomial kernels, and a
+    prior mean that is constant or linear; `NotClosed` for others. Sigma is not checked: `jit` cannot.
+
+    >>> found = jax.jit(uncertain.moments)(post.predictor(), jnp.array([0.3]), jnp.array([[0.5]]))
+    >>> found.mean, found.covariance, found.cross             # (p,), (p, p), (d, p)
+    """
+    check_closed(predictor)
+    mu, Sigma = jnp.asarray(mu, float), jnp.asarray(Sigma, float)
+    Sigma = 0.5 * (Sigma + Sigma.T)
+    p, d = predictor.p, predictor.d
+    terms = aligned([kernel_terms(kernel, d) or [] for kernel in predictor.kernels])
+    level, slope = _affine(predictor, d)
+
+    gp_mean, gradient = jax.vmap(jax.value_and_grad(_mean, 3), (0, 0, 0, None, None))(
+        terms, predictor.X, predictor.alpha, mu, Sigma
+    )
+    of_gp = Sigma @ gradient.T  # (d, p): Stein's lemma
+    second, explained = _squares(terms, predictor, mu, Sigma)
+    both = slope @ of_gp  # (p, p)
+    spread = second - jnp.outer(gp_mean, gp_mean) + both + both.T + slope @ Sigma @ slope.T
+    prior = jax.vmap(_prior_variance, (0, None, None))(terms, mu, Sigma)
+    return Moments(
+        gp_mean + level + slope @ mu, spread, jnp.maximum(prior - explained, 0.0), of_gp + Sigma @ slope.T
+    )
+
+
+def check_closed(predictor: Predictor) -> None:
+    """`NotClosed`, with what has no closed form, where `moments` cannot be computed."""
+    for kernel, mean in zip(predictor.kernels, predictor.means, strict=True):
+        if kernel_terms(kernel, predictor.d) is None:
+            raise NotClosed(
+                f"{kernel.formula()} has no closed form at uncertain inputs: sums and products of SE, "
+                "constant, linear and polynomial kernels have. Use uncertain.quadrature, monte_carlo or "
+                "linearised, or method= of predict_uncertain."
+            )
+        if not _is_affine(mean):
+            raise NotClosed(
+                f"the prior mean {type(mean).__name__} has no closed form at uncertain inputs: constant and "
+                "linear ones have. Use uncertain.quadrature, monte_carlo or linearised, or method= of "
+                "predict_uncertain."
+            )
+
+
+# -- means ---------------------------------------------------------------------------------------------------
+
+
+def _is_affine(mean: AbstractMean) -> bool:
+    if isinstance(mean, Sum):
+        return all(map(_is_affine, mean.terms))
+    return isinstance(mean, Zero | Constant | Linear)
+
+
+def _affine(predictor: Predictor, d: int) -> tuple[jax.Array, jax.Array]:
+    """Level (p,) and slope (p, d) of prior means that are affine."""
+    corners = jnp.concatenate([jnp.zeros((1, d)), jnp.eye(d)])
+    values = jnp.stack([jnp.broadcast_to(mean.value(corners), d + 1) for mean in predictor.means])
+    return values[:, 0], values[:, 1:] - values[:, :1]
+
+
+# -- expectations --------------------------------------------------------------------------------------------
+
+
+def _mean(terms: list[Term], X: jax.Array, alpha: jax.Array, mu: jax.Array, Sigma: jax.Array) -> jax.Array:
+    """alpha' l of one function."""
+    one, at = one_term(len(mu)), mu[None]
+    l = sum((_expected(term, one, X, at, mu, Sigma)[:, 0] for term in terms), jnp.zeros(len(alpha)))
+    return alpha @ l
+
+
+def _squares(
+    terms: list[Term], predictor: Predictor, mu: jax.Array, Sigma: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """alpha_A' L_AB alpha_B of all pairs (p, p), and tr(R L) of each function (p,)."""
+    X, alpha, p = predictor.X, predictor.alpha, predictor.p
+
+    def L(A: Any, B: Any) -> jax.Array:
+        first, second = (jax.tree.map(lambda a: a[i], terms) for i in (A, B))
+        return sum(
+            (_expected(s, t, X[A], X[B], mu, Sigma) for s in first for t in second),
+            jnp.zeros((X.shape[1], X.shape[1])),
+        )
+
+    def own(A: Any) -> tuple[jax.Array, jax.Array]:
+        own = L(A, A)
+        return alpha[A] @ (own @ alpha[A]), jnp.sum(predictor.R[A] * own)
+
+    if p == 1:
+        square, explained = own(0)
+        return square[None, None], explained[None]
+    squares, explained = jax.lax.map(own, jnp.arange(p))
+    rows, columns = np.triu_indices(p, 1)
+    others = jax.lax.map(lambda AB: alpha[AB[0]] @ (L(*AB) @ alpha[AB[1]]), (jnp.array(rows), jnp.array(columns)))
+    upper = jnp.zeros((p, p)).at[rows, columns].set(others)
+    return jnp.diag(squares) + upper + upper.T, explained
+
+
+def _expected(s: Term, t: Term, X: jax.Array, Y: jax.Array, mu: jax.Array, Sigma: jax.Array) -> jax.Array:
+    """E[s(x, x_i) t(x, y_j)] over x ~ N(mu, Sigma), for rows of X (n, d) and Y (m, d): (n, m)."""
+    d = len(mu)
+    lu = lu_factor(jnp.eye(d) + Sigma @ (s.precision + t.precision))
+    V = lu_solve(lu, Sigma)  # covariance of the tilted Gaussian
+    V = 0.5 * (V + V.T)
+    x, y = X - mu, Y - mu
+    a, b = x @ s.precision, y @ t.precision  # it is tilted by exp((a_i + b_j)'(x - mu))
+    aV, bV = a @ V, b @ V
+    rows = -0.5 * jnp.sum((x - aV) * a, 1) - 0.5 * jnp.sum(jnp.log(jnp.abs(jnp.diag(lu[0]))))
+    columns = -0.5 * jnp.sum((y - bV) * b, 1)
+    weight = s.variance * t.variance * jnp.exp(rows[:, None] + columns + aV @ b.T)
+    if not s.factors + t.factors:
+        return weight
+    # each polynomial is a power of g'(x - mu) + e, with one g for each row or column
+    gs = [(X - factor.centre) @ factor.matrix for factor in s.factors]
+    hs = [(Y - factor.centre) @ factor.matrix for factor in t.factors]
+    means = [
+        (g @ (mu - f.centre) + f.offset + jnp.sum(g * aV, 1))[:, None] + g @ bV.T
+        for g, f in zip(gs, s.factors, strict=True)
+    ] + [
+        h @ (mu - f.centre) + f.offset + jnp.sum(h * bV, 1) + aV @ h.T
+        for h, f in zip(hs, t.factors, strict=True)
+    ]
+
+    def covariance(i: int, j: int) -> jax.Array:
+        i, j = min(i, j), max(i, j)
+        q = len(gs)
+        if j < q:
+            return jnp.sum((gs[i] @ V) * gs[j], 1)[:, None]
+        if i >= q:
+            return jnp.sum((hs[i - q] @ V) * hs[j - q], 1)
+        return gs[i] @ V @ hs[j - q].T
+
+    return weight * product_moment(means, covariance, (*s.degrees, *t.degrees))
+
+
+def _prior_variance(terms: list[Term], mu: jax.Array, Sigma: jax.Array) -> jax.Array:
+    """E[k(x, x)]: the Gaussians are one there, the polynomials powers of quadratic forms."""
+    return sum((term.variance * quadratic_moment(term.factors, mu, Sigma) for term in terms), jnp.zeros(()))

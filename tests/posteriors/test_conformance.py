@@ -193,6 +193,8 @@ def ask(post, question):
         return post.covariance(XS, latent=True)
     if question == "left_out":
         return post.left_out(XS, [0, 0, 4])
+    if question == "predict_uncertain":
+        return post.predict_uncertain(XS[0], 0.2)
     return getattr(post, question)(XS) if question in with_inputs else getattr(post, question)()
 
 

@@ -19,6 +19,7 @@ from mercer.posteriors.answers import (
     LeaveOneOut,
     PosteriorError,
     Predictive,
+    UncertainPrediction,
 )
 from mercer.posteriors.functions import SampledFunctions
 from mercer.posteriors.gaussian import GaussianPosterior
@@ -55,6 +56,7 @@ __all__ = [
     "SampledFunctions",
     "ScoreComparison",
     "Sensitivity",
+    "UncertainPrediction",
     "compare_scores",
     "leave_one_out",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -97,4 +98,41 @@ class EvidenceTerms(NamedTuple):
         return (
             f"log evidence {self.total:.4f} = data fit {self.data_fit:.4f} + complexity "
             f"{self.complexity:.4f} + constant {self.constant:.4f}"
+        )
+
+
+# how a prediction at an uncertain input is made
+Method = Literal["exact", "linear", "quadrature", "monte-carlo"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class UncertainPrediction:
+    """What is predicted where the input is uncertain, x ~ N(mu, Sigma): unpacked it is mean, variance and
+    cross.
+
+    mean, variance: of y, or of f: a number, or (m,) for m inputs
+    cross: covariance of x with it, (d,) or (m, d)
+    spread: the part of the variance that comes from x alone, through the mean; the rest would be left if x
+        were known
+    method: how it was computed
+    error: the standard error of the mean where it is Monte Carlo, else None
+
+    >>> mean, variance, cross = post.predict_uncertain(mu, Sigma)
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    cross: np.ndarray
+    spread: np.ndarray
+    method: Method
+    error: np.ndarray | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.mean, self.variance, self.cross))
+
+    def row(self, i: int) -> UncertainPrediction:
+        """That of one of m inputs."""
+        error = None if self.error is None else self.error[i]
+        return UncertainPrediction(
+            self.mean[i], self.variance[i], self.cross[i], self.spread[i], self.method, error
         )

@@ -5,6 +5,7 @@ its State; a posterior that was loaded is factored when the first of these views
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -25,7 +26,9 @@ from mercer.posteriors.scores import log_likelihoods, normal_draws
 from mercer.posteriors.source import AbstractSource, Recalled
 from mercer.progress import shown, tell
 from mercer.solvers.protocol import AbstractState
+from mercer.uncertain.predictor import Predictor
 
+MOST_ROWS = 8000  # of the data that a predictor holds
 BLOCK_ROWS = 16384  # test inputs are handled this many at a time, so memory does not grow with their number
 _OF_GAUSSIAN_NOISE = {
     "evidence_bounds": "a pair of bounds of the exact evidence",
@@ -42,6 +45,7 @@ _OF_ONE_LATENT = {
 _BY_KERNEL = {
     "components": "components",
     "left_out": "predictions without one datum",
+    "predictor": "predictors",
     "prequential": "predictions of each datum from those before it",
     "smoother": "the weights of a linear smoother",
 }
@@ -113,6 +117,10 @@ class GaussianPosterior(AbstractPosterior):
                 f"{_BY_KERNEL[question]} need predictions by the exact covariance, which this solver "
                 "approximates: use solver='dense'."
             )
+        if question in ("predict_uncertain", "predictor") and self.model.reads_objects():
+            return "inputs that are text or objects have no covariance: use predict."
+        if question == "predictor" and likelihood.latents == 1:
+            return self._no_predictor()
         if question == "prequential" and self.state.prior.basis is not None:
             return (
                 "with basis functions of vague weight the first predictions are undefined: use a linear "
@@ -184,6 +192,40 @@ class GaussianPosterior(AbstractPosterior):
         self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int
     ) -> SampledFunctions:
         return sample_functions(self.state, size, rng, self._values, points, waves)
+
+    def _no_predictor(self) -> str | None:
+        n = self.state.X.shape[0]
+        if n > MOST_ROWS:
+            return f"a predictor holds a matrix of {n} x {n} numbers: use fewer than {MOST_ROWS} data."
+        if self.state.prior.basis is not None:
+            return "predictors know no basis functions: use a linear kernel or a mean in their place."
+        return None
+
+    def predictor(self) -> Predictor:
+        """This posterior as arrays, for `mercer.uncertain`: predictions at certain and uncertain inputs that
+        JAX compiles, differentiates and iterates. Several can be joined.
+
+        >>> uncertain.moments(post.predictor(), jnp.array([0.3]), jnp.array([[0.5]])).covariance
+        """
+        self.check("predictor")
+        return self._predictor
+
+    @functools.cached_property
+    def _predictor(self) -> Predictor:
+        state = self.state
+        noise = (
+            self.model.likelihood.elsewhere(state.X[:1])
+            if isinstance(self.model.likelihood, Gaussian)
+            else None
+        )
+        return Predictor.of_one(
+            state.prior.kernel,
+            state.prior.mean,
+            state.X,
+            np.reshape(state.alpha, -1),
+            state.apply(np.eye(len(state.X))),
+            0.0 if noise is None else float(np.max(noise.variances)),
+        )
 
     # -- the data seen from the model ------------------------------------------------------------------------
 

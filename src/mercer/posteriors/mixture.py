@@ -24,6 +24,7 @@ _OF_ONE = {
     "evidence_bounds": "bounds of the evidence need",
     "evidence_terms": "the terms of the evidence (5.8) need",
     "prequential": "the sequential decomposition needs",
+    "predictor": "predictors need",
     "smoother": "the weights of a linear smoother need",
     "degrees_of_freedom": "degrees of freedom need",
 }
@@ -41,6 +42,8 @@ class AbstractMixturePosterior(AbstractPosterior):
                 f"{_OF_ONE[question]} one Gaussian posterior; this one averages over many {self.many}: ask "
                 "posterior.model.condition(X, y), which is one."
             )
+        if question == "predict_uncertain" and self.model.reads_objects():
+            return "inputs that are text or objects have no covariance: use predict."
         return not_with(self.model.likelihood, question) or self._nor(question)
 
     @abc.abstractmethod
@@ -74,6 +77,10 @@ class AbstractMixturePosterior(AbstractPosterior):
     def prequential(self) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""
         self._refuse("prequential")
+
+    def predictor(self) -> NoReturn:
+        """Not of a mixture: a `PosteriorError`."""
+        self._refuse("predictor")
 
     def smoother(self, Xs: Any) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""

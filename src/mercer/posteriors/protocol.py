@@ -28,12 +28,15 @@ from mercer.posteriors.answers import (
     EvidenceTerms,
     InferenceStatus,
     LeaveOneOut,
+    Method,
     PosteriorError,
     Predictive,
+    UncertainPrediction,
 )
 from mercer.posteriors.functions import WAVES, SampledFunctions
 from mercer.posteriors.packing import Again
 from mercer.posteriors.scores import PredictiveScore
+from mercer.uncertain.predictor import Predictor
 
 # what a posterior may have to refuse; everything else it always answers
 QUESTIONS = frozenset(
@@ -47,6 +50,8 @@ QUESTIONS = frozenset(
         "loo",
         "loo_latent",
         "left_out",
+        "predict_uncertain",
+        "predictor",
         "components",
         "evidence_bounds",
         "evidence_terms",
@@ -243,6 +248,43 @@ class AbstractPosterior(AbstractConditioned):
             raise ValueError(f"size and waves must be at least 1, got {size} and {waves}.")
         at = None if points is None else self._values(points)
         return self._sample_functions(size, np.random.default_rng(seed), at, waves)
+
+    def predict_uncertain(
+        self,
+        mu: Any,
+        Sigma: Any,
+        latent: bool = False,
+        method: Method | None = None,
+        noise_variance: Any = None,
+        seed: Any = 0,
+    ) -> UncertainPrediction:
+        """Mean and variance of y, or of f with `latent=True`, where the input is uncertain, x ~ N(mu, Sigma),
+        and the covariance of x with it: numbers and (d,) for one mu (d,), and (m,), (m,) and (m, d) for mu
+        (m, d).
+
+        Sigma: (d, d), or (d,) variances of columns that are independent, or one number for all; (m, d, d)
+            gives each input its own. Zero, or zero for some columns, says that they are known
+        method: "exact": closed forms, for kernels of SE, constant, linear and polynomial parts; "linear": the
+            mean taken for straight around mu, the variance for that at mu; "quadrature" on a grid;
+            "monte-carlo": 4096 points that fill the space evenly, with a standard error. None is "exact"
+            where there are closed forms, else "quadrature" for up to three uncertain directions, else
+            "monte-carlo"; the answer says which
+        seed: of Monte Carlo
+
+        The distribution of y itself is not Gaussian: these are its first two moments.
+
+        >>> mean, variance, cross = post.predict_uncertain([0.3, 1.0], [[0.1, 0.02], [0.02, 0.2]])
+        """
+        from mercer.posteriors.uncertain import predict_uncertain
+
+        self.check("predict_uncertain")
+        return predict_uncertain(self, mu, Sigma, latent, method, noise_variance, seed)
+
+    @abc.abstractmethod
+    def predictor(self) -> Predictor:
+        """This posterior as arrays, for `mercer.uncertain`: predictions at certain and uncertain inputs that
+        JAX compiles, differentiates and iterates. Several can be joined.
+        """
 
     # -- the data seen from the model ------------------------------------------------------------------------
 
@@ -481,6 +523,8 @@ def not_with(likelihood: Any, question: str) -> str | None:
     name = type(likelihood).__name__
     if question == "probability" and not likelihood.categorical:
         return f"{name} does not speak of classes; ask for mean, quantile or log_density."
+    if question in ("predictor", "predict_uncertain") and likelihood.latents > 1:
+        return "predictions at uncertain inputs are of one latent function: ask a model of one."
     if question in ("covariance", "sample", "sample_functions") and likelihood.latents > 1:
         return (
             "joint covariances and draws are available for one latent function; use latent_moments or mean "

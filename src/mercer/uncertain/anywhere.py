@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +26,7 @@ def linearised(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments
     return Moments(predictor.mean(mu), slope @ Sigma @ slope.T, doubt, Sigma @ slope.T)
 
 
-def quadrature(
-    predictor: Predictor, mu: jax.Array, Sigma: jax.Array, nodes: int | None = None
-) -> Moments:
+def quadrature(predictor: Predictor, mu: jax.Array, Sigma: jax.Array, nodes: int | None = None) -> Moments:
     """Moments by Gauss-Hermite quadrature on a grid of nodes^d points: exact where means and variances are
     polynomials of degree below 2 nodes within the spread of x. Arguments as of `moments`; nodes: along each
     column, by default 64, 32 and 16 for one, two and three of them, and 6 for more. For a few columns, and
@@ -40,9 +39,9 @@ def quadrature(
 def monte_carlo(
     predictor: Predictor, mu: jax.Array, Sigma: jax.Array, draws: int = 4096, seed: int | jax.Array = 0
 ) -> Moments:
-    """Moments from draws of x, which come in pairs mu + e and mu - e. Arguments as of `moments`; seed: a whole
-    number or a key of `jax.random`. The same seed has the same draws, so that derivatives are those of the
-    answer.
+    """Moments from draws of x, which come in pairs mu + e and mu - e. Arguments as of `moments`; seed: a
+    whole number or a key of `jax.random`. The same seed has the same draws, so that derivatives are those of
+    the answer.
     """
     key = jax.random.key(seed) if isinstance(seed, int) else seed
     half = jax.random.normal(key, ((draws + 1) // 2, predictor.d))
@@ -59,9 +58,8 @@ def hermite_grid(d: int, nodes: int | None = None) -> tuple[np.ndarray, np.ndarr
             "million of them, or use Monte Carlo."
         )
     at, weights = np.polynomial.hermite_e.hermegauss(count)
-    weights = weights / weights.sum()
-    grid = np.stack([g.ravel() for g in np.meshgrid(*[at] * d, indexing="ij")], 1)
-    return grid, functools.reduce(np.multiply.outer, [weights] * d).ravel()
+    grid = np.array(list(itertools.product(at, repeat=d))).reshape(count**d, d)
+    return grid, functools.reduce(np.multiply.outer, [weights / weights.sum()] * d, np.ones(())).ravel()
 
 
 def _by_points(

@@ -14,6 +14,7 @@ Nothing but I + Sigma P is inverted, so Sigma and P may be singular or zero.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -45,7 +46,7 @@ def moments(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments:
     check_closed(predictor)
     mu, Sigma = jnp.asarray(mu, float), jnp.asarray(Sigma, float)
     Sigma = 0.5 * (Sigma + Sigma.T)
-    p, d = predictor.p, predictor.d
+    d = predictor.d
     terms = aligned([kernel_terms(kernel, d) or [] for kernel in predictor.kernels])
     level, slope = _affine(predictor, d)
 
@@ -111,25 +112,31 @@ def _squares(
     """alpha_A' L_AB alpha_B of all pairs (p, p), and tr(R L) of each function (p,)."""
     X, alpha, p = predictor.X, predictor.alpha, predictor.p
 
-    def L(A: Any, B: Any) -> jax.Array:
-        first, second = (jax.tree.map(lambda a: a[i], terms) for i in (A, B))
-        return sum(
-            (_expected(s, t, X[A], X[B], mu, Sigma) for s in first for t in second),
-            jnp.zeros((X.shape[1], X.shape[1])),
-        )
-
     def own(A: Any) -> tuple[jax.Array, jax.Array]:
-        own = L(A, A)
-        return alpha[A] @ (own @ alpha[A]), jnp.sum(predictor.R[A] * own)
+        """L but for its antisymmetric part, which no quadratic form sees: each pair of terms once."""
+        L, mine = jnp.zeros((X.shape[1], X.shape[1])), _of(terms, A)
+        for s, t in itertools.combinations_with_replacement(range(len(mine)), 2):
+            L = L + (1.0 if s == t else 2.0) * _expected(mine[s], mine[t], X[A], X[A], mu, Sigma)
+        return alpha[A] @ (L @ alpha[A]), jnp.sum(predictor.R[A] * L)
+
+    def of_two(A: Any, B: Any) -> jax.Array:
+        pairs = itertools.product(_of(terms, A), _of(terms, B))
+        return sum(
+            (alpha[A] @ (_expected(s, t, X[A], X[B], mu, Sigma) @ alpha[B]) for s, t in pairs), jnp.zeros(())
+        )
 
     if p == 1:
         square, explained = own(0)
         return square[None, None], explained[None]
     squares, explained = jax.lax.map(own, jnp.arange(p))
-    rows, columns = np.triu_indices(p, 1)
-    others = jax.lax.map(lambda AB: alpha[AB[0]] @ (L(*AB) @ alpha[AB[1]]), (jnp.array(rows), jnp.array(columns)))
-    upper = jnp.zeros((p, p)).at[rows, columns].set(others)
+    first, second = (jnp.asarray(at) for at in np.triu_indices(p, 1))
+    upper = jnp.zeros((p, p)).at[first, second].set(jax.lax.map(lambda AB: of_two(*AB), (first, second)))
     return jnp.diag(squares) + upper + upper.T, explained
+
+
+def _of(terms: list[Term], output: Any) -> list[Term]:
+    """The terms of one function."""
+    return jax.tree.map(lambda a: a[output], terms)
 
 
 def _expected(s: Term, t: Term, X: jax.Array, Y: jax.Array, mu: jax.Array, Sigma: jax.Array) -> jax.Array:

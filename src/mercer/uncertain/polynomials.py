@@ -18,7 +18,7 @@ def product_moment(
 ) -> Any:
     """E[prod_i u_i^degree_i] of jointly Gaussian u with these means and covariances, arrays that broadcast.
 
-        E[u_i g(u)] = E[u_i] E[g(u)] + sum_j cov(u_i, u_j) E[dg / du_j]
+    E[u_i g(u)] = E[u_i] E[g(u)] + sum_j cov(u_i, u_j) E[dg / du_j]
     """
     known: dict[tuple[int, ...], Any] = {(0,) * len(degrees): 1.0}
 
@@ -39,11 +39,11 @@ def product_moment(
 def quadratic_moment(factors: Sequence[Factor], mu: jax.Array, Sigma: jax.Array) -> jax.Array:
     """E[prod_k ((x - c_k)' S_k (x - c_k) + o_k)^degree_k] over x ~ N(mu, Sigma).
 
-    With z = x - mu, E[z' v(z)] = E[tr(Sigma dv / dz)] takes one form of the product off: for q = z'S z + b'z + e
+    With z = x - mu, E[z' v(z)] = E[tr(Sigma dv / dz)] takes one form q = z'S z + b'z + e off the product:
 
-        E[q prod_k q_k] = (tr(Sigma S) + e) E[prod_k q_k] + sum_k E[(S z + b)' Sigma (2 S_k z + b_k) prod_(j != k) q_j]
+        E[q prod_k q_k] = (tr(Sigma S) + e) E[prod_k q_k] + sum_k E[r_k prod_(j != k) q_j]
 
-    whose first factor is a quadratic form again.
+    where r_k = (S z + b)' Sigma (2 S_k z + b_k) is a quadratic form again.
     """
     forms: list[Quadratic] = []
     for factor in factors:

@@ -1,4 +1,4 @@
-"""Gaussian processes that have seen data, as arrays: what predictions at uncertain inputs are computed from."""
+"""Gaussian processes that have seen data, as arrays: what predictions at uncertain inputs are made of."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ class Predictor(eqx.Module):
 
     def mean(self, x: jax.Array) -> jax.Array:
         """Means (p,) of the functions at a certain input x (d,)."""
-        return jnp.stack([self._weights(i, x) @ self.alpha[i] + self._prior_mean(i, x) for i in range(self.p)])
+        return jnp.stack(
+            [self._weights(i, x) @ self.alpha[i] + self._prior_mean(i, x) for i in range(self.p)]
+        )
 
     def variance(self, x: jax.Array) -> jax.Array:
         """Variances (p,) of the functions at a certain input x (d,)."""

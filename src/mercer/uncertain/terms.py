@@ -98,7 +98,7 @@ def _terms(kernel: AbstractKernel, E: np.ndarray) -> list[Term] | None:
         return [Term(jnp.asarray(kernel.variance), E @ precision @ E.T)]
     if isinstance(kernel, Linear):
         matrix = E @ jnp.diag(jnp.broadcast_to(kernel.variance, q)) @ E.T
-        centre = origin if kernel.centre is None else E @ jnp.broadcast_to(kernel.centre, q)
+        centre = origin if kernel.centre is None else jnp.asarray(E) @ jnp.broadcast_to(kernel.centre, q)
         return [Term(jnp.ones(()), nothing, (Factor(matrix, centre, jnp.zeros(()), 1),))]
     if isinstance(kernel, LinearCovariance):
         L = E @ jnp.tril(kernel.factor)
@@ -110,7 +110,9 @@ def _terms(kernel: AbstractKernel, E: np.ndarray) -> list[Term] | None:
         return [Term(jnp.asarray(kernel.variance), nothing, (factor,))]
     if isinstance(kernel, Scale):
         inner = _terms(kernel.kernel, E)
-        return None if inner is None else [_times(Term(jnp.asarray(kernel.variance), nothing), t) for t in inner]
+        return (
+            None if inner is None else [_times(Term(jnp.asarray(kernel.variance), nothing), t) for t in inner]
+        )
     if isinstance(kernel, On):
         return _terms(kernel.kernel, E[:, [int(c) for c in kernel.columns]])
     if isinstance(kernel, Sum | Product):

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from mercer.estimators.explained import AbstractExplained
-from mercer.inputs import as_targets
+from mercer.inputs import InputError, as_targets, is_table
 from mercer.likelihoods import AbstractNoise
-from mercer.posteriors import AbstractPosterior, Component, SampledFunctions
+from mercer.posteriors import AbstractPosterior, Component, SampledFunctions, UncertainPrediction
+from mercer.posteriors.answers import Method
 from mercer.posteriors.functions import WAVES
 
 ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
@@ -94,6 +95,45 @@ class AbstractPredictions(AbstractExplained):
                 if inner:
                     std = 0.5 * (ends[:, 3] - ends[:, 2])
         return {"mean": mean, "std": std, "lower": ends[:, 0], "upper": ends[:, 1]}
+
+    def predict_uncertain(
+        self,
+        mu: Any,
+        Sigma: Any,
+        latent: bool = False,
+        method: Method | None = None,
+        noise_variance: Any = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> UncertainPrediction:
+        """Mean and variance of y, or of the noise-free function if `latent`, where the input is uncertain,
+        x ~ N(mu, Sigma), and the covariance of x with it: two numbers and (d,) for one mu of d numbers, and
+        (m,), (m,) and (m, d) for a table of m rows.
+
+        Sigma: (d, d) in the order and the units of the columns, (d,) variances of independent columns, or one
+            number for all; (m, d, d) gives each row its own. A column that is known has variance 0
+        method: "exact" (for SE, constant, linear and polynomial kernels, their sums and products), "linear",
+            "quadrature" or "monte-carlo"; None takes the best that there is for the kernel, and the answer's
+            `method` says which
+        random_state: seed of Monte Carlo
+
+        For columns of numbers alone: a category, a date or an empty cell has no Gaussian error.
+
+        >>> mean, variance, cross = model.predict_uncertain([0.3, 1.0], [[0.1, 0.02], [0.02, 0.2]])
+        """
+        columns = self.columns_
+        if columns is not None and not columns.plain:
+            other = ", ".join(repr(c.name) for c in columns.columns if not c.plain)
+            raise InputError(
+                f"only numbers can have a Gaussian error, and the model reads {other} as something else: "
+                "fit it to columns of numbers without empty cells, or give a kernel."
+            )
+        single = np.ndim(mu) < 2 and not is_table(mu)
+        posterior, X = self._at(np.reshape(mu, (1, -1)) if single else mu)
+        seed = seed_of(random_state)
+        with self._telling():
+            return posterior.predict_uncertain(
+                X[0] if single else X, Sigma, latent, method, noise_variance, seed
+            )
 
     def sample_y(
         self,

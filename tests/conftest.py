@@ -93,6 +93,12 @@ _SLOW_CASES = (
     "laplace-ep",
     "laplace-kl",
     "a kernel each",
+    "negative",
+    "binomial",
+    "beta",
+    "gamma",
+    "log-logistic",
+    "nothing is",
 )
 _SLOW_TESTS = (
     "test_jit_and_vmap",

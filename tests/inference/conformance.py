@@ -30,6 +30,8 @@ COUNTS = RNG.poisson(np.exp(0.6 * F)).astype(float)
 CLASSES = np.digitize(F + 0.4 * RNG.normal(size=N), [-0.7, 0.7]).astype(float)
 REAL = F + 0.3 * RNG.standard_t(3, size=N)
 OUTLYING = REAL + 5.0 * (np.arange(N) == 6)
+SHARES = 1.0 / (1.0 + np.exp(-REAL))
+TIMES, HOW = np.exp(REAL), np.tile([0.0, -1.0, 1.0, 2.0], 4)[:N]
 EXPOSURE = np.linspace(0.5, 3.0, N)
 
 FULL = k.SE([0.9, 1.6], 1.4)
@@ -100,6 +102,13 @@ CASES = {
     "mixture": Case(lk.GaussianMixtureNoise(0.2, 0.2, 20.0), OUTLYING, (*ONE, "scale-mixture")),
     "uniform": Case(lk.ContaminatedUniform(0.1, 0.1, 20.0), OUTLYING),
     "heteroscedastic": Case(lk.Heteroscedastic(), OUTLYING, ("laplace",), mean_and_noise),
+    "negative binomial": Case(lk.NegativeBinomial(0.4), COUNTS),
+    "binomial": Case(lk.Binomial(COUNTS + 2.0), COUNTS),
+    "beta": Case(lk.Beta(12.0), SHARES),
+    "gamma": Case(lk.Gamma(2.0), TIMES),
+    "weibull, some still wait": Case(lk.Weibull(1.7, HOW < 1), TIMES),
+    "log-logistic, some still wait": Case(lk.LogLogistic(1.7, HOW < 1), TIMES),
+    "censored": Case(lk.Censored(0.4, HOW, np.full(N, 0.8)), REAL),
     "custom": Case(lk.Custom(sech, "sech", {"scale": 0.4}, concave=True), OUTLYING),
 }
 PAIRS = [(case, rule, solver) for case in CASES for rule in CASES[case].rules for solver in SOLVERS]
@@ -116,7 +125,11 @@ def run(model, X, y, rule, solver="dense", workspace=None):
     return model, y, rule.run(model, inputs.values, y, choose_solver(model, solver), workspace)
 
 
-HELD = {"likelihood.exposure", "likelihood.flip"}  # given, not learned (flip = 0 is the end of its range)
+SIDE = ("exposure", "trials", "event", "how", "width")
+HELD = {
+    *(f"likelihood.{name}" for name in SIDE),
+    "likelihood.flip",
+}  # given, not learned (flip = 0 is the end of its range)
 
 
 def learned(model, case: str) -> list:

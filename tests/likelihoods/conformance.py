@@ -11,15 +11,22 @@ from mercer import param
 from mercer.likelihoods import (
     AbstractLikelihood,
     Bernoulli,
+    Beta,
+    Binomial,
+    Censored,
     Custom,
     EpsilonInsensitive,
+    Gamma,
     Gaussian,
     GaussianMixtureNoise,
     Laplace,
+    LogLogistic,
+    NegativeBinomial,
     Ordinal,
     Poisson,
     Real,
     StudentT,
+    Weibull,
 )
 
 LOG_2PI = np.log(2 * np.pi)
@@ -44,6 +51,24 @@ class Case:
     values: tuple | None = None  # all of them, where finitely many matter
     kinks: tuple = ()  # of log_prob, as y - f
     steps: tuple = ()  # further places in f where it changes quickly
+    support: tuple = (-np.inf, np.inf)  # of y
+
+    def places(self, centre, reach) -> np.ndarray:
+        """Break points in y around the place that f = centre asks for."""
+        if self.support == (0.0, np.inf):
+            return np.exp(np.clip(spread(centre, 0.3, reach), -600.0, 600.0))
+        if self.support == (0.0, 1.0):
+            z = np.concatenate([[centre], np.arange(-700.0, -40.0, 2.0), np.arange(-40.0, 36.0, 0.5)])
+            return 1.0 / (1.0 + np.exp(-z))
+        return spread(centre, 0.3, reach)
+
+    def latent(self, y):
+        """The f that explains y best, about."""
+        if self.support == (0.0, np.inf):
+            return np.log(y)
+        if self.support == (0.0, 1.0):
+            return np.log(y / (1.0 - y))
+        return y if self.values is None else np.log(max(y, 0) + 0.5)
 
 
 CASES = {
@@ -54,6 +79,14 @@ CASES = {
     "logit, wrong labels": Case(Bernoulli("logit", flip=param(0.03)), (-1.0, 1.0), (-1.0, 1.0), steps=(0.0,)),
     "poisson": Case(Poisson(), (0.0, 1.0, 7.0, 300.0), tuple(range(400)), steps=(0.0,)),
     "poisson with exposure": Case(Poisson(param(2.5)), (0.0, 4.0), tuple(range(400)), steps=(-1.0,)),
+    "negative binomial": Case(NegativeBinomial(0.4), (0.0, 7.0), tuple(range(3000)), steps=(0.0, 1.0)),
+    "binomial": Case(Binomial(9.0), (0.0, 4.0, 9.0), tuple(range(10)), steps=(0.0,)),
+    "binomial, probit": Case(Binomial(4.0, "probit"), (0.0, 3.0), tuple(range(5)), steps=(0.0,)),
+    "beta": Case(Beta(40.0), (0.03, 0.6), support=(0.0, 1.0), steps=(0.0,)),
+    "gamma": Case(Gamma(1.7), (0.2, 3.0), support=(0.0, np.inf)),
+    "weibull": Case(Weibull(1.4), (0.2, 3.0), support=(0.0, np.inf)),
+    "log-logistic": Case(LogLogistic(2.6), (0.2, 3.0), support=(0.0, np.inf)),
+    "censored, but nothing is": Case(Censored(0.5), (-1.2, 2.0)),
     "student": Case(StudentT(0.4, 3.0), (-1.2, 2.0)),
     "cauchy": Case(StudentT(0.5, 1.0), (0.3, 4.0)),
     "laplace": Case(Laplace(0.5), (-1.2, 2.0), kinks=(0.0,)),
@@ -89,11 +122,7 @@ def spread(centre, scale, reach) -> np.ndarray:
 def nodes_in_f(case: Case, y: float, mean: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
     """A fine rule in f for integrals of p(y | f) and its logarithm against N(mean, variance)."""
     sd = np.sqrt(variance)
-    centres = (
-        *(y - k for k in case.kinks),
-        y if case.values is None else np.log(max(y, 0) + 0.5),
-        *case.steps,
-    )
+    centres = (*(y - k for k in case.kinks), case.latent(y), *case.steps)
     low, high = min(mean - 14 * sd, *(c - 3 for c in centres)), max(mean + 14 * sd, *(c + 3 for c in centres))
     b = np.concatenate(
         [spread(mean, sd, 14 * sd), *(spread(c, 0.3, 3 + 14 * sd + abs(c - mean)) for c in centres)]

@@ -12,7 +12,7 @@ from mercer.inputs import InputError
 from mercer.params import ParameterError, parameters, replace_leaves
 from mercer.persist import from_json, to_json
 
-from .conformance import CASES, CAVITIES, cloglog, log_normal, nodes_in_f, panels, sech, spread, tilted
+from .conformance import CASES, CAVITIES, cloglog, log_normal, nodes_in_f, panels, sech, tilted
 
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -32,7 +32,7 @@ def pairs(case, cavities=CAVITIES):
 def test_probabilities_sum_to_one(case):
     for f in (-1.3, 0.0, 2.1):
         if case.values is None:
-            b = np.concatenate([spread(f + k, 0.3, 1e9) for k in (0.0, *case.kinks)])
+            b = np.concatenate([case.places(f + k, 1e9) for k in (0.0, *case.kinks)])
             y, w = panels(b)
         else:
             y, w = np.array(case.values, float), 1.0
@@ -188,7 +188,7 @@ def test_quantiles(case):
         assert x.shape == (2,)
         for i in range(2):
             if case.values is None:
-                low = np.concatenate([spread(x[i], 0.3, 1e8), spread(mean[i], 0.3, 1e3)])
+                low = np.concatenate([case.places(case.latent(x[i]), 1e8), case.places(mean[i], 1e3)])
                 y, w = panels(np.concatenate([low[low < x[i]], [x[i]]]))
                 below = np.sum(w * np.exp(case.likelihood.log_density(y, mean[i], variance[i])))
                 assert below == pytest.approx(

@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 from mercer.likelihoods.base import AbstractLikelihood
 from mercer.likelihoods.bernoulli import Bernoulli
+from mercer.likelihoods.beta import Beta
+from mercer.likelihoods.binomial import Binomial
+from mercer.likelihoods.censored import Censored
 from mercer.likelihoods.custom import Custom, Positive, Real
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.heteroscedastic import Heteroscedastic
@@ -18,10 +21,12 @@ from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
 from mercer.likelihoods.mixed import Mixed
 from mercer.likelihoods.mixture import GaussianMixtureNoise
 from mercer.likelihoods.multinomial import MultinomialProbit
+from mercer.likelihoods.negative_binomial import NegativeBinomial
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.likelihoods.null_category import NullCategory
 from mercer.likelihoods.ordinal import Ordinal
 from mercer.likelihoods.poisson import Poisson
+from mercer.likelihoods.positive import Gamma, LogLogistic, Weibull
 from mercer.likelihoods.softmax import Softmax
 from mercer.likelihoods.student_t import StudentT
 from mercer.likelihoods.uniform import ContaminatedUniform
@@ -31,15 +36,21 @@ __all__ = [
     "AbstractLikelihood",
     "AbstractNoise",
     "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Censored",
     "ContaminatedUniform",
     "Custom",
     "EpsilonInsensitive",
+    "Gamma",
     "Gaussian",
     "GaussianMixtureNoise",
     "Heteroscedastic",
     "Laplace",
+    "LogLogistic",
     "Mixed",
     "MultinomialProbit",
+    "NegativeBinomial",
     "NullCategory",
     "Ordinal",
     "Poisson",
@@ -47,6 +58,7 @@ __all__ = [
     "Real",
     "Softmax",
     "StudentT",
+    "Weibull",
     "by_name",
     "of_numbers",
 ]

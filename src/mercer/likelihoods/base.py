@@ -9,8 +9,9 @@ those about predictions return NumPy arrays.
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ import numpy as np
 
 from mercer.inputs import Array, InputError, as_targets
 from mercer.likelihoods import quadrature
-from mercer.params import Info, Parametrised, parameters, strip
+from mercer.params import Info, Param, ParameterError, Parametrised, parameters, strip
 
 BLOCK = 1 << 15  # predictions by quadrature are made for this many rows at a time
 
@@ -37,6 +38,8 @@ class AbstractLikelihood(Parametrised):
     scale_mixture: ClassVar[bool] = False
     categorical: ClassVar[bool] = False  # y is one of several classes: `probability` says how likely each is
     sampled_by: ClassVar[str] = "mcmc"  # the rule that inference="mcmc" stands for
+    # what else may be known of each training row, by the names that `fit` of estimators has for it
+    side: ClassVar[tuple[str, ...]] = ()
 
     @property
     def latents(self) -> int:
@@ -58,6 +61,29 @@ class AbstractLikelihood(Parametrised):
         if not self.per_datum:
             return self
         return jax.tree.map(lambda a: a[rows] if np.shape(a) == (n,) else a, self)
+
+    def with_side(self, y: np.ndarray, **given: Any) -> tuple[AbstractLikelihood, np.ndarray]:
+        """This likelihood with what is known of each row, (n,) each, by the names in `side`; and y (n,) as it
+        then reads it.
+
+        >>> Poisson().with_side(y, exposure=days)
+        """
+        known = {name: as_targets(values, len(y), name) for name, values in given.items()}
+        return self._rebuilt(**known), y
+
+    def without_side(self) -> Self:
+        """This likelihood of rows of which nothing else is known: of one trial, of exposure 1 ..."""
+        fields = {f.name: f.default for f in dataclasses.fields(self)}
+        return self._rebuilt(**{name: fields[name] for name in self.side})
+
+    def _rebuilt(self, **new: Any) -> Self:
+        fields = [f.name for f in dataclasses.fields(self) if f.init and f.name != "info"]
+        return type(self)(**({name: self._given(name) for name in fields} | new))
+
+    def _given(self, field: str) -> Any:
+        """A field with all that was said of it, to build another likelihood with."""
+        value, said = getattr(self, field), dict(self.info).get(field)
+        return value if said is None else Param(value, said)
 
     def elsewhere(self, X: np.ndarray) -> AbstractLikelihood | None:
         """The likelihood at other inputs X (m, d) than the training data's; None where something that it
@@ -231,6 +257,23 @@ def vector(y: Any, name: str = "y") -> np.ndarray:
     except TypeError:
         raise InputError(f"{name} must be one column of numbers, got {type(y).__name__}.") from None
     return as_targets(y, n, name)
+
+
+def counts(y: np.ndarray) -> np.ndarray:
+    """y, where it holds counts."""
+    refuse((y < 0) | (y != np.round(y)), y, "counts (0, 1, 2, ...)")
+    return y
+
+
+def per_row(likelihood: AbstractLikelihood, *fields: str) -> None:
+    """Fields that are one number, one for each datum, or None; those for each datum agree in length."""
+    given, what = {name: getattr(likelihood, name) for name in fields}, type(likelihood).__name__
+    shapes = {name: np.shape(value) for name, value in given.items() if value is not None}
+    for name, shape in shapes.items():
+        if len(shape) > 1:
+            raise ParameterError(f"{what}.{name} must be one number or one for each datum.")
+    if len({shape for shape in shapes.values() if shape}) > 1:
+        raise ParameterError(f"{what}: {', '.join(shapes)} differ in length.")
 
 
 def refuse(bad: np.ndarray, y: np.ndarray, what: str) -> None:

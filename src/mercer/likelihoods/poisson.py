@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import Array
 from mercer.likelihoods import quadrature
-from mercer.likelihoods.base import AbstractLikelihood, count_quantile, refuse
-from mercer.params import Hyper, ParameterError, hyper, positive
+from mercer.likelihoods.base import AbstractLikelihood, count_quantile, counts, per_row
+from mercer.params import Hyper, hyper, positive
 
 
 class Poisson(AbstractLikelihood):
     """y ~ Poisson(exposure exp(f)): counts whose log rate is the latent function.
 
     exposure: how much was observed (time, area, population): one number, or (n,), one for each datum; 1 by
-        default and never learned unless given as `param(...)`. Given per datum it belongs to the training
-        data; at other inputs predictions need their own
+        default and never learned unless given as `param(...)`. At other inputs than the training data's
+        predictions are of exposure 1, rates, where it was given for each datum
 
     >>> post = mercer.Model(mercer.GP(kernels.SE()), Poisson()).condition(X, counts)
     >>> post.mean(Xs), post.mean(Xs, latent=True), post.quantile(Xs, 0.9)    # rate, log rate, counts: (m,)
     """
 
+    side: ClassVar[tuple[str, ...]] = ("exposure",)
+
     exposure: Hyper = hyper(None, positive, free=False)
 
     def __check_init__(self):
-        if self.exposure is not None and jnp.ndim(self.exposure) > 1:
-            raise ParameterError("Poisson.exposure must be one number or one for each datum.")
+        per_row(self, "exposure")
 
     @property
     def log_concave(self) -> bool:
@@ -37,13 +40,15 @@ class Poisson(AbstractLikelihood):
     def per_datum(self) -> bool:
         return self.exposure is not None and jnp.ndim(self.exposure) == 1
 
+    def elsewhere(self, X: np.ndarray) -> Poisson:
+        return self.without_side() if self.per_datum else self
+
     @property
     def _log_exposure(self):
         return 0.0 if self.exposure is None else jnp.log(self.exposure)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        refuse((y < 0) | (y != np.round(y)), y, "counts (0, 1, 2, ...)")
-        return y
+        return counts(y)
 
     def guess(self, y: np.ndarray) -> np.ndarray:
         return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)

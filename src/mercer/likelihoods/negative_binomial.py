@@ -1,0 +1,105 @@
+"""Counts that scatter more than Poisson's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mercer.hyperpriors import LogNormal
+from mercer.inputs import Array
+from mercer.likelihoods import quadrature
+from mercer.likelihoods.base import AbstractLikelihood, count_quantile, counts, per_row
+from mercer.params import Hyper, Info, hyper, positive
+
+DISPERSION_PRIOR = LogNormal(0.0, 1.5)  # median 1, most probable 0.1
+
+
+class NegativeBinomial(AbstractLikelihood):
+    """y ~ NegativeBinomial: counts of mean mu = exposure exp(f) and variance mu + dispersion mu^2, Poisson's
+    whose rate has a Gamma distribution of relative variance `dispersion`.
+
+    dispersion: zero would be Poisson; learned
+    exposure: how much was observed (time, area, population): one number, or (n,), one for each datum; 1 by
+        default and never learned unless given as `param(...)`. At other inputs than the training data's
+        predictions are of exposure 1 where it was given for each datum
+
+    >>> post = mercer.fit(mercer.Model(mercer.GP(kernels.SE()), NegativeBinomial()), X, counts).posterior
+    >>> post.mean(Xs), post.quantile(Xs, [0.05, 0.95])        # rates (m,), counts (m, 2)
+    """
+
+    side: ClassVar[tuple[str, ...]] = ("exposure",)
+
+    dispersion: Hyper = hyper(0.5, positive)
+    exposure: Hyper = hyper(None, positive, free=False)
+
+    def __check_init__(self):
+        per_row(self, "exposure")
+
+    @property
+    def log_concave(self) -> bool:
+        return True
+
+    @property
+    def per_datum(self) -> bool:
+        return self.exposure is not None and jnp.ndim(self.exposure) == 1
+
+    def elsewhere(self, X: np.ndarray) -> NegativeBinomial:
+        return self.without_side() if self.per_datum else self
+
+    @property
+    def _log_exposure(self):
+        return 0.0 if self.exposure is None else jnp.log(self.exposure)
+
+    def start(self, y: np.ndarray) -> dict[str, float]:
+        """By the moments of all counts, which vary with the rate, too."""
+        mean = float(np.mean(y)) or 1.0
+        return {"dispersion": float(np.clip(0.5 * (np.var(y) - mean) / mean**2, 0.05, 2.0))}
+
+    def weak_priors(self, scale: float) -> dict[str, Info]:
+        return {"dispersion": Info(prior=DISPERSION_PRIOR)}
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        return counts(y)
+
+    def guess(self, y: np.ndarray) -> np.ndarray:
+        return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)
+
+    def log_prob(self, f: Array, y: Array) -> jax.Array:
+        gammaln, r, eta = jax.scipy.special.gammaln, 1.0 / self.dispersion, f + self._log_exposure
+        choices = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
+        return choices + r * jnp.log(r) + y * eta - (y + r) * jnp.logaddexp(jnp.log(r), eta)
+
+    def bend(self, y: Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.log(y + 0.5) - self._log_exposure, jnp.sqrt(1.0 / (y + 1.0) + self.dispersion)
+
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rate = np.exp(np.asarray(mean) + 0.5 * np.asarray(variance) + np.asarray(self._log_exposure))
+        square = rate**2 * np.exp(variance)  # E[mu^2]
+        return rate, rate + float(self.dispersion) * square + rate**2 * np.expm1(variance)
+
+    def cdf(self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """P(Y <= y) where f ~ N(mean, variance)."""
+        y = np.floor(np.asarray(y, float))
+        inside = self.compute(NegativeBinomial._cdf, np.maximum(y, 0.0), mean, variance)
+        return np.where(y < 0, 0.0, inside)
+
+    def _cdf(self, y, mean, variance):
+        r = 1.0 / self.dispersion
+
+        def cdf(f):
+            share = jax.nn.sigmoid(jnp.log(r) - f - self._log_exposure)  # r / (r + mu)
+            return jax.scipy.special.betainc(r, y + 1.0, share)
+
+        return quadrature.average(cdf, mean, variance, *self.bend(y))
+
+    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
+        rate = np.exp(mean + np.asarray(self._log_exposure))
+        return count_quantile(lambda y: self.cdf(y, mean, variance), q, rate)
+
+    def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        rate, r = np.exp(np.asarray(f) + np.asarray(self._log_exposure)), 1.0 / float(self.dispersion)
+        return rng.poisson(rate * rng.gamma(r, 1.0 / r, np.shape(rate))).astype(float)

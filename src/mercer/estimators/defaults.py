@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,14 +74,18 @@ def default_noise(scale: float, start: float | None = None) -> Param:
     return param(NOISE_SHARE * scale**2 if start is None else start, prior=NOISE_PRIOR.scaled(scale**2))
 
 
-def default_likelihood(name: str, y: np.ndarray) -> AbstractLikelihood:
+def default_likelihood(
+    name: str, y: np.ndarray, side: Mapping[str, np.ndarray] | None = None
+) -> AbstractLikelihood:
     """A likelihood by name that starts where the robust scale of y says, with weak priors on what is learned.
 
     Both are the likelihood's own: `start` and `weak_priors`. Where most of y are equal, no density of noise
     is too high for them, and a search would follow it without end: then scales and variances do not fall
-    below a hundredth, or its square, of where they start.
+    below a hundredth, or its square, of where they start. side: what else is known of each row.
     """
     plain = of_numbers(name)
+    seen, y = plain.with_side(y, **side) if side else (plain, y)
+    seen.encode(y)
     values, said = plain.start(y), plain.weak_priors(target_scale(y, robust=True))
     if mostly_equal(y):
         floors = {key: share * values[key] for key, share in FLOORS.items() if key in values}

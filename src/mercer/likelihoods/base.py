@@ -56,6 +56,11 @@ class AbstractLikelihood(Parametrised):
         """Some parameter is given for each training datum."""
         return False
 
+    @property
+    def seen(self) -> np.ndarray | None:
+        """Which training rows' y was seen itself, (n,), where of some only a limit is known; else None."""
+        return None
+
     def at_rows(self, rows: np.ndarray, n: int) -> AbstractLikelihood:
         """The likelihood of some of the n training data, by their positions: what is said of each is cut."""
         if not self.per_datum:

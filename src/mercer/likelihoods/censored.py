@@ -78,8 +78,7 @@ class Censored(AbstractLikelihood):
     def with_side(self, y: np.ndarray, **given: Any) -> tuple[Censored, np.ndarray]:
         empty = np.full(len(y), np.nan)
         limits = [empty if given.get(name) is None else given[name] for name in self.side]
-        found, y = self.between(*limits, y, scale=self._given("scale"))
-        return found, y
+        return self.between(limits[0], limits[1], y, self._given("scale"))
 
     @property
     def log_concave(self) -> bool:
@@ -88,6 +87,10 @@ class Censored(AbstractLikelihood):
     @property
     def per_datum(self) -> bool:
         return self.how is not None
+
+    @property
+    def seen(self) -> np.ndarray | None:
+        return None if self.how is None else np.asarray(self.how) == EXACT
 
     @property
     def default_rule(self) -> str:
@@ -120,7 +123,7 @@ class Censored(AbstractLikelihood):
     def log_partition(self, y: Array, mean: Array, variance: Array | float) -> jax.Array:
         sd = jnp.sqrt(self.scale**2 + variance)
         low = (y - mean) / sd
-        seen = -0.5 * (low**2 + LOG_2PI) - jnp.log(sd)
+        seen = jnp.asarray(-0.5 * (low**2 + LOG_2PI) - jnp.log(sd))
         if self.how is None:
             return seen
         inside = self.how == BETWEEN

@@ -12,6 +12,7 @@ from mercer.hyperpriors import LogNormal
 from mercer.inputs import Array
 from mercer.likelihoods import quadrature
 from mercer.likelihoods.base import AbstractLikelihood, count_quantile, counts, per_row
+from mercer.likelihoods.special import log_sigmoid
 from mercer.params import Hyper, Info, hyper, positive
 
 DISPERSION_PRIOR = LogNormal(0.0, 1.5)  # median 1, most probable 0.1
@@ -68,9 +69,10 @@ class NegativeBinomial(AbstractLikelihood):
         return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)
 
     def log_prob(self, f: Array, y: Array) -> jax.Array:
-        gammaln, r, eta = jax.scipy.special.gammaln, 1.0 / self.dispersion, f + self._log_exposure
+        gammaln, r = jax.scipy.special.gammaln, 1.0 / self.dispersion
         choices = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
-        return choices + r * jnp.log(r) + y * eta - (y + r) * jnp.logaddexp(jnp.log(r), eta)
+        odds = f + self._log_exposure - jnp.log(r)  # log mu / r
+        return choices + y * odds + (y + r) * log_sigmoid(-odds)
 
     def bend(self, y: Array) -> tuple[jax.Array, jax.Array]:
         return jnp.log(y + 0.5) - self._log_exposure, jnp.sqrt(1.0 / (y + 1.0) + self.dispersion)

@@ -127,6 +127,10 @@ class AbstractSurvival(AbstractPositive):
     def per_datum(self) -> bool:
         return self.event is not None
 
+    @property
+    def seen(self) -> np.ndarray | None:
+        return None if self.event is None else np.asarray(self.event) == 1.0
+
     def elsewhere(self, X: np.ndarray) -> AbstractSurvival:
         return self.without_side()
 

@@ -29,6 +29,7 @@ from mercer.estimators.regression.robust import (
     outliers,
     warm_start,
 )
+from mercer.estimators.regression.side import Side
 from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
 from mercer.gp import GP, Model
 from mercer.inference.protocol import AbstractInference
@@ -82,8 +83,11 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
         "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits
         Gaussian noise, and then Student-t, Laplace or mixture noise if residuals of left-out rows speak for
-        it, which is kept if it predicts held-out rows better. "poisson" is for
-        counts. An instance such as `likelihoods.StudentT(dof=4.0)` is learned as it stands.
+        it, which is kept if it predicts held-out rows better. For other targets: "poisson" and
+        "negative-binomial" (counts), "binomial" (successes of `trials`), "beta" (shares between 0 and 1),
+        "gamma" (positive numbers), "weibull" and "log-logistic" (waiting times, some of which had not ended),
+        "censored" (Gaussian, some rows known by limits alone). An instance such as
+        `likelihoods.StudentT(dof=4.0)` is learned as it stands.
     objective: str. "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
     solver: str, instance or None. How the algebra is done. None is "dense" up to 10,000 rows, and "auto" for
         more, which says what it chose and why; or an instance such as `solvers.VFE(m=512)`.
@@ -211,7 +215,19 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, y_error: Any = None) -> GPRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        y_error: Any = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+        event: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> GPRegressor:
         """Learn from y (n,) at X (n, d): an array, or a data frame with names.
 
         sample_weight: (n,), above zero, or None. The noise variance of a row is the learned one divided by
@@ -224,29 +240,44 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             noise_variance=model.noise_variance_ + error**2)`. If the errors are all of the noise, give
             `GPRegressor(noise_variance=0)`.
 
-        Both are for Gaussian noise. A row is then a copy of another (see `repeats`) if they agree, too.
+        Both are for Gaussian noise. Other likelihoods take, (n,) each:
+
+        exposure: how much was observed (days, area, people), for "poisson" and "negative-binomial";
+            predictions are of exposure 1.
+        trials: how many there were, for "binomial", where y says how many of them succeeded; predictions are
+            of one, so that the mean is a probability.
+        event: 1 where it happened at the time y, 0 where it had not yet by then, for "weibull" and
+            "log-logistic".
+        lower, upper: limits between which y lies where it was not seen itself (a limit of detection, the end
+            of a scale), for "censored", which is the default with them. Infinite or empty is no limit, and
+            where both are empty y itself was seen; where there is a limit y is not read.
+
+        A row is then a copy of another (see `repeats`) if they agree, too.
         """
         kernel = None if self._own_kernel else read_kernel(self.kernel)
         index = frame_index(X)
         inputs, y = self._training_data(X, y, (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))
+        side = Side.read(len(y), exposure=exposure, trials=trials, event=event, lower=lower, upper=upper)
         self._index, self.robust_comparison_ = index, None
-        self._copies = self._repeated(inputs, y, known)
+        self._copies = self._repeated(inputs, y, known, side)
         if self._copies is not None:
             kept = self._copies.kept
             inputs, y, known = Inputs(inputs.values[kept], inputs.names), y[kept], known.at(kept)
+            side = side.at(kept)
+        likelihood, y = side.into(self.likelihood, y)
         known = known.by(self.columns_, self.noise_by, inputs.values)
         automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
         if automatic and not known.nothing:
             raise ValueError(not_with("likelihood='auto'"))
         if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
-            found = self._choose_kernel(GAUSSIAN if automatic else self.likelihood, inputs, y, known)
+            found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
             if not automatic:
                 return self._take([found])
             kernel = found.model.gp.kernel
         if automatic and not defaults.constant(y):
             return self._take([self._choose(kernel, inputs, y)])
-        return self._take([self._fit_noise(self.likelihood, kernel, inputs, y, known)])
+        return self._take([self._fit_noise(likelihood, kernel, inputs, y, known)])
 
     @property
     def _own_kernel(self) -> bool:
@@ -267,10 +298,10 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
 
         return roughness.chosen(plain, default, inputs, y, self._seed(), learn)
 
-    def _repeated(self, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Copies | None:
+    def _repeated(self, inputs: Inputs, y: np.ndarray, known: RowNoise, side: Side) -> Copies | None:
         """The rows that are copies of others; none where no noise is learned that they could mislead."""
-        found = copies(inputs.values, y, self.repeats, known.columns)
-        likelihood = self._likelihood(self.likelihood, y, known)
+        found = copies(inputs.values, y, self.repeats, [*known.columns, *side.columns])
+        likelihood = self._likelihood(*side.into(self.likelihood, y), known)
         learned = self.learn and any(p.free for p in parameters(likelihood))
         return found if learned and not defaults.constant(y) else None
 
@@ -510,7 +541,16 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         if not self._left_out_at_hand:
             return []
         y, (lower, upper) = self._each_row(self.posterior_.y), self.loo_interval(0.95)
-        return [numbers_left_out(y, self.loo().mean, (lower <= y) & (y <= upper))]
+        inside, mean = (lower <= y) & (y <= upper), self.loo().mean
+        seen = self.model_.likelihood.seen
+        if seen is None:
+            return [numbers_left_out(y, mean, inside)]
+        rows = self._each_row(seen)
+        return (
+            [numbers_left_out(y[rows], mean[rows], inside[rows], "row that was seen itself is")]
+            if rows.any()
+            else []
+        )
 
     def _noise_hint(self) -> str | None:
         """Whether another noise may be better than the Gaussian one that was learned for all rows alike."""

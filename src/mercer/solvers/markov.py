@@ -55,7 +55,7 @@ class Markov(AbstractSolver):
 
     >>> mercer.GPRegressor(kernels.Matern(nu=1.5), solver="markov").fit(X, y).predict(Xs)
     >>> mercer.Model(mercer.GP(kernels.SE()), likelihoods.Poisson()).condition(X, counts, solver=Markov())
-    >>> mercer.GP(kernels.Matern().on(0), basis=means.Coordinates([1, 2])).condition(X, y, 0.1, "markov")
+    >>> mercer.GP(kernels.Matern().on(0), basis=means.Coordinates([1, 2]))    # two more columns, linearly
     """
 
     tolerance: float = TOLERANCE

@@ -228,8 +228,9 @@ def test_answers_about_the_data(name):
             np.testing.assert_allclose(np.exp(loo.log_density), loo.probability[np.arange(N), observed])
     if post.can("loo_latent"):
         mean, variance = post.loo_latent()
-        assert mean.shape == variance.shape == (N,)
-        if post.model.likelihood.log_concave:
+        several = (case.latents,) if case.latents > 1 else ()
+        assert mean.shape == (N, *several) and variance.shape == (N, *several, *several)
+        if post.model.likelihood.log_concave and not several:
             assert np.all(variance > 0.999 * post.variance(X, latent=True))  # one datum less says less
     if post.can("left_out"):
         for found, expected in zip(post.left_out(X, np.arange(N)), post.loo_latent(), strict=True):

@@ -24,6 +24,9 @@ class Heteroscedastic(AbstractLikelihood):
     def latents(self) -> int:
         return 2
 
+    def words(self) -> str:
+        return "Gaussian, with a variance that varies with the inputs"
+
     def guess(self, y: np.ndarray) -> np.ndarray:
         """f = y, and a tenth of the squared deviations as noise."""
         y = np.asarray(y, float)

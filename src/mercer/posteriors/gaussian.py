@@ -37,11 +37,7 @@ _OF_GAUSSIAN_NOISE = {
     "smoother": "a linear smoother",
     "degrees_of_freedom": "the trace of a linear smoother",
 }
-_OF_ONE_LATENT = {
-    "components": "components are those",
-    "loo_latent": "f without one datum is known",
-    "left_out": "f without one datum is known",
-}
+_OF_ONE_LATENT = {"components": "components are those", "left_out": "f without one datum is known"}
 _BY_KERNEL = {
     "components": "components",
     "left_out": "predictions without one datum",
@@ -240,11 +236,19 @@ class GaussianPosterior(AbstractPosterior):
         return log_likelihoods(self.model.likelihood, f, self.y[rows])
 
     def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
+        """Mean and variance of f at each datum given the others, given all where that is improper: (n,) each;
+        (n, L) and (n, L, L) for L latent functions.
+        """
         self.check("loo_latent")
         mean, variance = self.latent_moments(self.inputs.values)
         assert variance is not None
         without = cavity(self.state)
+        if mean.ndim == 2:
+            m, v = without.mean, without.variance
+            finite = np.isfinite(m).all(1) & np.isfinite(v).all((1, 2))
+            least = np.linalg.eigvalsh(np.where(finite[:, None, None], v, variance)).min(1)
+            proper = finite & (least > 0)
+            return np.where(proper[:, None], m, mean), np.where(proper[:, None, None], v, variance)
         m, v = without.mean[:, 0], without.variance[:, 0]
         proper = np.isfinite(m) & (v > 0) & np.isfinite(v)
         return np.where(proper, m, mean), np.where(proper, v, variance)

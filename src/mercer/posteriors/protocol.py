@@ -313,7 +313,9 @@ class AbstractPosterior(AbstractConditioned):
 
     @abc.abstractmethod
     def loo_latent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of f at each datum given the others; given all where that is improper."""
+        """Mean and variance of f at each datum given the others, given all where that is improper: (n,) each;
+        (n, L) and (n, L, L) for L latent functions.
+        """
 
     @abc.abstractmethod
     def left_out(self, Xs: Any, rows: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:

@@ -11,7 +11,7 @@ from mercer.estimators.base import read_kernel
 from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel
-from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian, by_name
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian, Heteroscedastic, by_name
 from mercer.posteriors import AbstractPosterior, GaussianPosterior
 from mercer.posteriors.source import Made
 from mercer.processes import check_fork
@@ -54,7 +54,8 @@ def _noise(estimator: GPRegressor) -> AbstractLikelihood:
     if given is not None:
         return Gaussian(given)
     likelihood = Gaussian() if name in (None, "auto") else by_name(name)
-    return Gaussian(0.0) if isinstance(likelihood, Gaussian | AbstractNoise) else likelihood
+    noise = Gaussian | AbstractNoise | Heteroscedastic
+    return Gaussian(0.0) if isinstance(likelihood, noise) else likelihood
 
 
 def _without_data(model: Model, inputs: Inputs) -> AbstractPosterior:

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from mercer.estimators.explained import AbstractExplained
 from mercer.inputs import InputError, as_targets, is_table
-from mercer.likelihoods import AbstractNoise
+from mercer.likelihoods import AbstractNoise, Gaussian, Heteroscedastic
 from mercer.posteriors import AbstractPosterior, Component, SampledFunctions, UncertainPrediction
 from mercer.posteriors.answers import Method
 from mercer.posteriors.functions import WAVES
@@ -53,8 +53,9 @@ class AbstractPredictions(AbstractExplained):
                 mean, _, ends = posterior.predictive(X, ONE_SIGMA, noise_variance)
                 return mean, 0.5 * (ends[:, 1] - ends[:, 0])
             if return_std:
-                return posterior.mean_and_std(X, latent, noise_variance)
-            return posterior.mean(X, latent)
+                mean, std = posterior.mean_and_std(X, latent, noise_variance)
+                return _first(mean), _first(std)
+            return _first(posterior.mean(X, latent))
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
@@ -87,7 +88,7 @@ class AbstractPredictions(AbstractExplained):
         tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
         with self._telling():
             if latent:
-                mean, std = posterior.mean_and_std(X, latent=True)
+                mean, std = map(_first, posterior.mean_and_std(X, latent=True))
                 ends = mean[:, None] + std[:, None] * ndtri(tails)
             else:
                 inner = ONE_SIGMA if _heavy(posterior) else ()
@@ -134,6 +135,20 @@ class AbstractPredictions(AbstractExplained):
             return posterior.predict_uncertain(
                 X[0] if single else X, Sigma, latent, method, noise_variance, seed
             )
+
+    def predict_noise(self, X: Any) -> np.ndarray:
+        """Standard deviation (m,) of the noise of y at each row, in units of y, where it is Gaussian: one for
+        all, that of the row's group, or (likelihood="heteroscedastic") learned as a function of X.
+
+        >>> GPRegressor(likelihood="heteroscedastic").fit(X, y).predict_noise(Xs)
+        """
+        posterior, X = self._at(X)
+        _, total = posterior.mean_and_std(X)
+        _, own = posterior.mean_and_std(X, latent=True)
+        if not isinstance(posterior.model.likelihood, Gaussian | Heteroscedastic):
+            name = type(posterior.model.likelihood).__name__
+            raise ValueError(f"{name} has no Gaussian noise to tell: see predict_interval.")
+        return np.sqrt(np.maximum(total**2 - _first(own) ** 2, 0.0))
 
     def sample_y(
         self,
@@ -193,6 +208,11 @@ def check_level(level: float) -> None:
     """A level of intervals lies strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+
+
+def _first(moments: np.ndarray) -> np.ndarray:
+    """Of the function itself, where there is a second one behind the noise."""
+    return moments if moments.ndim == 1 else moments[:, 0]
 
 
 def _heavy(posterior: AbstractPosterior) -> bool:

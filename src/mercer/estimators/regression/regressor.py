@@ -32,15 +32,17 @@ from mercer.estimators.regression.robust import (
 from mercer.estimators.regression.side import Side
 from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
 from mercer.gp import GP, Model
+from mercer.hyperpriors import Normal
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.kernels.families.white import noise_apart
 from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
-from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian, Heteroscedastic
+from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
-from mercer.params import Param, ParameterError, fixed, parameters
+from mercer.params import Param, ParameterError, fixed, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
 from mercer.registry import named
@@ -86,7 +88,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         it, which is kept if it predicts held-out rows better. For other targets: "poisson" and
         "negative-binomial" (counts), "binomial" (successes of `trials`), "beta" (shares between 0 and 1),
         "gamma" (positive numbers), "weibull" and "log-logistic" (waiting times, some of which had not ended),
-        "censored" (Gaussian, some rows known by limits alone). An instance such as
+        "censored" (Gaussian, some rows known by limits alone); "heteroscedastic" is Gaussian noise whose
+        variance is a function of the inputs, too, see `predict_noise`. An instance such as
         `likelihoods.StudentT(dof=4.0)` is learned as it stands.
     objective: str. "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold".
     solver: str, instance or None. How the algebra is done. None is "dense" up to 10,000 rows, and "auto" for
@@ -387,7 +390,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             posterior = posterior.noting(few)
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
-        self.kernel_ = found.model.gp.kernel
+        self.kernel_ = found.model.kernels[0]
         likelihood: Any = found.model.likelihood
         noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
@@ -404,6 +407,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         said = self.noise_variance is not None or likelihood not in (None, "gaussian")
         kernel, white = (kernel, None) if kernel is None or said else noise_apart(kernel)
         likelihood = self._likelihood(likelihood, y, known) if white is None else known.gaussian(white, y)
+        if isinstance(likelihood, Heteroscedastic):
+            return self._varying(likelihood, kernel, inputs, y)
         latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
         shares = known.shares(y)
         if kernel is None:
@@ -412,6 +417,21 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         if isinstance(likelihood, Gaussian):
             check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
         return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
+
+    def _varying(
+        self, likelihood: Heteroscedastic, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray
+    ) -> Model:
+        """Noise with a log variance that is a second function of the default kernel, about a learned mean."""
+        if self.basis is not None:
+            raise ValueError("basis goes with one latent function: add a linear kernel instead.")
+        scale = defaults.target_scale(y)
+        own = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
+        level = param(np.log(NOISE_SHARE * scale**2), prior=Normal(np.log(NOISE_SHARE * scale**2), 2.0))
+        noise = defaults.default_kernel(inputs.values, 1.0, columns=self.columns_)
+        return Model(
+            (GP(own if kernel is None else kernel, self._mean(y, False)), GP(noise, Constant(level))),
+            likelihood,
+        )
 
     def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise = RowNoise()) -> AbstractLikelihood:
         if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
@@ -422,8 +442,11 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
                 "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
                 "likelihood=likelihoods.StudentT(scale=0.1)."
             )
+        if isinstance(given, str) and given == "heteroscedastic":
+            given = Heteroscedastic()
         likelihood = given if isinstance(given, AbstractLikelihood) else defaults.default_likelihood(given, y)
-        if likelihood.latents > 1 or likelihood.categorical:
+        one = likelihood.latents == 1 or isinstance(likelihood, Heteroscedastic)
+        if not one or likelihood.categorical:
             raise ValueError(
                 f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
                 "mercer.Model."

@@ -20,6 +20,7 @@ from mercer.estimators.series.backtest import Backtest, backtest
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.observed import Kind, Observed, observe, table
 from mercer.estimators.series.predictive import Predictive
+from mercer.estimators.series.windows import windows, words
 from mercer.estimators.series.words import summary
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit
@@ -34,11 +35,15 @@ FEWEST = 8  # values from which a slope is learned
 # nats by which a season must raise the evidence to be spoken of; a yearly one of decimal years, to be taken
 # (of 104 series without one, five gained 2.7 to 3.7)
 REPEATS, YEARLY = 10.0, 5.0
+AT_ONCE = 4096  # values that are filtered at once
 
 
 class GPTimeSeries(AbstractEstimator):
     """A time series as trend + seasons + irregular + noise, each a Gaussian process, learned together in
     O(n).
+
+    Of more than 4096 values, hyperparameters are learned from as many, in windows spread over the series
+    (`notes_` says so); forecasts, components and the rest take all of them.
 
     Takes a pandas series or frame with dates, a polars frame, a dict of columns, or arrays (t, y), at any
     distances, with gaps, repeated stamps and missing values (NaN). Tables come back in the library of the
@@ -66,7 +71,8 @@ class GPTimeSeries(AbstractEstimator):
     unit_, step_: unit of time ("day", "month", ..., "" for numbers) and usual distance between stamps in it
     clock_: these, and the step at which forecasts go on (`clock_.grid_words()`)
     seasons_: periods by name, in that unit
-    trend_, trends_: the trend that was kept, and the log evidence of each that was tried
+    trend_, trends_: the trend that was kept, and the log evidence of each that was tried (of the values
+        learned from)
     transform_: "log" or None
     component_names_: of the terms of the kernel, in order
     fit_, model_, posterior_, kernel_: as in `GPRegressor`, in the unit of time from the first stamp on, of
@@ -140,7 +146,8 @@ class GPTimeSeries(AbstractEstimator):
         found, names = self._learn_trends(tried, self.seasons_, t, z)
         if isinstance(self.seasonal, str) and self.seasonal == "auto" and not self.clock_.unit and not still:
             found, names = self._look_for_a_season(found, names, t, z)
-        change = float(np.sum(z)) if self.transform_ == "log" else 0.0  # log |dz / dy| is -z
+        rows = windows(t.size)
+        change = float(np.sum(z[_all(rows)])) if self.transform_ == "log" else 0.0  # log |dz / dy| is -z
         self.trends_ = {trend: evidence - change for trend, evidence in _evidences(found).items()}
         self.trend_ = structure.preferred(self.trends_)
         self.component_names_ = names
@@ -154,7 +161,20 @@ class GPTimeSeries(AbstractEstimator):
                 *self.notes_,
                 f"{why}: nothing was learned, hyperparameters have their starting values",
             )
-        return self._take([found[self.trend_]])
+        self._take([found[self.trend_]])
+        if rows is not None:
+            self.notes_ += (words(t.size),)
+            self._posterior = None
+            if isinstance(self._likelihood, Gaussian):
+                self._online = self._filter(t, z)
+        return self
+
+    def _filter(self, t: np.ndarray, z: np.ndarray) -> OnlineMarkov:
+        """The state after all values, by few at a time."""
+        online = OnlineMarkov(self.model_.gp, float(self._likelihood.noise_variance))
+        for first in range(0, t.size, AT_ONCE):
+            online.update(t[first : first + AT_ONCE], z[first : first + AT_ONCE])
+        return online
 
     def _learn_trends(
         self, tried: Sequence[str], seasons: Mapping[str, float], t: np.ndarray, z: np.ndarray
@@ -163,6 +183,7 @@ class GPTimeSeries(AbstractEstimator):
         still = _still(t, z)
         found: dict[str, Fit] = {}
         names: tuple[str, ...] = ()
+        rows = _all(windows(t.size))
         settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
         if not still:
             settings |= dict(jacobian=True, max_evaluations=self.max_evaluations)
@@ -177,7 +198,7 @@ class GPTimeSeries(AbstractEstimator):
                 float(np.ptp(self._t)),
                 z,
             )
-            found[trend] = fit(defaults.hold(model) if still else model, t[:, None], z, **settings)
+            found[trend] = fit(defaults.hold(model) if still else model, t[rows, None], z[rows], **settings)
         return found, names
 
     def _look_for_a_season(
@@ -252,9 +273,7 @@ class GPTimeSeries(AbstractEstimator):
         late = isinstance(self._likelihood, Gaussian) and t[0] >= self._t[-1]
         if late and self._online is None:
             X, known = self._training
-            self._online = OnlineMarkov(self.model_.gp, float(self._likelihood.noise_variance)).update(
-                X.values[:, 0], known
-            )
+            self._online = self._filter(X.values[:, 0], known)
         self._t, self._y = np.append(self._t, t), np.append(self._y, seen.values)
         if late and self._online is not None:
             self._online.update(t[told], z)
@@ -592,6 +611,11 @@ class _Labels:
 def _still(t: np.ndarray, z: np.ndarray) -> bool:
     """Whether there is nothing to learn from."""
     return defaults.constant(z) or np.unique(t).size < 3
+
+
+def _all(rows: np.ndarray | None) -> Any:
+    """An index of some rows, or of all where none are named."""
+    return slice(None) if rows is None else rows
 
 
 def _evidences(found: Mapping[str, Fit]) -> dict[str, float]:

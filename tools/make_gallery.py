@@ -139,6 +139,16 @@ PAGES = {
             "CategoricalCovariance(['ant', 'bee', 'cat'], loadings=[[1.0], [0.8], [-0.5]], variances=0.2)",
             ["ant", "bee", "cat"],
         ),
+        (
+            "graph_matern",
+            "GraphMatern(Graph([['ant', 'bee'], ['bee', 'cat'], ['bee', 'dog']]), lengthscale=1.0)",
+            ["ant", "bee", "cat", "dog"],
+        ),
+        (
+            "graph_diffusion",
+            "GraphDiffusion(Graph([['ant', 'bee'], ['bee', 'cat'], ['bee', 'dog']]), lengthscale=1.0)",
+            ["ant", "bee", "cat", "dog"],
+        ),
         ("precomputed", "Precomputed(gram)", [0, 1, 2, 3]),
     ],
 }

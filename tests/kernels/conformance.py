@@ -73,6 +73,9 @@ def trees(rng, n):
     return out
 
 
+ANTS = k.Graph([("ant", "bee"), ("bee", "cat"), ("cat", "ant"), ("bee", "dog")], [1.0, 0.4, 2.0, 1.5])
+
+
 def mixed(rng, n):
     out = np.empty((n, 2), object)
     out[:, 0], out[:, 1] = rng.normal(size=n), rng.choice(["ant", "bee"], n)
@@ -185,6 +188,8 @@ CASES = [
         k.CategoricalCovariance(["ant", "cat", "dog"], [[1.0], [0.5], [-0.3]], [0.1, 0.2, 0.3]),
         labels,
     ),
+    ("graph-matern", k.GraphMatern(ANTS, 0.8, 1.7, 1.3), labels),
+    ("graph-diffusion", k.GraphDiffusion(ANTS, 0.8, 1.3), labels),
     ("mixed-table", k.SE(0.7).on(0) * k.Categorical().on(1) + 0.3, mixed),
     ("sum", k.SE(0.7, 1.3) + k.Linear(0.5) + 0.4, 2),
     ("product", k.SE(0.7, 1.3) * k.Linear(0.5), 2),
@@ -247,6 +252,7 @@ VARIANTS = {
     "blurred",
     "invariant-functions",
     "categorical-levels",
+    "graph-diffusion",
     "sum",
     "product",
     "sum-of-columns",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mercer.kernels.families.factors import lower_factor
     from mercer.kernels.families.features import Features, varying_coefficients
     from mercer.kernels.families.fisher import TOP, Fisher
+    from mercer.kernels.families.graphs import Graph, GraphDiffusion, GraphMatern
     from mercer.kernels.families.networks import ArcCosine, GaussianNetwork, NeuralNetwork
     from mercer.kernels.families.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
     from mercer.kernels.families.objects import ObjectKernel, Precomputed
@@ -104,6 +105,7 @@ _MODULES = {
     "families.factors": "lower_factor",
     "families.features": "Features varying_coefficients",
     "families.fisher": "TOP Fisher",
+    "families.graphs": "Graph GraphDiffusion GraphMatern",
     "families.networks": "ArcCosine GaussianNetwork NeuralNetwork",
     "families.nonstationary": "ChangePoint Gibbs PaciorekSchervish",
     "families.objects": "ObjectKernel Precomputed",
@@ -157,6 +159,9 @@ __all__ = [
     "GapWeighted",
     "GaussianNetwork",
     "Gibbs",
+    "Graph",
+    "GraphDiffusion",
+    "GraphMatern",
     "IntegratedOrnsteinUhlenbeck",
     "IntegratedWiener",
     "Invariant",

@@ -50,8 +50,8 @@ class AbstractCategorical(AbstractKernel):
         if isinstance(X, jax.core.Tracer):
             return X[:, 0]
         column = np.asarray(X)[:, 0]
-        kinds, inverse = _distinct(column)
-        known = {label: float(i) for i, label in enumerate(map(_label, self.levels or ()))}
+        kinds, inverse = distinct_labels(column)
+        known = {label: float(i) for i, label in enumerate(map(label_of, self.levels or ()))}
         codes = np.array([known.get(label, len(known) + _code(label)) for label in kinds])
         return codes[inverse]
 
@@ -144,13 +144,13 @@ def _levels(who: str, levels) -> tuple | None:
     if isinstance(levels, str):
         raise ParameterError(f"{who}.levels must be a list of labels, got the text {levels!r}.")
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in levels)
-    labels = list(map(_label, plain))
+    labels = list(map(label_of, plain))
     if len(set(labels)) != len(labels):
         raise ParameterError(f"{who}.levels has a label twice: {list(plain)}.")
     return plain
 
 
-def _label(value) -> tuple[str, Any]:
+def label_of(value) -> tuple[str, Any]:
     """What makes labels equal: numbers by value, text by its characters, others by type and repr."""
     if isinstance(value, numbers.Real):
         return ("number", float(value))
@@ -162,7 +162,7 @@ def _code(label) -> int:
     return int.from_bytes(hashlib.blake2b(repr(label).encode(), digest_size=8).digest(), "big") >> 12
 
 
-def _distinct(column: np.ndarray) -> tuple[list, np.ndarray]:
+def distinct_labels(column: np.ndarray) -> tuple[list, np.ndarray]:
     """Different labels of a column, and for each row which one it is."""
     seen: dict[Any, int] = {}
     rows = np.empty(len(column), dtype=int)
@@ -172,5 +172,5 @@ def _distinct(column: np.ndarray) -> tuple[list, np.ndarray]:
                 f"a category is missing in row {i} ({value!r}): fill it in, for example with a level "
                 "'unknown'."
             )
-        rows[i] = seen.setdefault(_label(value), len(seen))
+        rows[i] = seen.setdefault(label_of(value), len(seen))
     return list(seen), rows

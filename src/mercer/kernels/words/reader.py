@@ -22,8 +22,8 @@ from mercer import hyperpriors
 from mercer.hyperpriors import AbstractHyperprior
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.words.names import SHORT
-from mercer.params import Param, Parametrised, fixed, param
-from mercer.registry import installed, unknown
+from mercer.params import Param, fixed, param
+from mercer.registry import Saved, installed, unknown
 
 LONG = {short: name for name, short in SHORT.items()}
 METHODS = {"on", "rescale", "warp", "normalised"}
@@ -272,14 +272,10 @@ def _all_known() -> list[str]:
 
 
 def _callable(value) -> bool:
-    """Kernels, the functions inside them, and what looks like a kernel but is refused with its reason;
-    not what operators make.
+    """Kernels, the functions and graphs inside them, and what looks like a kernel but is refused with its
+    reason; not what operators make.
     """
-    final = (
-        isinstance(value, type)
-        and issubclass(value, Parametrised)
-        and not value.__name__.startswith("Abstract")
-    )
+    final = isinstance(value, type) and issubclass(value, Saved) and not value.__name__.startswith("Abstract")
     if final and value.__name__ in ("Sum", "Product", "Scale", "Power", "On"):
         return False
     return final or (inspect.isfunction(value) and value.__name__[0].isupper())

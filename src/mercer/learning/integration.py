@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.gp import choose_solver, posterior
+from mercer.gp import Model, choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
-from mercer.inference.protocol import AbstractInference, site_rule
+from mercer.inference.protocol import AbstractInference, AbstractSiteRule, site_rule
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.comparison import model_posterior
 from mercer.learning.objectives import by_name as objective_by_name
@@ -48,15 +48,37 @@ def integrate(
     >>> post = integrate(fit(model, X, y)); post.mean_and_std(Xs)
     """
     post = fit.one_posterior()
-    model = fit.model
-    rule = site_rule(inference_by_name(inference, model.likelihood))
-    chosen = choose_solver(model, solver)
+    rule = site_rule(inference_by_name(inference, fit.model.likelihood))
+    chosen = choose_solver(fit.model, solver)
+    models, weights = settings(fit, how, rule, chosen, spacing, reach)
+    if len(models) == 1:
+        return AveragedPosterior((post,), np.ones(1), float(post.log_evidence))
+    parts = [posterior(model, post.inputs, post.y, rule, chosen) for model in models]
+    note = (
+        f"hyperparameters integrated over {len(parts)} settings ({how}); the heaviest has weight "
+        f"{weights.max():.2f}"
+    )
+    return AveragedPosterior(tuple(parts), weights, None, (note,))
+
+
+def settings(
+    fit: Any,
+    how: str,
+    rule: AbstractSiteRule,
+    solver: AbstractSolver,
+    spacing: float = 1.0,
+    reach: float = 2.0,
+) -> tuple[list[Model], np.ndarray]:
+    """The models that `integrate` averages over, and their weights, which sum to one; the model of the fit
+    alone where it has nothing to learn.
+    """
+    post = fit.one_posterior()
     problem = LearningProblem(
-        model, [(post.inputs, post.y)], rule, chosen, objective_by_name("evidence"), jacobian=True
+        fit.model, [(post.inputs, post.y)], rule, solver, objective_by_name("evidence"), jacobian=True
     )
     p = problem.flat.vector.size
     if p == 0:
-        return AveragedPosterior((post,), np.ones(1), float(post.log_evidence))
+        return [fit.model], np.ones(1)
     with shown("integrating", False):
         best = maximise(problem, problem.flat.vector, "mode", Recorder(problem.size), gtol=1e-3, ftol=1e-10)
     centre = best.vector
@@ -73,18 +95,9 @@ def integrate(
             vectors.append(vector)
     weights = model_posterior(values)
     keep = weights > 1e-4
-    weights = weights[keep] / weights[keep].sum()
     problem.release()
-    parts = [
-        posterior(problem.flat.unflatten(v), post.inputs, post.y, rule, chosen)
-        for v, k in zip(vectors, keep, strict=True)
-        if k
-    ]
-    note = (
-        f"hyperparameters integrated over {len(parts)} settings ({how}); the heaviest has weight "
-        f"{weights.max():.2f}"
-    )
-    return AveragedPosterior(tuple(parts), weights, None, (note,))
+    models = [problem.flat.unflatten(v) for v, kept in zip(vectors, keep, strict=True) if kept]
+    return models, weights[keep] / weights[keep].sum()
 
 
 def _scales(problem: LearningProblem, centre: np.ndarray) -> np.ndarray:

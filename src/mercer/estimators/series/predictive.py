@@ -6,9 +6,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from mercer.likelihoods import Gaussian
+
+HALVINGS = 45  # of an interval in which a quantile lies
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,11 +40,14 @@ class Predictive:
 
     def columns(self, level: float) -> dict[str, np.ndarray]:
         """mean, std, and the ends lower, upper of the central interval."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
-        mean, variance = self.moments()
-        ends = [self.quantile(q) for q in (0.5 - 0.5 * level, 0.5 + 0.5 * level)]
-        return {"mean": mean, "std": np.sqrt(variance), "lower": ends[0], "upper": ends[1]}
+        return _columns(self, level)
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """Probability of values up to each y."""
+        z = np.log(y) if self.transform else y
+        if isinstance(self.likelihood, Gaussian):
+            return ndtr((z - self.mean) / np.sqrt(self.likelihood.predict(self.mean, self.variance)[1]))
+        return self.likelihood.cdf(z, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Log density (probability, for counts) of each y."""
@@ -65,3 +70,44 @@ class Predictive:
     @property
     def _counts(self) -> bool:
         return not hasattr(self.likelihood, "noise_cdf")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Averaged:
+    """Values y (m,) whose distribution is an average of others, with weights (k,) that sum to one."""
+
+    parts: tuple[Predictive, ...]
+    weights: np.ndarray
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of y."""
+        found = np.array([part.moments() for part in self.parts])  # (k, 2, m)
+        mean = self.weights @ found[:, 0]
+        return mean, self.weights @ (found[:, 1] + (found[:, 0] - mean) ** 2)
+
+    def quantile(self, q: float) -> np.ndarray:
+        """Quantile q of y, by halving the interval between the least and the largest of the parts."""
+        ends = np.array([part.quantile(q) for part in self.parts])
+        low, high = ends.min(0), ends.max(0)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            below = self.weights @ np.array([part.cdf(middle) for part in self.parts]) < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def columns(self, level: float) -> dict[str, np.ndarray]:
+        """mean, std, and the ends lower, upper of the central interval."""
+        return _columns(self, level)
+
+    def log_density(self, y: np.ndarray) -> np.ndarray:
+        """Log density of each y."""
+        found = np.array([part.log_density(y) for part in self.parts])
+        return np.asarray(logsumexp(found, axis=0, b=self.weights[:, None]))
+
+
+def _columns(found: Predictive | Averaged, level: float) -> dict[str, np.ndarray]:
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level}.")
+    mean, variance = found.moments()
+    ends = [found.quantile(q) for q in (0.5 - 0.5 * level, 0.5 + 0.5 * level)]
+    return {"mean": mean, "std": np.sqrt(variance), "lower": ends[0], "upper": ends[1]}

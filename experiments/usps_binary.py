@@ -15,6 +15,11 @@ from mercer.posteriors import GaussianPosterior
 from mercer.posteriors.source import Made
 from mercer.solvers import Dense
 
+PUBLISHED = {
+    "Laplace": (2.85, 2.35, -99, 21),
+    "EP": (2.6, 4.1, -90, 21),
+}  # log l, log sigma_f, log evidence, errors
+RIDGE = (3.5, 4.1, 5.0, 6.0, 7.0, 8.0)  # log sigma_f along which EP's evidence is followed
 LOG_L, LOG_F = np.linspace(2.0, 5.0, 17), np.linspace(0.0, 5.0, 23)
 
 
@@ -26,10 +31,9 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
         step = 2 if name == "KL bound" else 1
         found[name] = data.surface(rule, log_l[::step], log_f[::step])
     rows = []
-    published = {"Laplace": (2.85, 2.35, -99, 21), "EP": (2.6, 4.1, -90, 21)}
     for name in rules:
         best = found[name].best()
-        at = published.get(name, ("", "", "", ""))
+        at = PUBLISHED.get(name, ("", "", "", ""))
         rows.append([f"{name}: best of the grid", *map(str, at), *(f"{x:.4g}" for x in best)])
         rows.append(
             [
@@ -42,7 +46,7 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
             ]
         )
     at_published = []
-    for name, (l, s, evidence, errors) in published.items():
+    for name, (l, s, evidence, errors) in PUBLISHED.items():
         post, seconds = data.posterior(rules[name], kernels.SE(np.exp(l), np.exp(2 * s)))
         e, bits, sure = data.scores(post)
         at_published.append(
@@ -72,6 +76,11 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
                 f"{seconds:.2f}",
             ]
         )
+    ridge_at = found["EP"].best()[0]
+    ridge = [
+        data.posterior(rules["EP"], kernels.SE(np.exp(ridge_at), np.exp(2 * s)))[0].log_evidence
+        for s in RIDGE
+    ]
     base = metrics.information_baseline(data.ys > 0, data.y > 0)
     if out is not None:
         draw(found, out)
@@ -81,6 +90,9 @@ def run(out=None, log_l=LOG_L, log_f=LOG_F, bound=True) -> str:
         table(["", "log l, published", "log sigma_f", "log evidence", "errors", "log l", "log sigma_f", "log evidence", "errors", "bits"], rows), "",
         f"Grid: {len(log_l)} values of log l from {log_l[0]:g} to {log_l[-1]:g} by {len(log_f)} of log sigma_f from {log_f[0]:g} to {log_f[-1]:g} "
         "(as many as the book's; its limits are not printed)" + ("; the bound on every second value of each." if bound else "."), "",
+        f"EP has no best sigma_f: its evidence rises towards a limit, in which the probit is a step. At log l = {ridge_at:.4g}, the best of the grid, log sigma_f "
+        + ", ".join(f"{s:g}" for s in RIDGE) + " have " + ", ".join(f"{e:.2f}" for e in ridge) + "; so the best of any grid lies on its upper edge "
+        "(the triangles of the picture), and the book's 4.1 is a point on the same flat ridge.", "",
         "At the published hyperparameters, one run each:", "",
         table(["", "log evidence, published", "log evidence", "errors, published", "errors", "bits", "wrong and sure", "seconds"], at_published), "",
         "Linear probit: the published theta = 2.0 gives the published evidence when it divides, k = x.x' / theta^2 (the text prints "
@@ -175,10 +187,23 @@ def draw(found: dict[str, Surface], out) -> None:
     )
     for row, (name, surface) in zip(axes, found.items(), strict=True):
         for ax, what in zip(row, titles, strict=True):
+            l, s = surface.best()[:2]
+            edge = s == surface.log_f[-1]
             viz.surface(
                 surface.log_l, surface.log_f, getattr(surface, what), ax, "log length-scale", "log magnitude $\\sigma_f$", levels[what],
-                surface.best()[:2],
+                None if edge else (l, s),
             )  # fmt: skip
+            if edge:
+                ax.plot(l, s, "^", color="black", ms=11, clip_on=False, zorder=5)
+            if name in PUBLISHED:
+                ax.plot(*PUBLISHED[name][:2], "x", color="#D55E00", ms=10, mew=2.2)
             ax.set_title(f"{name}: {titles[what]}", fontsize=10)
+    marks = (
+        ("+", "black", "highest evidence of the grid"),
+        ("^", "black", "the same, on the edge: it rises on"),
+        ("x", "#D55E00", "published optimum"),
+    )
+    handles = [plt.Line2D([], [], ls="", marker=m, color=c, ms=9, mew=2, label=text) for m, c, text in marks]
+    figure.legend(handles=handles, loc="outside upper left", ncols=3, frameon=False)
     figure.savefig(out / "usps_binary.png", dpi=110)
     plt.close(figure)

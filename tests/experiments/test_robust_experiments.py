@@ -138,6 +138,16 @@ def test_variational_fits_take_a_branch_each():
     assert upper == pytest.approx(0.98, abs=0.05) and lower == pytest.approx(-0.92, abs=0.05)
 
 
+@pytest.mark.slow
+def test_one_outlier_and_four_kinds_of_noise():
+    """P.F5.1: an outlier shortens the length-scale, raises the signal variance and the uncertainty of normal
+    noise; mixture noise restores the fit.
+    """
+    said = outlier_pictures.sinc_findings(outlier_pictures.sinc_fits())
+    published = [holds for text, holds in said if text.startswith("published")]
+    assert published == [True] * 4
+
+
 def test_modes_are_counted():
     two = outlier_pictures.density([(np.full(181, m), np.full(181, 0.01)) for m in (-1.0, 1.0)])
     assert outlier_pictures.count_modes(two[0]) == 2

@@ -247,15 +247,12 @@ class Parametrised(eqx.Module):
                 info[f.name], given = given.info, given.value
             elif not f.metadata["free"] and f.name not in info:
                 info[f.name] = Info(free=False)
-            if given is None:
+            where = f"{type(self).__name__}.{f.name}"
+            if given is None and f.default is None:
                 continue
-            value: Any = (
-                given
-                if isinstance(given, jax.core.Tracer)
-                else _as_array(given, f"{type(self).__name__}.{f.name}")
-            )
+            value: Any = given if isinstance(given, jax.core.Tracer) else _as_array(given, where)
             if not isinstance(value, jax.core.Tracer):
-                constraint.check(np.asarray(value), f"{type(self).__name__}.{f.name}")
+                constraint.check(np.asarray(value), where)
             if f.metadata["structural"] and not explicit and not isinstance(value, jax.core.Tracer):
                 value = Static(value)
             setattr(self, f.name, value)
@@ -268,9 +265,12 @@ class Parametrised(eqx.Module):
 
 def _as_array(value: Any, where: str) -> np.ndarray:
     try:
-        return np.array(value, dtype=np.float64)
+        array = np.array([] if value is None else value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(f"{where} must be a number or an array of numbers, got {value!r}.") from None
+        array = np.array([])
+    if not array.size:
+        raise ParameterError(f"{where} must be a number or an array of numbers, got {value!r}.")
+    return array
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

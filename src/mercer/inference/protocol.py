@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,10 +133,22 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         """
 
     def posterior(
-        self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver
+        self,
+        model: Any,
+        inputs: Inputs,
+        y: np.ndarray,
+        solver: AbstractSolver,
+        memory: Mapping[str, Any] | None = None,
     ) -> GaussianPosterior:
-        """The State at the sites, with what a person should know of it."""
-        result = self.run(model, inputs.values, y, solver)
+        """The State at the sites, with what a person should know of it.
+
+        memory: what a workspace remembers of runs at hyperparameters nearby, to begin there
+        """
+        workspace = None
+        if memory:
+            workspace = solver.workspace(model.priors, inputs.values)
+            workspace.memory.update(memory)
+        result = self.run(model, inputs.values, y, solver, workspace)
         why = (solver.why,) if solver.why else ()
         notes = (*result.notes, *result.state.notes, *basis_notes(result.state, inputs), *why)
         return GaussianPosterior(

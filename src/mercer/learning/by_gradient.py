@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.gp import HeldOut, Model, choose_solver, chosen, posterior, settle
+from mercer.gp import HeldOut, Model, choose_solver, chosen, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
@@ -56,11 +56,15 @@ def learn(task: Task) -> Fit:
             problem.solver = problem.solver.with_inducing(Z, learn=False)
     if not np.isfinite(best.value):
         raise _nowhere_finite(problem, best)
+    memories = problem.memories()
     problem.release()
     status = _status(problem, found._replace(best=best), recorder)
     fitted = problem.flat.unflatten(best.vector)
     with shown("conditioning", task.progress):
-        posteriors = [posterior(fitted, inputs, y, rule, problem.solver) for inputs, y in problem.data]
+        posteriors = [
+            rule.posterior(fitted, inputs, y, problem.solver, memory)
+            for (inputs, y), memory in zip(problem.data, memories, strict=True)
+        ]
     _warn(problem, best, status, task.max_evaluations, posteriors)
     return Fit(
         fitted,

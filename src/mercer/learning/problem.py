@@ -111,6 +111,10 @@ class LearningProblem:
             self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
             self.workspaces[i].memory.update(self.rule.foresee(model, y, mean, variance))
 
+    def memories(self) -> list[dict[str, Any]]:
+        """What the rule remembers of its last run on each data set."""
+        return [{} if workspace is None else dict(workspace.memory) for workspace in self.workspaces]
+
     def release(self) -> None:
         """Forget the buffers."""
         self.workspaces = [None] * len(self.data)

@@ -23,6 +23,7 @@ from mercer.params import flatten
 from mercer.progress import STOPPED, shown
 
 ROUND = 1600  # data that tell the curvature near a good start
+LAST = 2e-5  # nats for each datum: a last gain from a good start
 HEAT = 20  # evaluations after which the best of several scales is known
 GAUSSIAN_START = 1000  # data that tell the prior which Gaussian noise learns
 
@@ -31,7 +32,7 @@ class Starts(NamedTuple):
     """Where to start, by name. `seen`: how many data the starts were found on; no coarser part is visited.
     `near`: there is one, found on many data with the same solver: no part is climbed on again.
     `rivals`: starts of which only one is climbed from to the end, the highest after a few evaluations.
-    `good`: there is one, known to be good; the climb ends where slopes no longer matter.
+    `good`: there is one, known to be good; the climb ends where slopes or gains no longer matter.
     """
 
     vectors: dict[str, np.ndarray]
@@ -72,7 +73,7 @@ def search(
         coarse = problem.subset(sizes[0], seed) if sizes else problem
         vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
         if not sizes:
-            gtol, ftol = (1e-2, 1e-7) if candidates.good else (1e-3, 1e-9)
+            gtol, ftol = (1e-2, LAST) if candidates.good else (1e-3, 1e-9)
             for label, vector in vectors.items():
                 top = climb(problem, vector, label, gtol=gtol, ftol=ftol)
                 ends[label] = top.value
@@ -88,7 +89,8 @@ def search(
                 finer.foresee(coarse, start.vector)
             coarse.release()
             coarse = finer
-            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2)
+            ftol = LAST if candidates.good else 1e-7
+            start = climb(coarse, start.vector, label, scaling=scaling, gtol=2e-2, ftol=ftol)
         ends["full"] = start.value
         return Found(start, ends, False)
     except STOPPED:

@@ -28,6 +28,7 @@ from mercer.estimators.hidden import words
 from mercer.estimators.hidden.hmm import AbstractHMM
 from mercer.estimators.hidden.mixture import AbstractMixture
 from mercer.estimators.hidden.shared import (
+    check_emission,
     covariance_kind,
     floor_of,
     generator,
@@ -216,8 +217,7 @@ class BayesianHMM(AbstractHMM):
 
         labels: states that are known, (T,) of each sequence, −1 where they are not
         """
-        if self.emission not in EMISSIONS:
-            raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
+        check_emission(self.emission, EMISSIONS)
         n, sequences = _whole(self.n_states, "n_states"), self._read(X)
         rows, given = np.concatenate(sequences), self._known(labels, X)
         known = None if given is None else known_states(given, [len(s) for s in sequences], n)
@@ -259,6 +259,7 @@ class BayesianHMM(AbstractHMM):
         return _learned(self)
 
     def _relearn(self, found: dict[str, Any]) -> None:
+        check_emission(self.emission, EMISSIONS)
         self._take(*_again(found, VariationalHMM))
 
     def summary(self) -> str:

@@ -17,6 +17,7 @@ from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import EMISSIONS, READERS, VECTORS, Settings, start
 from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import (
+    check_emission,
     covariance_kind,
     floor_of,
     generator,
@@ -243,8 +244,7 @@ class HMM(AbstractHMM):
 
         labels: states that are known, (T,) of each sequence, −1 where they are not: EM keeps to them
         """
-        if self.emission not in EMISSIONS:
-            raise ValueError(f"emission must be one of {EMISSIONS}, got {self.emission!r}.")
+        check_emission(self.emission, EMISSIONS)
         check_criterion(self.criterion)
         numbers = candidates(self.n_states, "n_states")
         sequences, known = self._read(X), self._known(labels, X)
@@ -325,6 +325,7 @@ class HMM(AbstractHMM):
         return learned(self)
 
     def _relearn(self, found: dict[str, Any]) -> None:
+        check_emission(self.emission, EMISSIONS)
         relearned(self, found, Model)
 
     def summary(self) -> str:

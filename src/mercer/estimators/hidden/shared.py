@@ -18,6 +18,12 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
+def check_emission(given: Any, known: tuple[str, ...]) -> None:
+    """Refuse an emission of an HMM that is none of those known."""
+    if given not in known:
+        raise ValueError(f"emission must be one of {known}, got {given!r}.")
+
+
 def warn_unless_converged(outcome: Outcome[Any], tol: float) -> None:
     """Say so where EM stopped short, unless `tol` = 0 asked for so many steps, or none were asked for. Called
     by `fit` itself.

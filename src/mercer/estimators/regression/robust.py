@@ -20,7 +20,7 @@ from mercer.posteriors.loo import folds
 from mercer.tables import text_table
 
 TIE = 2.0  # nats of log density within which the simpler noise model is kept
-FOLDS, SEVERAL = 3, 1000  # of up to so many rows all folds are held out in turn, of more rows one
+FOLDS, SEVERAL = 3, 500  # of up to so many rows all folds are held out in turn, of more rows one
 EXPLAINED = 0.7  # of the robust scale of y: residuals below this show that a function was found
 UNITS = 3.0  # an outlier lies further than this from its prediction, in noise units
 PROBABILITY_LIMIT, WEIGHT_LIMIT = 0.5, 0.75  # and its score is above this

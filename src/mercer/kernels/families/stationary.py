@@ -50,6 +50,8 @@ class AbstractStationary(AbstractKernel):
             raise ParameterError(
                 f"{type(self).__name__}.lengthscale must be a number or a vector with one entry per column."
             )
+        if jnp.ndim(self.variance) > 0:
+            raise ParameterError(f"{type(self).__name__}.variance must be one number.")
         if self.loadings is not None and jnp.ndim(self.loadings) != 2:
             raise ParameterError(f"{type(self).__name__}.loadings must be a (columns, directions) matrix.")
 

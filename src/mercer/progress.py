@@ -28,6 +28,7 @@ __all__ = [
     "announce",
     "duration",
     "in_lines",
+    "keep_time",
     "seconds_of",
     "shown",
     "tell",
@@ -54,6 +55,18 @@ def tell(done: float, total: float | None, text: str) -> None:
         listener(done, total, text)
     if watch is not None:
         watch.step(finished=total is not None and done >= total)
+
+
+def keep_time(ahead: float = 0.0) -> None:
+    """The time is up where a deadline has passed: for steps that are too small to be told of, and before one
+    that may take `ahead` seconds and cannot be stopped.
+
+    >>> for iteration in range(100):
+    ...     keep_time()
+    """
+    watch = _watch.get()
+    if watch is not None:
+        watch.look(ahead)
 
 
 def announce(text: str) -> None:
@@ -282,12 +295,13 @@ class Deadline:
         """Seconds that are left, at least 0."""
         return max(0.0, self.end - time.perf_counter())
 
-    def passed(self) -> bool:
-        return time.perf_counter() > self.end
+    def passed(self, ahead: float = 0.0) -> bool:
+        """Whether it has, or will have in so many seconds."""
+        return time.perf_counter() + ahead > self.end
 
-    def check(self) -> None:
-        """Raise DeadlineReached if it has passed."""
-        if self.passed():
+    def check(self, ahead: float = 0.0) -> None:
+        """Raise DeadlineReached if it has passed, or will have in so many seconds."""
+        if self.passed(ahead):
             raise DeadlineReached("the time given to this computation is over.")
 
     def share(self, part: float) -> Deadline:
@@ -313,9 +327,14 @@ class Watch:
         """Raise DeadlineReached, once, if it has passed and the work is not finished."""
         if self._first is None:
             self._first = time.perf_counter()
-        if not (finished or self.reached) and self.deadline.passed():
+        if not finished:
+            self.look()
+
+    def look(self, ahead: float = 0.0) -> None:
+        """Raise DeadlineReached, once, if it passes within the seconds ahead."""
+        if not self.reached and self.deadline.passed(ahead):
             self.reached = True
-            self.deadline.check()
+            self.deadline.check(ahead)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,10 @@ import pytest
 import mercer as mc
 from mercer import datasets, viz
 from mercer import kernels as k
+from mercer.inference import EP, KL, Laplace, ScaleMixture
 from mercer.learning import assessment
-from mercer.likelihoods import Bernoulli, MultinomialProbit
+from mercer.likelihoods import Bernoulli, MultinomialProbit, StudentT
+from mercer.progress import Deadline, DeadlineReached, within
 from mercer.sampling import anneal, chains
 from mercer.tables import text_table
 
@@ -70,19 +72,32 @@ def test_the_budget_counts_compilation_and_says_what_was_left_out():
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.4, 0.7)), Bernoulli()), X, Y, budget="0.001s")
     assert not verdict.reference_ok and verdict.recommended is None and verdict.log_evidence is None
     assert "budget left no time for chains" in verdict.paragraph()
-    assert [m.name for m in verdict.methods] == ["Laplace"]
+    assert not verdict.methods and "Laplace: the budget ended before it did" in verdict.left_out
     assert any("evidence" in text for text in verdict.left_out) and "left out: " in str(verdict)
-    assert all(m.trusted is None and np.isfinite(m.log_evidence) for m in verdict.methods)
+
+
+def test_a_busy_machine_is_given_more_time_to_begin(monkeypatch):
+    clock = SimpleNamespace(perf_counter=lambda: 30.0, process_time=lambda: 12.0)
+    monkeypatch.setattr("mercer.learning.assessment.time", clock)
+    assert assessment._Pace(10.0, 2.0).by_the_clock(6.0) == 12.0  # half of the processor was had
+    assert assessment._Pace(10.0, -38.0).by_the_clock(6.0) == 6.0  # and more than one
+
+
+@pytest.mark.parametrize("rule", [Laplace(), EP(), EP(schedule="sequential"), KL(), ScaleMixture()], ids=str)
+def test_every_rule_stops_at_its_next_step(rule):
+    likelihood = StudentT(0.5, dof=4.0) if isinstance(rule, ScaleMixture) else Bernoulli()
+    with pytest.raises(DeadlineReached), within(Deadline.after(1e-9)):
+        mc.Model(mc.GP(k.SE(2.4, 0.7)), likelihood).condition(X, Y, rule)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [8.0, 25.0, 100.0])
 def test_the_budget_is_kept(monkeypatch, budget):
-    """By a clock that work moves: a chunk of steps takes a second, the first one of a run four more, and
-    judging a twentieth of the budget.
+    """By a clock that work moves: a chunk of steps takes a second, the first one of a run four more, and to
+    look at what draws say a twentieth of the budget.
     """
     clock = SimpleNamespace(now=0.0, chunks=0)
-    time = SimpleNamespace(perf_counter=lambda: clock.now)
+    time = SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: clock.now)
     monkeypatch.setattr("mercer.progress.time", time)
     monkeypatch.setattr("mercer.learning.assessment.time", time)
     for room, first in ((chains, chains.CHUNK), (anneal, anneal.CHUNK)):
@@ -93,13 +108,13 @@ def test_the_budget_is_kept(monkeypatch, budget):
             tell(done, total, text)
 
         monkeypatch.setattr(room, "tell", slow)
-    views = assessment._Reference.views
+    view = assessment._view
 
-    def judged(self, *arguments):
-        clock.now += 0.05 * budget
-        return views(self, *arguments)
+    def looked(post, Xs, classes, reference=False):
+        clock.now += 0.05 * budget * reference
+        return view(post, Xs, classes, reference)
 
-    monkeypatch.setattr(assessment._Reference, "views", judged)
+    monkeypatch.setattr(assessment, "_view", looked)
     verdict = mc.assess(mc.Model(mc.GP(k.SE(2.6, 0.5)), Bernoulli()), X, Y, budget=budget)
     assert verdict.seconds <= 1.2 * budget
     assert clock.chunks > 0.3 * budget - 5  # and the time was used

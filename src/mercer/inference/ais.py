@@ -21,12 +21,14 @@ from mercer.inference.protocol import AbstractEvidence
 from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
-from mercer.progress import STOPPED, Progress
+from mercer.progress import STOPPED, Progress, keep_time
 from mercer.sampling.anneal import Ladder, anneal
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.paths import fixed_path, integrated_path
 from mercer.sampling.target import whiten
 from mercer.solvers.protocol import AbstractSolver, SolverError
+
+COMPILING = 4.0  # seconds that chains, which reverse runs begin with, may take before their first step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +111,7 @@ class AIS(AbstractEvidence):
         back, back_logs = float("nan"), np.zeros(0)
         if self.reverse and not interrupted:
             try:
+                keep_time(ahead=COMPILING)
                 start, note = self._posterior_draws(model, inputs, y, solver, path, hyper)
                 passed = anneal(path, ladder.reversed(), start, pilot, rng)
                 notes += note

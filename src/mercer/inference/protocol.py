@@ -20,6 +20,7 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.posteriors.source import Made
+from mercer.progress import keep_time
 from mercer.registry import Saved
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
@@ -260,6 +261,8 @@ class AbstractSiteProblem:
     factorisations: int = dataclasses.field(default=0, init=False)
 
     def factor(self, sites: Sites) -> AbstractState:
+        """The State at these sites: one step of a search, which ends here where its time is up."""
+        keep_time()
         self.factorisations += 1
         return self.solver.factor(self.model.priors, self.X, sites, self.workspace)
 

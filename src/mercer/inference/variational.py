@@ -22,6 +22,7 @@ from mercer.inference.protocol import AbstractSiteRule, Result, begin, gaussian_
 from mercer.likelihoods.bernoulli import Bernoulli
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.posteriors.answers import InferenceStatus
+from mercer.progress import keep_time
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 
@@ -73,6 +74,7 @@ class KL(AbstractSiteRule):
             for trial_W, trial_g in trials:
                 if not indefinite and (trial_W < 0).any():
                     continue
+                keep_time()
                 try:
                     new = factor(Sites(mean, trial_W, trial_g))
                     new_bound, new_g, new_W = _bound(model, y, new)
@@ -158,6 +160,7 @@ class LocalBound(AbstractSiteRule):
         xi = workspace.memory.get("local-bound", np.ones_like(zero))
         bound, gain, iteration = -np.inf, np.inf, 0
         for iteration in range(1, self.max_iterations + 1):  # noqa: B007
+            keep_time()
             weight, constant = (np.asarray(x) for x in likelihood.local_bound(xi))
             state = solver.factor(model.priors, X, Sites(zero, 2.0 * weight, 0.5 * y[:, None]), workspace)
             new = state.log_normaliser + float(np.sum(constant))

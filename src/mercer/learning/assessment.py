@@ -7,7 +7,6 @@ hyperparameters the model has, within a time budget.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -26,8 +25,8 @@ LIMITS = dict(evidence=1.0, probability=0.05, prediction=0.25, mean=0.5, scale=0
 """Largest errors a trusted rule makes: evidence in nats; class probabilities; other predictions in units of
 their standard deviation; latent means in posterior standard deviations, and the relative error of those. All
 but the first at all but one in twenty inputs."""
-BEGINNING = 5.0  # seconds that chains or annealing may take to compile
-JUDGING = 0.1  # of the budget, for predictions and errors after the reference
+BEGINNING = 6.0  # seconds of processor time that chains or annealing may take to compile
+JUDGING = 0.1  # of the budget, for predictions of the reference while nobody knows how long they take
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,16 +161,18 @@ def assess(
     model: a Model with the hyperparameters to judge at, or a fitted estimator (X and y default to what it was
         fitted on)
     Xs: inputs (m, d) at which predictions are compared (default: the data and points between them)
-    budget: how long this may take, as seconds, "60s" or "5min", compilation included: when it ends, what is
-        running is stopped at its next step, and what did not fit is said in `left_out`. Chains and annealing
-        are begun only where the 5 seconds are left that compiling them may take; the first rule always runs
+    budget: how long this may take, as seconds, "60s" or "5min", compilation included. When it ends, what is
+        running is stopped at its next step (a factorisation, a few transitions of the chains, a few
+        temperatures), and what did not fit is said in `left_out`. Compiling cannot be stopped: chains and
+        annealing are begun only where the 6 seconds of processor time that it may take are left, at the
+        share of the processor that this process has had so far
     seed: of the chains
 
     >>> model = Model(GP(kernels.SE(1.0, variance=4.0)), likelihoods.Bernoulli())
     >>> verdict = assess(model, X, y > 0, budget="10s")
     >>> print(verdict); verdict["EP"].prediction_error
     """
-    began = time.perf_counter()
+    pace = _Pace.now()
     deadline = Deadline.after(budget)
     model, X, y = _unpack(model, X, y)
     inputs, y = prepare(model, X, y)
@@ -182,29 +183,26 @@ def assess(
         else as_inputs(Xs, "Xs", inputs.names, model.reads_objects()).values
     )
     left_out: list[str] = []
-    rules = _rules(bound, left_out)
-    work = deadline.share(1.0 - JUDGING)
-    found: dict[str, Any] = {}
-    for name, rule in rules.items():
-        start = time.perf_counter()
+    classes = bound.likelihood.categorical
+    found: dict[str, _Ruled] = {}
+    for name, rule in _rules(bound, left_out).items():
         try:
-            with within(work) if found else contextlib.nullcontext():
+            with within(deadline):
                 tell(0, None, name)
+                start = time.perf_counter()
                 post = bound.condition(inputs.values, y, rule)
-            found[name] = (post, time.perf_counter() - start)
+                took = time.perf_counter() - start
+                found[name] = _Ruled(post, took, _view(post, Xs, classes))
         except DeadlineReached:
             left_out.append(f"{name}: the budget ended before it did")
         except (ValueError, np.linalg.LinAlgError) as error:
             left_out.append(f"{name}: {error}")
-    reference = _Reference(bound, inputs.values, y, seed, progress)
-    reference.sample(_for_chains(work))
-    reference.anneal(work)
+    reference = _Reference(bound, inputs.values, y, Xs, seed, progress, deadline, pace)
+    reference.sample()
+    reference.anneal()
     left_out += reference.left_out
-    classes = bound.likelihood.categorical
-    truth, noise = reference.views(Xs, classes)
-    methods = tuple(
-        _judge(name, post, took, Xs, classes, truth, noise, reference) for name, (post, took) in found.items()
-    )
+    truth, noise = reference.view, reference.monte_carlo_error()
+    methods = tuple(_judge(name, ruled, classes, truth, noise, reference) for name, ruled in found.items())
     trusted = [m for m in methods if m.trusted]  # in the order of their cost
     best = min((m.prediction_error or 0.0 for m in trusted), default=0.0)
     recommended = next((m.name for m in trusted if (m.prediction_error or 0.0) <= best + noise), None)
@@ -219,9 +217,9 @@ def assess(
         None if evidence is None else float(evidence.standard_error),
         noise,
         tuple(left_out),
-        time.perf_counter() - began,
+        pace.seconds,
         classes,
-        None if truth is None else truth[2],
+        None if truth is None else truth.predictions,
     )
 
 
@@ -229,51 +227,94 @@ def assess(
 # reference
 
 
+@dataclasses.dataclass(frozen=True)
+class _Pace:
+    """When something began, by the clock and by the processor time of this process."""
+
+    clock: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> _Pace:
+        return cls(time.perf_counter(), time.process_time())
+
+    @property
+    def seconds(self) -> float:
+        """Since then, by the clock."""
+        return time.perf_counter() - self.clock
+
+    def by_the_clock(self, seconds: float) -> float:
+        """How long so many seconds of processor time take, on a machine that goes on being as busy."""
+        used = time.process_time() - self.processor
+        return seconds * max(1.0, self.seconds / max(used, 1e-9))
+
+
+@dataclasses.dataclass(frozen=True)
+class _View:
+    """What a posterior says at Xs: mean and std of f, and its predictions; of a reference with their std. Of
+    classes these are probabilities, without a std.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    predictions: np.ndarray
+    spread: np.ndarray | None
+
+
+def _view(post: Any, Xs: Any, classes: bool, reference: bool = False) -> _View:
+    mean, std = post.mean_and_std(Xs, latent=True)
+    if classes:
+        return _View(mean, std, post.probability(Xs), None)
+    return _View(mean, std, *(post.mean_and_std(Xs) if reference else (post.mean(Xs), None)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ruled:
+    """The posterior of a rule, how many seconds it took, and what it says."""
+
+    posterior: Any
+    seconds: float
+    view: _View
+
+
 class _Reference:
     """Draws of the latent function and an annealed estimate of the evidence, both checked."""
 
-    def __init__(self, model: Model, X, y, seed: int, progress: Progress):
-        self.model, self.X, self.y, self.seed, self.progress = model, X, y, seed, progress
+    def __init__(
+        self, model: Model, X, y, Xs, seed: int, progress: Progress, deadline: Deadline, pace: _Pace
+    ):
+        self.model, self.X, self.y, self.Xs, self.seed, self.progress = model, X, y, Xs, seed, progress
+        self.deadline, self.pace = deadline, pace
+        self.judging = JUDGING * deadline.left()  # seconds, for the view
         self.posterior: Any = None
+        self.view: _View | None = None
         self.evidence: Any = None
         self.left_out: list[str] = []
         self.problems: list[str] = []
 
-    def sample(self, deadline: Deadline) -> None:
-        """Chains, four times as long while they say too little and the next ones would end before the
-        deadline.
-        """
-        from mercer.inference import MCMC
+    @property
+    def work(self) -> Deadline:
+        """When chains must end, so that the deadline is kept."""
+        return Deadline(self.deadline.end - self.judging)
 
-        if deadline.left() < BEGINNING:
-            self.left_out.append(f"chains: {BEGINNING:g} s to begin them were not left of the budget")
+    @property
+    def may_begin(self) -> bool:
+        """Whether there is time for what must be compiled."""
+        return self.work.left() >= self.pace.by_the_clock(BEGINNING)
+
+    def sample(self) -> None:
+        """Chains, four times as long while they say too little and the next ones would end in time: in half
+        of the time, or what they need to begin and go on for as long.
+        """
+        if not self.may_begin:
+            needed = self.pace.by_the_clock(BEGINNING)
+            self.left_out.append(f"chains: {needed:.0f} s to begin them were not left of the budget")
             self.problems.append("the budget left no time for chains")
             return
+        needed = 2.0 * self.pace.by_the_clock(BEGINNING)
+        ends = self.work.share(min(1.0, max(0.5, needed / self.work.left()))).end
         draws = 250
-        while True:
-            rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed)
-            try:
-                deadline.check()
-                with shown("sampling", self.progress), within(deadline) as watch:
-                    found: Any = self.model.condition(self.X, self.y, rule)
-            except DeadlineReached:
-                break
-            if watch.reached:
-                if self.posterior is None:
-                    self.posterior = found
-                self.left_out.append(
-                    f"chains of {draws} draws: the budget ended after {found.diagnostics.draws}"
-                )
-                break
-            self.posterior = found
-            enough = self._draws_ok() and found.diagnostics.least_ess > 1000
-            if enough or draws >= 8000:
-                break
-            if 4.5 * watch.working > deadline.left():
-                self.left_out.append(
-                    f"chains of {4 * draws} draws, which would not have fitted into the budget"
-                )
-                break
+        while self._lengthened(draws, Deadline(min(ends, self.work.end))):
             draws *= 4
         if self.posterior is None:
             self.problems.append("the budget ended before any draw was made")
@@ -282,23 +323,66 @@ class _Reference:
             self.problems.append(
                 "the chains had not mixed within the budget" + "".join(f"; {p}" for p in found)
             )
+        if self.problems:
+            self.view = None
+
+    def _lengthened(self, draws: int, deadline: Deadline) -> bool:
+        """Run chains of so many draws; whether longer ones are needed and would end in time."""
+        from mercer.inference import MCMC
+
+        rule = MCMC(draws=draws, tune=max(300, draws // 2), chains=4, seed=self.seed)
+        try:
+            deadline.check()
+            with shown("sampling", self.progress), within(deadline) as watch:
+                found: Any = self.model.condition(self.X, self.y, rule)
+        except DeadlineReached:
+            return False
+        working = watch.working
+        if watch.reached:
+            self.left_out.append(f"chains of {draws} draws: the budget ended after {found.diagnostics.draws}")
+            if self.posterior is None:
+                self._take(found)
+            return False
+        self._take(found)
+        if draws >= 8000 or (self._draws_ok() and found.diagnostics.least_ess > 1000):
+            return False
+        if 4.5 * working > min(deadline.end, self.work.end) - time.perf_counter():
+            self.left_out.append(f"chains of {4 * draws} draws, which would not have fitted into the budget")
+            return False
+        return True
+
+    def _take(self, posterior: Any) -> None:
+        """Look at what the draws say, at once: so the time that it takes is known for later."""
+        began = time.perf_counter()
+        self.posterior = posterior
+        self.view = _view(posterior, self.Xs, self.model.likelihood.categorical, reference=True)
+        self.judging = 1.5 * (time.perf_counter() - began)
 
     def _draws_ok(self) -> bool:
         d = self.posterior.diagnostics
         return bool(d.trusted and d.least_ess > 100)
 
-    def anneal(self, deadline: Deadline) -> None:
-        """Annealing with four times the temperatures while the error is large and the next would end before
-        the deadline.
+    def monte_carlo_error(self) -> float:
+        """Of the predictions: probabilities, or others in units of their std."""
+        if self.view is None:
+            return float("nan")
+        error = 1.0 / np.sqrt(max(self.posterior.diagnostics.least_ess, 1.0))
+        return float(0.5 * error if self.model.likelihood.categorical else error)
+
+    def anneal(self) -> None:
+        """Annealing with four times the temperatures while the error is large and the next would end in time:
+        nothing is left to do after it.
         """
         from mercer import log_evidence
         from mercer.inference import AIS
 
         best: Any = None
         self.steps = steps = 500
-        if deadline.left() < BEGINNING:
+        deadline = self.deadline
+        needed = self.pace.by_the_clock(BEGINNING)
+        if deadline.left() < needed:
             self.left_out.append(
-                f"the evidence: {BEGINNING:g} s to begin annealing were not left of the budget"
+                f"the evidence: {needed:.0f} s to begin annealing were not left of the budget"
             )
             return
         while True:
@@ -336,21 +420,6 @@ class _Reference:
     def ok(self) -> bool:
         return not self.problems
 
-    def views(self, Xs, classes: bool):
-        """Latent mean and sd, predictions and their sd at Xs;
-        and the Monte-Carlo error of the predictions.
-        """
-        if not self.ok:
-            return None, np.nan
-        post = self.posterior
-        mean, std = post.mean_and_std(Xs, latent=True)
-        error = 1.0 / np.sqrt(max(post.diagnostics.least_ess, 1.0))
-        if classes:
-            p = post.probability(Xs)
-            return (mean, std, p, None), float(0.5 * error)
-        m, s = post.mean_and_std(Xs)
-        return (mean, std, m, s), float(error)
-
     def confidence(self, noise: float) -> str:
         if self.problems:
             return f"The reference itself cannot be trusted: {'; '.join(self.problems)}."
@@ -377,11 +446,6 @@ class _Reference:
 # ------------------------------------------------------------------------------------------------- inside
 
 
-def _for_chains(work: Deadline) -> Deadline:
-    """Half of the time, or what chains need to begin and go on for as long."""
-    return work.share(min(1.0, max(0.5, 2.0 * BEGINNING / max(work.left(), BEGINNING))))
-
-
 def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
     likelihood = model.likelihood
     if isinstance(likelihood, Gaussian):
@@ -401,15 +465,17 @@ def _rules(model: Model, left_out: list[str]) -> dict[str, Any]:
     return rules
 
 
-def _judge(name, post, took, Xs, classes, truth, noise, reference: _Reference) -> Method:
+def _judge(
+    name: str, ruled: _Ruled, classes: bool, truth: _View | None, noise: float, reference: _Reference
+) -> Method:
+    post, took, view = ruled.posterior, ruled.seconds, ruled.view
     if truth is None:
-        return Method(name, float(post.log_evidence), took)
-    mean, std = post.mean_and_std(Xs, latent=True)
-    ref_mean, ref_std, ref_p, ref_s = truth
-    mean_error = _most(np.abs(mean - ref_mean) / ref_std)
-    scale_error = _most(np.abs(std / ref_std - 1.0))
-    predictions = post.probability(Xs) if classes else post.mean(Xs)
-    prediction_error = _most(np.abs(predictions - ref_p) if classes else np.abs(predictions - ref_p) / ref_s)
+        return Method(name, float(post.log_evidence), took, predictions=view.predictions)
+    mean_error = _most(np.abs(view.mean - truth.mean) / truth.std)
+    scale_error = _most(np.abs(view.std / truth.std - 1.0))
+    predictions = view.predictions
+    unit = 1.0 if truth.spread is None else truth.spread
+    prediction_error = _most(np.abs(predictions - truth.predictions) / unit)
     evidence_error = None if reference.evidence is None else float(post.log_evidence - reference.evidence)
     why = []
     slack = 0.0 if reference.evidence is None else 2.0 * float(reference.evidence.standard_error)

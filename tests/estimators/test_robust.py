@@ -159,7 +159,7 @@ def test_targets_that_do_not_vary_or_hardly_vary():
         ),
         (dict(likelihood="auto", noise_variance=0.1), "leave out noise_variance"),
         (dict(likelihood="auto", inference="ep"), "leave out inference"),
-        (dict(likelihood="cauchy"), "unknown likelihood 'cauchy'; there are .*'student-t', 'uniform'\\]"),
+        (dict(likelihood="cauchy"), "unknown likelihood 'cauchy'; there are .*'student-t', 'uniform'"),
         (dict(likelihood="probit"), "predicts one number for each row"),
         (dict(likelihood=3.0), "unknown likelihood 3.0"),
         (dict(likelihood=likelihoods.Bernoulli()), "predicts one number for each row"),

@@ -215,7 +215,7 @@ class RobustComparison:
     First they are compared coarsely, by the residuals of left-out rows under Gaussian noise (`left_out`). If
     another than Gaussian noise is `suggested`, it is fitted, and kept if it then predicts held-out rows
     better than Gaussian noise (`held_out`): three folds, each predicted from the two others at the learned
-    hyperparameters; of more than 1,000 rows one fold. Log evidences are not compared: those of some methods
+    hyperparameters; of more than 500 rows one fold. Log evidences are not compared: those of some methods
     are lower bounds.
     """
 

@@ -23,7 +23,7 @@ from mercer.likelihoods.noise import AbstractNoise
 from mercer.linalg.cholesky import cholesky
 from mercer.means import AbstractBasis, AbstractMean, Zero, as_basis, as_mean
 from mercer.observe import Observations
-from mercer.params import Param, ParameterError, Parametrised, fixed
+from mercer.params import Info, Param, ParameterError, Parametrised, fixed
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress, shown
@@ -233,7 +233,15 @@ def _with_noise(likelihood: AbstractLikelihood, noise: Param) -> Gaussian:
             f"the kernel has White noise, and the likelihood {type(likelihood).__name__} has noise of its "
             "own: leave out one of them."
         )
-    return Gaussian(noise, weight=likelihood.weight, error=likelihood.error)
+    info = dict(likelihood.info).get("input_variance", Info())
+    errors = None if likelihood.slopes is None else Param(likelihood.input_variance, info)
+    return Gaussian(
+        noise,
+        weight=likelihood.weight,
+        error=likelihood.error,
+        slopes=likelihood.slopes,
+        input_variance=errors,
+    )
 
 
 def prepare(model: Model, X: Any, y: Any) -> tuple[Inputs, np.ndarray]:

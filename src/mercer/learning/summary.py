@@ -61,7 +61,7 @@ def _note(p, name: str, value: float, posterior) -> str:
             return f"at its upper bound {hi:g}"
     likelihood = posterior.model.likelihood
     if p.name == "likelihood.noise_variance" and isinstance(likelihood, Gaussian):
-        little = value < 1e-6 * np.var(posterior.y) and likelihood.error is None
+        little = value < 1e-6 * np.var(posterior.y) and likelihood.error is None and likelihood.slopes is None
         group = "" if likelihood.by is None else likelihood.by.value.labels[_element(name)]
         return ", ".join(filter(None, (group, "almost no noise" if little else "")))
     X = posterior.inputs.values

@@ -23,11 +23,12 @@ from mercer.params import (
     hyper,
     nonnegative,
     positive,
+    real,
     replace_leaves,
 )
 
 _LOG_2PI = float(np.log(2 * np.pi))
-_OF_ROWS = ("weight", "error", "group")
+_OF_ROWS = ("weight", "error", "group", "slopes")
 
 
 def _held(by: Any) -> Held | None:
@@ -35,13 +36,16 @@ def _held(by: Any) -> Held | None:
 
 
 class Gaussian(AbstractLikelihood):
-    """y = f + independent Gaussian noise, of variance noise_variance / weight + error^2.
+    """y = f + independent Gaussian noise, of variance noise_variance / weight + error^2, and
+    slopes^2 input_variance where inputs have errors.
 
     noise_variance: in squared units of y: one number (learned unless `fixed`), or (n,), one known variance
         for each datum (never learned); with `by` one for each group (learned). Zero means noise-free
         observations: they are matched up to the jitter policy's floor, which is reported
     weight: (n,) or None. How many measurements each datum stands for: it is their mean
     error: (n,) or None. Known standard deviation of a further error of each datum, in units of y
+    slopes, input_variance: (n, d) and (d,), or None. Derivatives of f at the inputs, and the variances of the
+        errors of their columns (learned unless `fixed`): to first order they are errors of y
     by: which rows share a noise variance (`columns.Groups`), or None
     group: (n,), the number of each datum's group, with `by`
 
@@ -57,6 +61,8 @@ class Gaussian(AbstractLikelihood):
     weight: Hyper = hyper(None, positive, free=False, kw_only=True)
     error: Hyper = hyper(None, nonnegative, free=False, kw_only=True)
     group: Hyper = hyper(None, nonnegative, free=False, kw_only=True)
+    slopes: Hyper = hyper(None, real, free=False, kw_only=True)
+    input_variance: Hyper = hyper(None, nonnegative, kw_only=True)
     by: Any = eqx.field(default=None, static=True, converter=_held, kw_only=True)
 
     mean_is_latent: ClassVar[bool] = True
@@ -81,8 +87,9 @@ class Gaussian(AbstractLikelihood):
     def _check_rows(self) -> None:
         given = {name: getattr(self, name) for name in _OF_ROWS if getattr(self, name) is not None}
         for name, value in given.items():
-            if jnp.ndim(value) != 1:
-                raise ParameterError(f"Gaussian.{name} is one number for each datum, (n,).")
+            if jnp.ndim(value) != (2 if name == "slopes" else 1):
+                shape = "d numbers for each datum, (n, d)" if name == "slopes" else "one for each datum, (n,)"
+                raise ParameterError(f"Gaussian.{name} is {shape}.")
         if len({len(value) for value in given.values()}) > 1:
             raise ParameterError(f"Gaussian: {', '.join(given)} differ in length.")
         if given and self._each_known:
@@ -90,6 +97,10 @@ class Gaussian(AbstractLikelihood):
                 "Gaussian.noise_variance for each datum is all of its noise: leave out weight and error, or "
                 "give one noise_variance."
             )
+        if (self.slopes is None) != (self.input_variance is None) or (
+            self.slopes is not None and jnp.shape(self.input_variance) != jnp.shape(self.slopes)[1:]
+        ):
+            raise ParameterError("Gaussian.slopes (n, d) and Gaussian.input_variance (d,) go together.")
         if (self.by is None) != (self.group is None):
             raise ParameterError("Gaussian.by and Gaussian.group go together.")
         if self.by is not None:
@@ -107,7 +118,8 @@ class Gaussian(AbstractLikelihood):
     def variances(self) -> Any:
         """Of the noise at the data: one number, or (n,)."""
         noise = self._unweighted if self.weight is None else self._unweighted / self.weight
-        return noise if self.error is None else noise + self.error**2
+        noise = noise if self.error is None else noise + self.error**2
+        return noise if self.slopes is None else noise + self.slopes**2 @ self.input_variance
 
     @property
     def _unweighted(self) -> Any:
@@ -122,6 +134,9 @@ class Gaussian(AbstractLikelihood):
         out, bar = {}, variances_bar
         if self.error is not None:
             out["error"] = 2.0 * self.error * bar
+        if self.slopes is not None:
+            out["slopes"] = 2.0 * self.slopes * self.input_variance * bar[:, None]
+            out["input_variance"] = bar @ self.slopes**2
         if self.weight is not None:
             out["weight"] = -self._unweighted / self.weight**2 * bar
             bar = bar / self.weight
@@ -178,7 +193,11 @@ class Gaussian(AbstractLikelihood):
             listed = ", ".join(f"{label} {one:.4g}" for label, one in each)
             said = f"Gaussian with standard deviations by {self.by.value.name}: {listed}"
         weighted = "" if self.weight is None else " for weight 1, its variance divided by the weight of a row"
-        return said + weighted + ("" if self.error is None else ", beside the known error of each row")
+        known = "" if self.error is None else ", beside the known error of each row"
+        if self.slopes is None:
+            return said + weighted + known
+        errors = ", ".join(f"{e:.4g}" for e in np.sqrt(np.asarray(self.input_variance)))
+        return f"{said}{weighted}{known}, beside errors of the inputs with standard deviations {errors}"
 
     @property
     def log_concave(self) -> bool:

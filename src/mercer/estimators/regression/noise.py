@@ -19,13 +19,16 @@ FEW = 5  # rows of a group, below which a note says how few they are
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowNoise:
     """weight (n,) and error (n,) of the rows, each or None; the groups that share a noise variance and the
-    number (n,) of each row's, or None.
+    number (n,) of each row's, or None; the slopes (n, d) of f, and the variances of the errors of inputs, or
+    None.
     """
 
     weight: np.ndarray | None = None
     error: np.ndarray | None = None
     groups: Groups | None = None
     group: np.ndarray | None = None
+    slopes: np.ndarray | None = None
+    input_variance: Param | None = None
 
     @classmethod
     def read(cls, sample_weight: Any, y_error: Any, n: int) -> RowNoise:
@@ -42,7 +45,7 @@ class RowNoise:
     @property
     def nothing(self) -> bool:
         """Whether nothing is known."""
-        return self.weight is None and self.error is None and self.groups is None
+        return all(part is None for part in (self.weight, self.error, self.groups, self.slopes))
 
     @property
     def columns(self) -> list[np.ndarray]:
@@ -87,8 +90,8 @@ class RowNoise:
         value, info = (noise.value, noise.info) if isinstance(noise, Param) else (noise, Info())
         if np.ndim(value):
             raise ValueError(
-                "noise_variance for each row is all of its noise: leave out sample_weight, y_error and "
-                "noise_by, or give one number."
+                "noise_variance for each row is all of its noise: leave out sample_weight, y_error, noise_by "
+                "and input_noise, or give one number."
             )
         free = info.free and value > 0
         if self.groups is not None:
@@ -103,6 +106,8 @@ class RowNoise:
             error=self.error,
             by=self.groups,
             group=self.group,
+            slopes=self.slopes,
+            input_variance=self.input_variance,
         )
 
     def instead_of(self, given: AbstractLikelihood, y: np.ndarray) -> AbstractLikelihood:
@@ -117,7 +122,8 @@ class RowNoise:
 def not_with(likelihood: str) -> str:
     """What to say where noise that is not Gaussian cannot take what is known of rows."""
     return (
-        f"sample_weight, y_error and noise_by go with Gaussian noise alone: leave out {likelihood}, or them."
+        "sample_weight, y_error, noise_by and input_noise go with Gaussian noise alone: leave out "
+        f"{likelihood}, or them."
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from mercer.estimators import defaults, roughness
 from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
+from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
 from mercer.estimators.regression.noise import RowNoise, check_duplicates, few_rows, not_with
 from mercer.estimators.regression.predictions import AbstractPredictions, check_level
 from mercer.estimators.regression.repeats import Copies, copies
@@ -81,6 +82,12 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         prior; at most 50 groups, of two rows or more on average. A row is predicted with the noise of its
         group; one of a group that was not seen, with the mean of their variances. The column stays an input.
         For Gaussian noise only.
+    input_noise: number, array (d,), dict, "learn" or None. Errors of the inputs of the training rows: their
+        standard deviations, in units of the columns, one for all, one for each, or by name (the others have
+        none); "learn" learns one for each column, which takes data whose slope varies. To first order an
+        error of x is one of f'(x) times it in y, so that steep rows count less; slopes and fit take turns,
+        for a few times the work (McHutchon and Rasmussen 2011). Predictions are those at a known input:
+        `predict_uncertain(X, model.input_noise_**2)` for rows with such errors. For Gaussian noise only.
     likelihood: str, instance or None. The noise. None or "gaussian"; robust against outliers are "student-t",
         "laplace", "mixture" (of two Gaussians), "uniform" (Gaussian, contaminated uniformly) and
         "epsilon-insensitive", all learned from robust scales of y with weak priors; "auto" fits
@@ -126,6 +133,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         averaged over
     noise_variance_: learned noise variance, or the array given; with `noise_by` one for each of
         `noise_groups_`; infinite for Student-t noise of at most 2 degrees of freedom, None for counts
+    input_noise_: with `input_noise` the standard deviations (d,) of errors of the columns, else None
     noise_groups_: with `noise_by` what the groups are called, else None
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
@@ -166,6 +174,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     numeric_targets: ClassVar[bool] = True
     robust_comparison_: RobustComparison | None
     noise_groups_: tuple[str, ...] | None
+    input_noise_: np.ndarray | None
     _index: tuple[str, ...] | None
     _copies: Copies | None
     _outliers: Outliers | None
@@ -190,6 +199,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         missing: Literal["indicator", "error"] = "indicator",
         learn: bool = True,
         noise_by: str | int | None = None,
+        input_noise: ArrayLike | Mapping[str, float] | str | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -209,6 +219,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         self.missing = missing
         self.learn = learn
         self.noise_by = noise_by
+        self.input_noise = input_noise
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -270,17 +281,26 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             side = side.at(kept)
         likelihood, y = side.into(self.likelihood, y)
         known = known.by(self.columns_, self.noise_by, inputs.values)
+        known = with_inputs(known, self.input_noise, self.columns_, inputs.values)
         automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
         if automatic and not known.nothing:
             raise ValueError(not_with("likelihood='auto'"))
         if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
             found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
             if not automatic:
-                return self._take([found])
+                return self._take([self._settled(found, inputs, y)])
             kernel = found.model.gp.kernel
         if automatic and not defaults.constant(y):
             return self._take([self._choose(kernel, inputs, y)])
-        return self._take([self._fit_noise(likelihood, kernel, inputs, y, known)])
+        found = self._fit_noise(likelihood, kernel, inputs, y, known)
+        return self._take([self._settled(found, inputs, y)])
+
+    def _settled(self, found: Fit, inputs: Inputs, y: np.ndarray) -> Fit:
+        """The fit with the slopes of its own mean, where inputs have errors."""
+        if self.input_noise is None or defaults.constant(y):
+            return found
+        settings = self._settings("input noise") | {"starts": "given", "restarts": 0}
+        return settled(found, lambda model: self._learn(model, inputs, y, self.inference, **settings))
 
     @property
     def _own_kernel(self) -> bool:
@@ -396,6 +416,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
         grouped = isinstance(likelihood, Gaussian) and likelihood.by is not None
         self.noise_groups_ = likelihood.by.value.labels if grouped else None
+        self.input_noise_ = errors_of(likelihood)
         self._outliers = None
         self.log_marginal_likelihood_ = evidence_of(posterior)
         return self

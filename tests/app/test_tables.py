@@ -23,6 +23,29 @@ def test_numbers_text_and_empty_cells(tmp_path):
     assert table["name"].tolist() == ["x, y", "z", ""]
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a;b\n1,5;x\n-0,25;y\n3;z\n", [1.5, -0.25, 3.0]),  # as much of Europe writes them
+        ("a;b\n1.234,5;x\n7,0;y\n;z\n", [1234.5, 7.0, np.nan]),
+        ('a,b\n"1,234",x\n"12,345,678.5",y\n9.5,z\n', [1234.0, 12345678.5, 9.5]),
+        ("a;b\n1,234;x\n5,678.5;y\n1.5;z\n", [1234.0, 5678.5, 1.5]),
+    ],
+)
+def test_commas_in_numbers(tmp_path, text, numbers):
+    (tmp_path / "t.csv").write_text(text)
+    np.testing.assert_array_equal(read_table(tmp_path / "t.csv")["a"], numbers)
+
+
+def test_commas_that_may_mean_either_and_labels_with_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n1,234;x\n5,678;y\n")
+    with pytest.raises(TableError, match="column 'a' has numbers such as 1,234, whose comma may stand for"):
+        read_table(path)
+    path.write_text('a,b\n"1,2",x\n"3,10",y\n')
+    assert read_table(path)["a"].tolist() == ["1,2", "3,10"]
+
+
 @pytest.mark.parametrize("text", ["\ufeffa;b\r\n1;2\r\n3;4\r\n", "a\tb\n1\t2\n\n3\t4\n"])
 def test_other_separators_a_byte_order_mark_and_blank_lines(tmp_path, text):
     table = read_table(write(tmp_path / "a.csv", text))

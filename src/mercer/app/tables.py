@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ import numpy as np
 from mercer.files import written_whole
 
 Table = dict[str, np.ndarray]
+# numbers with commas: 1,234.5 and 1.234,5 or 1234,5
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+DECIMAL = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?")
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 
@@ -25,7 +29,8 @@ class TableError(ValueError):
 
 def read_table(path: str | Path) -> Table:
     """The columns of a .csv, .tsv or .parquet file: float64 where every cell is a number or empty (NaN), else
-    arrays of text.
+    arrays of text. Commas in numbers are taken for what they are (1,234.5 and 1.234,5), where that can be
+    told.
 
     >>> table = read_table("weather.csv")
     >>> table["temperature"].dtype
@@ -144,7 +149,7 @@ def _read_csv(path: Path) -> Table:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise TableError(f"{path} is not a text file in UTF-8.") from None
+        raise TableError(f"{path} is not a text file in UTF-8: save it as one.") from None
     first = text.split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -165,7 +170,11 @@ def _read_csv(path: Path) -> Table:
         raise TableError(f"{path}: line {rows.line_num}: {error}.") from None
     if not cells:
         raise TableError(f"{path} has a header but no rows.")
-    return {name: _parse([row[j].strip() for row in cells]) for j, name in enumerate(header)}
+    columns = ([row[j].strip() for row in cells] for j in range(len(header)))
+    return {
+        name: _parse(column, f"{path}: column {name!r}", delimiter)
+        for name, column in zip(header, columns, strict=True)
+    }
 
 
 def _check_header(header: list[str], path: Path) -> None:
@@ -216,9 +225,29 @@ def _pyarrow(path: Path) -> tuple[Any, Any]:
 # --- cells
 
 
-def _parse(cells: list[str]) -> np.ndarray:
-    numbers = [np.nan if _missing(cell) else _number(cell) for cell in cells]
-    return np.array(cells, object) if any(v is None for v in numbers) else np.array(numbers, np.float64)
+def _parse(cells: list[str], what: str, delimiter: str) -> np.ndarray:
+    """A column of numbers, with commas as people write them, or of text; `what` it is, for errors."""
+    plain = [np.nan if _missing(cell) else _number(cell) for cell in cells]
+    others = [cell for cell, value in zip(cells, plain, strict=True) if value is None]
+    if not others:
+        return np.array(plain, np.float64)
+    points = any("." in cell for cell, value in zip(cells, plain, strict=True) if value is not None)
+    thousands = all(map(THOUSANDS.fullmatch, others))
+    decimals = delimiter != "," and not points and all(map(DECIMAL.fullmatch, others))
+    if thousands and decimals:
+        raise TableError(
+            f"{what} has numbers such as {others[0]}, whose comma may stand for decimals or thousands: write "
+            "them without, or the decimals with a point."
+        )
+    if not (thousands or decimals):
+        return np.array(cells, object)
+    drop, point = (",", ".") if thousands else (".", ",")
+    return np.array(
+        [
+            value if value is not None else float(cell.replace(drop, "").replace(point, "."))
+            for cell, value in zip(cells, plain, strict=True)
+        ]
+    )
 
 
 def _missing(cell: Any) -> bool:

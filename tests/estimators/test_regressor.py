@@ -419,7 +419,7 @@ BAD = {
     "no columns": (X[:, :0], Y, {}, r"0 feature\(s\)"),
     "no y": (X, None, {}, "y is None"),
     "no y, frame": (pd.DataFrame(X, columns=list("abc")), None, {}, "y is None"),
-    "two outputs": (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
+    "an output of text": (X, np.column_stack([Y, Y]).astype(str).astype(object) + "m", {}, "is not numeric"),
     "columns twice": (pd.DataFrame(X, columns=list("aab")), Y, {}, "'a'"),
     "contradiction without noise": (
         np.r_[X, X[:1]],

@@ -32,14 +32,19 @@ ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 def default_kernel(
-    X: np.ndarray, scale: float, latent: bool = False, columns: Columns | None = None, nu: float = 2.5
+    X: np.ndarray,
+    scale: float,
+    latent: bool = False,
+    columns: Columns | None = None,
+    nu: float = 2.5,
+    held: bool = False,
 ) -> Matern | SE | Shared:
     """ARD Matern 5/2 (or of another `nu`; infinite: SE) for columns X (n, d) and targets of standard
     deviation `scale`, about whose variance the prior is weak; with `latent` it is of the functions behind
     classes, and `scale` where they start.
 
     `columns` says which columns of X are the levels of one category, or the sine and cosine of one season:
-    they share a length-scale, and d is then the number of length-scales.
+    they share a length-scale, and d is then the number of length-scales. held: the variance stays scale^2.
 
     In units of each column's standard deviation the length-scales have the prior LogNormal(sqrt 2 + log(d)/2,
     sqrt 3): distances between random points grow as sqrt(d), and so do the length-scales thought likely. They
@@ -55,7 +60,7 @@ def default_kernel(
         else LogNormal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
     )
     lengthscale = param(d**0.25 * spread, prior=Each((one,) * d).scaled(spread))
-    amplitude = param(scale**2, prior=variance_prior(scale, latent))
+    amplitude = fixed(scale**2) if held else param(scale**2, prior=variance_prior(scale, latent))
     kernel = SE(lengthscale, amplitude) if nu == math.inf else Matern(lengthscale, amplitude, nu=nu)
     return kernel if columns is None or alone else Shared(kernel, columns.sharing, columns.lengthscales)
 

@@ -7,30 +7,56 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
 
 from mercer.likelihoods.base import AbstractLikelihood
-from mercer.likelihoods.bernoulli import Bernoulli
-from mercer.likelihoods.beta import Beta
-from mercer.likelihoods.binomial import Binomial
-from mercer.likelihoods.censored import Censored
-from mercer.likelihoods.custom import Custom, Positive, Real
 from mercer.likelihoods.gaussian import Gaussian
-from mercer.likelihoods.heteroscedastic import Heteroscedastic
-from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
-from mercer.likelihoods.mixed import Mixed
-from mercer.likelihoods.mixture import GaussianMixtureNoise
-from mercer.likelihoods.multinomial import MultinomialProbit
-from mercer.likelihoods.negative_binomial import NegativeBinomial
 from mercer.likelihoods.noise import AbstractNoise
-from mercer.likelihoods.null_category import NullCategory
-from mercer.likelihoods.ordinal import Ordinal
-from mercer.likelihoods.poisson import Poisson
-from mercer.likelihoods.positive import Gamma, LogLogistic, Weibull
-from mercer.likelihoods.softmax import Softmax
-from mercer.likelihoods.student_t import StudentT
-from mercer.likelihoods.uniform import ContaminatedUniform
 from mercer.registry import named
+
+if TYPE_CHECKING:
+    from mercer.likelihoods.bernoulli import Bernoulli
+    from mercer.likelihoods.beta import Beta
+    from mercer.likelihoods.binomial import Binomial
+    from mercer.likelihoods.censored import Censored
+    from mercer.likelihoods.custom import Custom, Positive, Real
+    from mercer.likelihoods.heteroscedastic import Heteroscedastic
+    from mercer.likelihoods.laplace import EpsilonInsensitive, Laplace
+    from mercer.likelihoods.mixed import Mixed
+    from mercer.likelihoods.mixture import GaussianMixtureNoise
+    from mercer.likelihoods.multinomial import MultinomialProbit
+    from mercer.likelihoods.negative_binomial import NegativeBinomial
+    from mercer.likelihoods.null_category import NullCategory
+    from mercer.likelihoods.ordinal import Ordinal
+    from mercer.likelihoods.poisson import Poisson
+    from mercer.likelihoods.positive import Gamma, LogLogistic, Weibull
+    from mercer.likelihoods.softmax import Softmax
+    from mercer.likelihoods.student_t import StudentT
+    from mercer.likelihoods.uniform import ContaminatedUniform
+
+# where the others are; a module is imported when one of its names is first asked for
+_MODULES = {
+    "bernoulli": "Bernoulli",
+    "beta": "Beta",
+    "binomial": "Binomial",
+    "censored": "Censored",
+    "custom": "Custom Positive Real",
+    "heteroscedastic": "Heteroscedastic",
+    "laplace": "EpsilonInsensitive Laplace",
+    "mixed": "Mixed",
+    "mixture": "GaussianMixtureNoise",
+    "multinomial": "MultinomialProbit",
+    "negative_binomial": "NegativeBinomial",
+    "null_category": "NullCategory",
+    "ordinal": "Ordinal",
+    "poisson": "Poisson",
+    "positive": "Gamma LogLogistic Weibull",
+    "softmax": "Softmax",
+    "student_t": "StudentT",
+    "uniform": "ContaminatedUniform",
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "AbstractLikelihood",
@@ -82,6 +108,8 @@ def by_name(likelihood: Any, **settings: Any) -> AbstractLikelihood:
             )
         return likelihood
     if isinstance(likelihood, str) and likelihood in _LINKS:
+        from mercer.likelihoods.bernoulli import Bernoulli
+
         return Bernoulli(_LINKS[likelihood], **settings)
     cls = named("likelihoods", likelihood, AbstractLikelihood, _SHORT, tuple(_LINKS))
     try:
@@ -111,6 +139,14 @@ def _of_numbers(cls: type[Any]) -> bool:
         return bool(cls().latents == 1)
     except TypeError:
         return False
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module 'mercer.likelihoods' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"mercer.likelihoods.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,11 +16,18 @@ from mercer.posteriors import AbstractPosterior, Component, SampledFunctions, Un
 from mercer.posteriors.answers import Method
 from mercer.posteriors.functions import WAVES
 
+if TYPE_CHECKING:
+    from mercer.estimators.regression.outputs import AbstractOutputs
+
 ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
 
 
 class AbstractPredictions(AbstractExplained):
     """An estimator that predicts one number for each row."""
+
+    @abc.abstractmethod
+    def _asking(self, refused: bool) -> AbstractOutputs | None:
+        """The models of several outputs, where there are several; `refused`: they cannot be asked that."""
 
     @abc.abstractmethod
     def _at(self, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
@@ -34,7 +41,8 @@ class AbstractPredictions(AbstractExplained):
         latent: bool = False,
         noise_variance: Any = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m).
+        """Predictive mean (m,), and with it the standard deviation (m,) or covariance (m, m); of p outputs
+        (m, p) each.
 
         They are those of a new observation y, or of the noise-free function if `latent`. Before `fit` they
         are those of the prior, as are all predictions and draws. Where noise is not Gaussian the standard
@@ -45,6 +53,13 @@ class AbstractPredictions(AbstractExplained):
         """
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not both.")
+        if (several := self._asking(return_cov or noise_variance is not None)) is not None:
+            if not return_std:
+                return several.ask(X, lambda m, X: m.predict(X, latent=latent)[:, None], ("value",))[..., 0]
+            both = several.ask(
+                X, lambda m, X: np.stack(m.predict(X, True, latent=latent), 1), ("value", "spread")
+            )
+            return both[..., 0], both[..., 1]
         posterior, X = self._at(X)
         with self._telling():
             if return_cov:
@@ -59,8 +74,12 @@ class AbstractPredictions(AbstractExplained):
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
-        of heavy-tailed noise those of its own tails.
+        of heavy-tailed noise those of its own tails. Of p outputs (m, p), (m, p, len(q)).
         """
+        if (several := self._asking(noise_variance is not None)) is not None:
+            levels = np.atleast_1d(np.asarray(q, float))
+            found = several.ask(X, lambda m, X: m.predict_quantile(X, levels), ("value",) * len(levels))
+            return found if np.ndim(q) else found[..., 0]
         posterior, X = self._at(X)
         with self._telling():
             return posterior.quantile(X, q, noise_variance)
@@ -68,10 +87,12 @@ class AbstractPredictions(AbstractExplained):
     def predict_interval(
         self, X: Any, level: float = 0.95, noise_variance: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`."""
+        """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`; of
+        p outputs (m, p).
+        """
         check_level(level)
         ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
-        return ends[:, 0], ends[:, 1]
+        return ends[..., 0], ends[..., 1]
 
     def predict_columns(
         self, X: Any, level: float = 0.95, latent: bool = False, noise_variance: Any = None
@@ -184,7 +205,9 @@ class AbstractPredictions(AbstractExplained):
         return drawn.reading(self._inputs, self.columns_ is None or self.columns_.plain)
 
     def log_density(self, X: Any, y: Any, noise_variance: Any = None) -> np.ndarray:
-        """Log predictive density (m,) of each target."""
+        """Log predictive density (m,) of each target; of p outputs (m, p), NaN where y is."""
+        if (several := self._asking(noise_variance is not None)) is not None:
+            return several.log_density(X, y)
         posterior, X = self._at(X)
         return posterior.log_density(X, as_targets(y, X.shape[0]), noise_variance)
 

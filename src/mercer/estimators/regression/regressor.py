@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from mercer.estimators import defaults, roughness
+from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
@@ -50,6 +50,7 @@ from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
+    from mercer.estimators.regression.outputs import AbstractOutputs
     from mercer.explain import AbstractFitted
 
 MOSTLY_EQUAL = (
@@ -127,6 +128,11 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         category is a level of its own); or refused. An empty cell in a column that had none in `fit` is an
         error.
 
+    outputs: "independent" or "coregional". What several outputs, y (n, p) or a frame, have in common:
+        nothing, a model for each (`estimators_`), or correlated functions of the same length-scales, learned
+        together (cokriging): k(x, x') times a covariance between outputs, of rank 2 and a part of each
+        output's own, and a noise of each. Empty cells of y are not known, and predicted from the rest.
+
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
     log_marginal_likelihood_: log density of your y given X, without priors; None where hyperparameters were
@@ -139,6 +145,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
         (`RobustComparison`), else None
     columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
+    outputs_, estimators_: where y has several columns, their names, and the models: one for each, or the one
+        of all, on a long table whose last column says which. `posterior_` and the like are theirs then
     n_features_in_, feature_names_in_: as in scikit-learn
 
     X is an array, a data frame (pandas, polars, pyarrow) or a dict of columns. Without a kernel its columns
@@ -176,6 +184,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     noise_groups_: tuple[str, ...] | None
     input_noise_: np.ndarray | None
     _index: tuple[str, ...] | None
+    _several: AbstractOutputs | None
     _copies: Copies | None
     _outliers: Outliers | None
 
@@ -200,6 +209,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         learn: bool = True,
         noise_by: str | int | None = None,
         input_noise: ArrayLike | Mapping[str, float] | str | None = None,
+        outputs: Literal["independent", "coregional"] = "independent",
     ):
         self.kernel = kernel
         self.mean = mean
@@ -220,11 +230,13 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         self.learn = learn
         self.noise_by = noise_by
         self.input_noise = input_noise
+        self.outputs = outputs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._own_kernel and self.missing != "error"
         tags.requires_fit = False
+        tags.target_tags.multi_output = True
         return tags
 
     # -- learning --------------------------------------------------------------------------------------------
@@ -242,7 +254,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         lower: Any = None,
         upper: Any = None,
     ) -> GPRegressor:
-        """Learn from y (n,) at X (n, d): an array, or a data frame with names.
+        """Learn from y (n,) at X (n, d): arrays, or data frames with names; or from several outputs y (n, p),
+        NaN where a cell is empty, see `outputs`.
 
         sample_weight: (n,), above zero, or None. The noise variance of a row is the learned one divided by
             its weight: that of the mean of so many measurements. It is not the same as so many rows, which
@@ -268,6 +281,14 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
 
         A row is then a copy of another (see `repeats`) if they agree, too.
         """
+        self._several = None
+        if (outputs := reading.several_outputs(y)) is not None:
+            of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper)
+            if any(given is not None for given in of_rows):
+                raise ValueError("weights, errors and the like of rows go with one output: fit each alone.")
+            from mercer.estimators.regression.outputs import kind_of
+
+            return self._take_outputs(kind_of(self.outputs).fit(self, X, outputs))
         kernel = None if self._own_kernel else read_kernel(self.kernel)
         index = frame_index(X)
         inputs, y = self._training_data(X, y, (kernel,))
@@ -498,8 +519,49 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             )
         return np.asarray(given, float)
 
+    def _asking(self, refused: bool) -> AbstractOutputs | None:
+        several: AbstractOutputs | None = vars(self).get("_several")
+        if several is not None and refused:
+            raise ValueError("return_cov and noise_variance go with one output: ask those in estimators_.")
+        return several
+
+    def _check_one(self) -> None:
+        """Fitted, to one output."""
+        fitted(self)
+        if self._several is not None:
+            raise ValueError("this model has several outputs: ask those in estimators_.")
+
+    def _take_outputs(self, several: AbstractOutputs) -> GPRegressor:
+        """Set the learned attributes of several outputs."""
+        assert several.columns is not None
+        reading.name_features(self, several.columns)
+        self._several, self.outputs_, self.estimators_ = several, several.names, several.members
+        fits: Any = tuple(member.fit_ for member in several.members)
+        self.fit_ = fits
+        self.noise_variance_, self.noise_groups_ = several.noise_variance, None
+        self.log_marginal_likelihood_ = several.log_evidence
+        for name in {"posterior_", "model_", "kernel_"} & set(vars(self)):
+            delattr(self, name)
+        return self
+
+    def _learned(self) -> dict[str, Any]:
+        fitted(self)
+        if self._several is None:
+            return saving.learned(self)
+        return {"outputs": self._several.packed()}
+
+    def _relearn(self, learned: dict[str, Any]) -> None:
+        self._several = None
+        if "outputs" not in learned:
+            return saving.relearn(self, learned)
+        from mercer.estimators.regression.outputs import kind_of
+
+        self._take_outputs(kind_of(self.outputs).unpacked(self, learned["outputs"]))
+
     def _at(self, X: Any) -> tuple[AbstractPosterior, np.ndarray]:
         """The posterior, or before `fit` the prior, and X (m, d) as it reads it."""
+        if "fit_" in vars(self):
+            self._check_one()
         return (self.posterior_, self._inputs(X)) if "posterior_" in vars(self) else prior_of(self, X)
 
     # -- the fit seen from the data --------------------------------------------------------------------------
@@ -508,7 +570,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,). A row
         and its copies are left out together.
         """
-        fitted(self)
+        self._check_one()
         left = self.posterior_.loo()
         return LeaveOneOut(*map(self._each_row, (left.mean, left.variance, left.log_density)))
 
@@ -520,7 +582,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         """Lower and upper ends, each (n,), of the interval that the other data predict for each training
         target.
         """
-        fitted(self)
+        self._check_one()
         check_level(level)
         posterior = self.posterior_
         tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
@@ -553,7 +615,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         """Call the training rows by these names in `outliers_`,
         instead of by their positions or the labels of a frame.
         """
-        fitted(self)
+        self._check_one()
         names, n = tuple(map(str, names)), len(self._each_row(self.posterior_.y))
         if len(names) != n:
             raise ValueError(f"{len(names)} names were given for {n} rows.")
@@ -567,6 +629,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         from mercer.estimators.findings import opened
 
         fitted(self)
+        if self._several is not None:
+            return self._several.summary()
         lines = [
             *self._left_out_lines(),
             *self._importance_lines(),
@@ -609,7 +673,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     @property
     def outliers_(self) -> Outliers:
         """How far each training row is taken for an outlier."""
-        fitted(self)
+        self._check_one()
         if self._outliers is None:
             rows = None if self._copies is None else self._copies.rows
             self._outliers = outliers(self.posterior_, self._index, rows)
@@ -662,6 +726,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     def _function(self) -> AbstractFitted:
         from mercer.explain import PosteriorFunction
 
+        self._check_one()
         return PosteriorFunction(self.posterior_)
 
     def _targets(self, y, n: int) -> np.ndarray:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer.conditioned import AbstractSubject
-from mercer.gp import GP, Model
+from mercer.gp import GP, Model, choose_solver, settle
 from mercer.inference import by_name
 from mercer.inference.protocol import site_rule
+from mercer.inputs import Inputs
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.likelihoods.base import continuous_quantile
 from mercer.likelihoods.scales import NOISE_SHARE, robust_scale
@@ -286,11 +287,18 @@ def judged(candidate: Candidate, posterior: Any, method: str, solver: Any, note:
     """The candidate, fitted by the rule of this name, with the density of held-out rows."""
     model, X, y = posterior.model, posterior.inputs.values, posterior.y
     rule = site_rule(by_name(method, model.likelihood)).rough()
+    solver = choose_solver(model, solver)
     n, total = len(y), 0.0
     parts = folds(n, min(FOLDS, n))
     for fold in parts if n <= SEVERAL else parts[:1]:
         rest = np.setdiff1d(np.arange(n), fold)
-        total += float(np.sum(model.condition(X[rest], y[rest], rule, solver).log_density(X[fold], y[fold])))
+        inputs, targets, _, settled = settle(model, Inputs(X[rest]), y[rest], rule, solver)
+        memory = {}
+        if rule.warm:  # sites of all rows are near those of the rest
+            mean, variance = posterior.latent_moments(inputs.values)
+            memory = rule.foresee(model, targets, mean[:, None], variance[:, None])
+        found = rule.posterior(model, inputs, targets, settled, memory)
+        total += float(np.sum(found.log_density(X[fold], y[fold])))
     held_out = total if np.isfinite(total) else -np.inf
     return dataclasses.replace(
         candidate, held_out=held_out, method=method, outliers=len(outliers(posterior)), note=note

@@ -71,6 +71,7 @@ _LAZY = {
     "BayesianGaussianMixture": "mercer.estimators",
     "BayesianHMM": "mercer.estimators",
     "GaussianMixture": "mercer.estimators",
+    "Event": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
     "GPMixture": "mercer.estimators",
     "GPRegressor": "mercer.estimators",

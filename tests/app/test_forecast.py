@@ -128,6 +128,33 @@ def test_errors_are_one_line(folder, arguments, message):
     assert result.exit_code == 1 and message in result.output and len(result.output.strip().splitlines()) == 1
 
 
+def test_regressors_and_events(folder, tmp_path):
+    """Columns beside the time and a table of dates; what is known ahead comes from a file."""
+    rng, day = np.random.default_rng(1), np.datetime64("2024-02-20") + np.arange(N + 2)
+    price = rng.standard_normal(N + 2)
+    y = 10.0 + 2.0 * price + 0.1 * rng.standard_normal(N + 2) + 3.0 * (day == np.datetime64("2024-03-08"))
+    table = {"day": [str(d) for d in day], "y": y, "price": price}
+    write_table(tmp_path / "data.csv", {name: column[:N] for name, column in table.items()})
+    write_table(tmp_path / "next.csv", {name: table[name][N:] for name in ("day", "price")})
+    write_table(tmp_path / "events.csv", {"name": ["fair"], "date": ["03-08"]})
+    options = ("--regressor", "price", "--events", tmp_path / "events.csv", "--future", tmp_path / "next.csv")
+    options = (*options, "--seasonal", "none", "--horizon", 2, "--out", tmp_path / "out.csv")
+    model = tmp_path / "ts.mercer"
+    result = run(tmp_path / "data.csv", "--time", "day", "--target", "y", *options, "--model", model)
+    assert result.exit_code == 0, result.output
+    assert "price" in result.output and "fair" in result.output and "for each unit" in result.output
+    assert np.abs(read_table(tmp_path / "out.csv")["mean"] - y[N:]).max() < 1.0
+    again = run(model, "--horizon", 2, "--future", tmp_path / "next.csv", "--out", tmp_path / "again.csv")
+    assert again.exit_code == 0, again.output
+    assert read_table(tmp_path / "again.csv")["mean"] == pytest.approx(
+        read_table(tmp_path / "out.csv")["mean"]
+    )
+    refused = run(model, "--regressor", "price")
+    assert refused.exit_code and "leave --regressor out" in refused.output
+    refused = run(model, "--future", tmp_path / "events.csv")
+    assert refused.exit_code and "has no column 'day'" in refused.output
+
+
 def test_seasons_as_text():
     assert _seasons("auto") == "auto" and _seasons("none") is None
     assert _seasons("12") == {"season 12": 12.0}

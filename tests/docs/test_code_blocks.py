@@ -83,6 +83,9 @@ def two_series():
     for name, header, stamps, values in [
         ("sales.csv", "month,sales", months, sales),
         ("counts.csv", "day,accidents", days, rng.poisson(3 + t % 7)),
+        ("shop.csv", "day,sold,price", days, [f"{10 - p},{p}" for p in rng.uniform(2, 3, 60)]),
+        ("prices.csv", "day,price", ["2021-03-02"], [2.5]),
+        ("holidays.csv", "name,date", ["fair"], ["02-01"]),
     ]:
         rows = [f"{stamp},{value}" for stamp, value in zip(stamps, values, strict=True)]
         Path(name).write_text("\n".join([header, *rows]))
@@ -130,6 +133,7 @@ def em(names):
 
 def timeseries(names):
     assert len(names["ts"].anomalies_) >= 1
+    assert abs(names["daily"].effects_["size"]["price"] + 3) < 0.5 and names["paths"].shape == (500, 7)
     assert Path("next.csv").exists() and Path("next.png").exists()
 
 

@@ -303,13 +303,15 @@ def test_whole_times_that_float64_cannot_tell_apart_are_refused():
 
 
 def test_columns_beside_times_and_values_are_told():
-    """What else is in a table is not used, and where it may go is said."""
+    """What else is in a table is not used, and how it can be is said."""
     days = np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]")
     frame = {"day": days, "sales": np.arange(5.0), "price": np.ones(5), "shop": list("abcde")}
     seen = observe(frame, time="day", value="sales")
     assert seen.notes[0].startswith(
-        "columns that are not used: price, shop (a series is learned from its times"
+        "columns that are not used: price, shop (a series is learned from its times; other columns join "
     )
+    told = observe(frame, time="day", value="sales", regressors=["price"])
+    assert "not used: shop (" in told.notes[0] and list(told.others) == ["price"]
     assert observe({"day": days, "sales": np.arange(5.0)}).notes == ()
     for given, message in (
         ((frame,), "Give value=, one of sales, price. The others are not used: .* GPRegressor"),

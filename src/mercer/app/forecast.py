@@ -64,6 +64,24 @@ def forecast(
             show_default="gaussian",
         ),
     ] = None,
+    regressor: Annotated[
+        list[str] | None,
+        typer.Option(help="Another column that matters, with a linear effect; may be given several times."),
+    ] = None,
+    future: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of what is known of the regressors ahead, with their times. What is not known is "
+            "forecast."
+        ),
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of holidays and events: columns name and date (2024-12-25; 12-25 is every year), and "
+            "perhaps before and after (further days), lasting and scale."
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv, .tsv or .parquet.")] = None,
     impute: Annotated[
@@ -98,7 +116,7 @@ def forecast(
 
     Example: mercer forecast sales.mercer --until 2030-06-30 --out next.csv --components parts.csv
     """
-    check_inputs([data])
+    check_inputs([data, *(file for file in (future, events) if file is not None)])
     files = {"forecast": out, "missing values": impute, "components": components, "anomalies": anomalies}
     check_outputs([*files.values(), plot, model], [data])
     if not 0 < level < 1:
@@ -106,10 +124,13 @@ def forecast(
     ahead = steps_ahead(horizon, until)
     with warnings_as_notes():
         if zipfile.is_zipfile(data):
-            ts = _loaded(data, time=time, target=target, seasonal=seasonal, likelihood=likelihood)
+            said = dict(time=time, target=target, seasonal=seasonal, likelihood=likelihood)
+            ts = _loaded(data, **said, regressor=regressor or None, events=events)
         else:
-            ts = learned(data, time, target, seasonal or "auto", likelihood or "gaussian")
-        forecasts = ts.forecast_columns(ahead, level)
+            how = seasonal or "auto", likelihood or "gaussian", regressor, events
+            ts = learned(data, time, target, *how)
+        known = _known(ts, future)
+        forecasts = ts.forecast_columns(ahead, level, known)
     typer.echo(ts.summary())
     typer.echo()
     odd = f"Values that do not fit (probability below {ts.anomaly_level:g} given the others)"
@@ -119,7 +140,7 @@ def forecast(
     tables = {
         "forecast": lambda: forecasts,
         "missing values": lambda: ts.impute_columns(level),
-        "components": lambda: ts.components_columns(ahead),
+        "components": lambda: ts.components_columns(ahead, regressors=known),
         "anomalies": ts.anomalies_columns,
     }
     for what, file in files.items():
@@ -155,7 +176,27 @@ def steps_ahead(horizon: str | None, until: str | None) -> int | str:
     return horizon
 
 
-def learned(data: Path, time: str | None, target: str | None, seasonal: str, likelihood: str) -> Any:
+def _known(ts: Any, future: Path | None) -> Any:
+    """What a file says of regressors ahead."""
+    from mercer.app.tables import TableError, read_table
+
+    if future is None:
+        return None
+    table = read_table(future)
+    if ts.time_name_ not in table:
+        raise TableError(f"{future} has no column {ts.time_name_!r}, the times; it has {', '.join(table)}.")
+    return table
+
+
+def learned(
+    data: Path,
+    time: str | None,
+    target: str | None,
+    seasonal: str,
+    likelihood: str,
+    regressors: list[str] | None = None,
+    events: Path | None = None,
+) -> Any:
     """A series learned from a table."""
     import mercer
     from mercer.app.tables import TableError, read_table
@@ -167,10 +208,11 @@ def learned(data: Path, time: str | None, target: str | None, seasonal: str, lik
         if name not in table:
             raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
     ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood)
-    return ts.fit(dict(table), time=time, value=target)
+    dates = None if events is None else read_table(events)
+    return ts.fit(dict(table), time=time, value=target, regressors=regressors or None, events=dates)
 
 
-def _loaded(data: Path, **given: str | None) -> Any:
+def _loaded(data: Path, **given: Any) -> Any:
     """A series from a file that --model wrote, which has settings of its own."""
     import mercer
 

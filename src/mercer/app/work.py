@@ -279,7 +279,8 @@ def _predicted_values(
             f"{source} has no column {model.time_name_!r}, the time of the series; for what comes next: "
             "mercer forecast MODEL --horizon 2y --out FILE."
         )
-    return model.forecast_columns(table[model.time_name_], level)[1]
+    known = dict(table) if set(model.regressors_) & set(table) else None
+    return model.forecast_columns(table[model.time_name_], level, known)[1]
 
 
 def draw_verdict(verdict: Any, path: Path) -> None:

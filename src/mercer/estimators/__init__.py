@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from mercer.estimators.hidden.hmm import HMM
     from mercer.estimators.hidden.mixture import GaussianMixture
     from mercer.estimators.regression.regressor import GPRegressor
+    from mercer.estimators.series.events import Event
     from mercer.estimators.series.forecaster import GPTimeSeries
 
 __all__ = [
     "HMM",
     "BayesianGaussianMixture",
     "BayesianHMM",
+    "Event",
     "GPClassifier",
     "GPMixture",
     "GPRegressor",
@@ -36,6 +38,7 @@ __getattr__ = exporter(
         "hidden.hmm": "HMM",
         "hidden.mixture": "GaussianMixture",
         "regression.regressor": "GPRegressor",
+        "series.events": "Event",
         "series.forecaster": "GPTimeSeries",
     },
 )

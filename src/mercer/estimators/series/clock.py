@@ -142,6 +142,29 @@ class Clock:
         whole_micro = np.round(micro).astype(np.int64)
         return (_from_wall(whole_micro, self.zone) if self.wall else whole_micro).astype("datetime64[us]")
 
+    @property
+    def days_of_a_stamp(self) -> int:
+        """How many days a stamp stands for, about: 1 for shorter steps, irregular ones and plain numbers."""
+        if not self.unit or self.every:
+            return 1
+        return max(1, round(_in_unit(self.step, self.unit, "day")))
+
+    def days(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Local days since 1970 that times t (m,) stand for: the first, and the one after the last. A stamp
+        stands for its day, and where steps are longer for all up to the next stamp: by the calendar where it
+        is counted in months.
+        """
+        micro = self.stamps(t).astype(np.int64)
+        if self.zone is not None:
+            micro = _to_wall(micro, self.zone)
+        if self.unit not in CALENDAR:
+            first = micro // int(DAY)
+            return first.astype(float), (first + self.days_of_a_stamp).astype(float)
+        month = _months(micro)[0]
+        length = round(self.step * (YEAR_MONTHS if self.unit == "year" else 1))
+        first, last = (_month_start(month + i) // int(DAY) for i in (0, max(length, 1)))
+        return first.astype(float), last.astype(float)
+
     def next(self, last: float, count: int) -> np.ndarray:
         """The `count` times that follow time `last` on the grid."""
         if self.every:

@@ -15,14 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
 from mercer.estimators.base import AbstractEstimator
+from mercer.estimators.regression.predictions import seed_of
 from mercer.estimators.series import repeats, structure
 from mercer.estimators.series.ahead import ahead, read, since
 from mercer.estimators.series.backtest import Backtest, backtest
-from mercer.estimators.series.clock import Clock
+from mercer.estimators.series.clock import ROUNDING, Clock
+from mercer.estimators.series.design import Design, check_names, design, read_design
+from mercer.estimators.series.effects import carried_variance, effects, part_moments
+from mercer.estimators.series.events import Event
 from mercer.estimators.series.observed import Kind, Observed, observe, table
 from mercer.estimators.series.predictive import Averaged, Predictive
+from mercer.estimators.series.regressors import given_columns, match
 from mercer.estimators.series.windows import windows, words
-from mercer.estimators.series.words import summary
+from mercer.estimators.series.words import stamp_text, summary
+from mercer.gp import choose_solver
 from mercer.inference import Exact
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit, integration
@@ -51,7 +57,7 @@ class GPTimeSeries(AbstractEstimator):
 
     Takes a pandas series or frame with dates, a polars frame, a dict of columns, or arrays (t, y), at any
     distances, with gaps, repeated stamps and missing values (NaN). Tables come back in the library of the
-    series.
+    series. Other columns (regressors) and events by date join it in `fit`, with linear effects.
 
     seasonal: "auto", None, list or dict. Periods, in the unit of time the series is counted in (`unit_`):
         [12], {"cycle": 11.0}, or names, ["week", "year"]. "auto" takes day, week and year where the series
@@ -82,7 +88,9 @@ class GPTimeSeries(AbstractEstimator):
     trend_, trends_: the trend that was kept, and the log evidence of each that was tried (of the values
         learned from)
     transform_: "log" or None
-    component_names_: of the terms of the kernel, in order
+    component_names_: of the parts, in order: the terms of the kernel, regressors, events
+    regressors_, events_: names of the regressors, and `Event`s by name
+    effects_: table of what was learned of them
     fit_, model_, posterior_, kernel_: as in `GPRegressor`, in the unit of time from the first stamp on, of
         the transformed values
     log_marginal_likelihood_: log density of the values, without priors
@@ -100,6 +108,9 @@ class GPTimeSeries(AbstractEstimator):
     notes_: tuple[str, ...]
     _t: np.ndarray  # times of all stamps, in order
     _y: np.ndarray  # NaN where a value is missing
+    _R: np.ndarray  # regressors (n, k); NaN where nobody needs to know
+    _design: Design
+    _others: dict[str, GPTimeSeries]  # series of regressors, once they were needed
     _posterior: Any  # None where values were added since
     _online: OnlineMarkov | None
     _around: list[list[float]]  # hyperparameters that forecasts average over: weights, and their vectors
@@ -134,12 +145,26 @@ class GPTimeSeries(AbstractEstimator):
     # -- learning --------------------------------------------------------------------------------------------
 
     def fit(
-        self, series: Any, y: Any = None, time: str | None = None, value: str | None = None
+        self,
+        series: Any,
+        y: Any = None,
+        time: str | None = None,
+        value: str | None = None,
+        regressors: Any = None,
+        events: Any = None,
     ) -> GPTimeSeries:
         """Learn from a series; or from times and values, `fit(t, y)`; or from columns of a frame, `fit(frame,
         time=, value=)`.
+
+        regressors: names of other columns of the frame, or columns by name (a frame, a dict) with a row for
+            each value: each has a linear effect, beta (r - mean of r), beta ~ N(0, (3 std(y) / std(r))^2)
+        events: dates by name, {"christmas": "12-25", "launch": ["2024-03-01"]}, with days around them,
+            {"easter": Event(dates, before=2, after=1)}; or a table with the columns name and date. Each has
+            an effect, N(0, (3 std(y))^2) before it is learned. See `mercer.Event`
+
+        >>> ts.fit(frame, time="day", value="sales", regressors=["price"], events={"christmas": "12-25"})
         """
-        return self._learn_from(observe(series, y, time, value))
+        return self._learn_from(observe(series, y, time, value, regressors, events))
 
     def _learn_from(self, seen: Observed) -> GPTimeSeries:
         self._check_settings()
@@ -151,6 +176,11 @@ class GPTimeSeries(AbstractEstimator):
         self.seasons_ = structure.seasons(self.seasonal, self.clock_, float(np.ptp(self._t)))
         self.transform_ = structure.transform(self.transform, self.likelihood, y, self.seasons_, self.clock_)
         z = np.log(y) if self.transform_ == "log" else y
+        _, latent = structure.read_likelihood(self.likelihood, z)
+        self._design, notes = design(
+            dict(zip(self.regressors_, self._R[told].T, strict=True)), self.events_, self.clock_, t, latent
+        )
+        self.notes_ += notes
         still = _still(t, z)
         tried = structure.TRENDS if self.trend == "auto" else (self.trend,)
         if self.trend == "auto" and (still or z.size < FEWEST):
@@ -162,7 +192,8 @@ class GPTimeSeries(AbstractEstimator):
         change = float(np.sum(z[_all(rows)])) if self.transform_ == "log" else 0.0  # log |dz / dy| is -z
         self.trends_ = {trend: evidence - change for trend, evidence in _evidences(found).items()}
         self.trend_ = structure.preferred(self.trends_)
-        self.component_names_ = names
+        check_names(names, self._design.names)
+        self.component_names_ = (*names, *self._design.names)
         if still:
             why = (
                 "the values do not vary"
@@ -175,13 +206,15 @@ class GPTimeSeries(AbstractEstimator):
             )
         self._take([found[self.trend_]])
         if self.integrate and not still and t.size <= INTEGRATED and isinstance(self._likelihood, Gaussian):
-            models, weights = integration.settings(self.fit_, "ccd", Exact(), Markov())
+            models, weights = integration.settings(
+                self.fit_, "ccd", Exact(), choose_solver(self.model_, Markov())
+            )
             vectors = [flatten(model).vector.tolist() for model in models]
             self._around = [[float(weight), *vector] for weight, vector in zip(weights, vectors, strict=True)]
         if rows is not None:
             self.notes_ += (words(t.size),)
             self._posterior = None
-            if isinstance(self._likelihood, Gaussian):
+            if isinstance(self._likelihood, Gaussian) and not self._design.columns:
                 self._online = self._filter(t, z)
         return self
 
@@ -194,8 +227,8 @@ class GPTimeSeries(AbstractEstimator):
             for _, *vector in self._around:
                 other = copy.copy(self)
                 other.model_ = flat.unflatten(np.array(vector))
-                other._around, other._copies, other._posterior = [], None, None
-                other._online = other._filter(t, z)
+                other._around, other._copies, other._posterior, other._others = [], None, None, {}
+                other._online = None if self._design.columns else other._filter(t, z)
                 self._copies.append(other)
         return self._copies
 
@@ -210,7 +243,8 @@ class GPTimeSeries(AbstractEstimator):
         self, tried: Sequence[str], seasons: Mapping[str, float], t: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, Fit], tuple[str, ...]]:
         """What is learned with each of the trends, and the names of the parts."""
-        still = _still(t, z)
+        still, X = _still(t, z), self._inputs_at(~np.isnan(self._y))
+        noise, latent = structure.read_likelihood(self.likelihood, z)
         found: dict[str, Fit] = {}
         names: tuple[str, ...] = ()
         rows = _all(windows(t.size))
@@ -223,12 +257,13 @@ class GPTimeSeries(AbstractEstimator):
                 seasons,
                 bool(self.irregular),
                 self.harmonics,
-                self.likelihood,
+                noise,
                 self.clock_,
                 float(np.ptp(self._t)),
-                z,
+                latent,
+                self._design.basis(),
             )
-            found[trend] = fit(defaults.hold(model) if still else model, t[rows, None], z[rows], **settings)
+            found[trend] = fit(defaults.hold(model) if still else model, X[rows], z[rows], **settings)
         return found, names
 
     def _look_for_a_season(
@@ -278,20 +313,38 @@ class GPTimeSeries(AbstractEstimator):
         self.clock_, self.unit_, self.step_ = clock, clock.unit, clock.step
         self._kind, self.notes_, self._around, self._copies = seen.kind, seen.notes, [], None
         self._t, self._y = clock.read(seen.stamps), seen.values
-        self._online = None
+        self.regressors_, self.events_ = tuple(seen.others), dict(seen.events)
+        self._R = self._regressors_of(seen)
+        self._online, self._others = None, {}
+
+    def _regressors_of(self, seen: Observed) -> np.ndarray:
+        """The regressors (n, k) of a series, known wherever it has a value."""
+        if missing := [name for name in self.regressors_ if name not in seen.others]:
+            raise InputError(
+                f"the series was learned with the regressor {missing[0]!r}: give it with new values, too."
+            )
+        R = np.column_stack([np.zeros((seen.values.size, 0)), *(seen.others[n] for n in self.regressors_)])
+        wrong = np.isnan(R) & ~np.isnan(seen.values)[:, None]
+        if wrong.any():
+            row, j = np.argwhere(wrong)[0]
+            raise InputError(
+                f"the regressor {self.regressors_[j]!r} is missing at {stamp_text(seen.stamps[row])}, where "
+                "the series has a value: fill it in, or leave that value empty."
+            )
+        return R
 
     def _take(self, fits: list[Fit]) -> GPTimeSeries:
         (self.fit_,) = fits
         self._posterior = self.fit_.posterior
-        self.model_, self.kernel_ = self.fit_.model, self.fit_.model.gp.kernel
+        self.model_, self.kernel_ = self.fit_.model, structure.of_time(self.fit_.model.gp.kernel)
         return self
 
     def update(self, series: Any, y: Any = None) -> GPTimeSeries:
         """Add new values, given as in `fit`; hyperparameters stay as they are.
 
         With Gaussian noise each value from the last stamp on takes O(1), however long the series; the rest
-        (components, anomalies) is brought up to date when it is next asked for. Earlier values and other
-        noise take one more pass over the series.
+        (components, anomalies) is brought up to date when it is next asked for. Earlier values, other noise,
+        regressors and events take one more pass over the series.
         """
         check_is_fitted(self)
         return self._add(self._observe(series, y))
@@ -302,16 +355,20 @@ class GPTimeSeries(AbstractEstimator):
         z = self._likelihood.targets(self._forward(seen.values[told]))
         for other in self._copies or ():
             other._add(seen)
-        late = isinstance(self._likelihood, Gaussian) and t[0] >= self._t[-1]
+        plain = isinstance(self._likelihood, Gaussian) and not self._design.columns
+        late = plain and t[0] >= self._t[-1]
         if late and self._online is None:
             X, known = self._training
             self._online = self._filter(X.values[:, 0], known)
         self._t, self._y = np.append(self._t, t), np.append(self._y, seen.values)
+        self._R = np.concatenate([self._R, self._regressors_of(seen)])
+        for name, other in self._others.items():
+            other._add(Observed(seen.stamps, seen.others[name], Kind(), seen.zone, ()))
         if late and self._online is not None:
             self._online.update(t[told], z)
         else:
             self._online, order = None, np.argsort(self._t, kind="stable")
-            self._t, self._y = self._t[order], self._y[order]
+            self._t, self._y, self._R = self._t[order], self._y[order], self._R[order]
         self._posterior = None
         return self
 
@@ -322,34 +379,97 @@ class GPTimeSeries(AbstractEstimator):
         if self._posterior is None:
             told = ~np.isnan(self._y)
             self._posterior = self.model_.condition(
-                self._t[told][:, None], self._forward(self._y[told]), None, Markov()
+                self._inputs_at(told), self._forward(self._y[told]), None, Markov()
             )
             self.fit_ = dataclasses.replace(self.fit_, posterior=self._posterior)  # what files hold
         return self._posterior
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def forecast(self, horizon: Any = 1, level: float = 0.95) -> Any:
+    def forecast(self, horizon: Any = 1, level: float = 0.95, regressors: Any = None) -> Any:
         """Table of mean, std and the central interval lower, upper of the values to come.
 
         horizon: how many steps; or a length of time, "2y", "6mo", "6w", "90d", "36h", "15min"; or a date, up
         to whose end; or stamps. A series at irregular distances goes on by a natural step near the usual
         distance (days, weeks, months: `summary` says which).
 
+        regressors: what is known of them, a frame or a dict of columns with their times, or with a row for
+        each stamp. Those that are not given, or NaN, are forecast by a series of their own (`GPTimeSeries`
+        with the same settings), and what that leaves open is carried on: a regressor r ~ N(m, v) with the
+        effect beta ~ N(b, s) adds (b^2 + s) v to the variance, whose square root `std` is, and the interval
+        takes f to be normal.
+
         >>> ts.forecast(24, level=0.9)
         >>> ts.forecast("2y"), ts.forecast("2030-06")
         >>> ts.forecast(pd.date_range("2030-01-01", periods=12, freq="MS"))
+        >>> ts.forecast(7, regressors={"price": [2.0] * 7})
         """
-        return self._table(*self.forecast_columns(horizon, level))
+        return self._table(*self.forecast_columns(horizon, level, regressors))
 
     def forecast_columns(
-        self, horizon: Any = 1, level: float = 0.95
+        self, horizon: Any = 1, level: float = 0.95, regressors: Any = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The same as arrays: stamps (numbers, or datetime64 in UTC where there is a zone),
         and the columns by name.
         """
         t = self._ahead(horizon)
-        return self.clock_.stamps(t), self._predictive(t).columns(level)
+        return self.clock_.stamps(t), self._predictive(t, regressors).columns(level)
+
+    def sample(
+        self,
+        horizon: Any = 1,
+        size: int = 1,
+        regressors: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> np.ndarray:
+        """Joint draws (size, m) of the values to come, a path in each row, noise included: what can be asked
+        of a forecast that is not asked of one stamp alone (a sum, a maximum, how long above a limit).
+
+        horizon, regressors: as in `forecast`; regressors that are not known are drawn, too. A path takes
+        O(n + m).
+
+        >>> paths = ts.sample(12, size=1000)
+        >>> np.quantile(paths.sum(1), [0.05, 0.95])      # of the total of the next 12
+        """
+        seed = seed_of(self.random_state if random_state is None else random_state)
+        return self._sample(self._ahead(horizon), size, regressors, np.random.default_rng(seed))
+
+    def _sample(self, t: np.ndarray, size: int, regressors: Any, rng: np.random.Generator) -> np.ndarray:
+        """The same at times t."""
+        self._check_start(t)
+        R, unsure = self._regressors_at(t, regressors)
+        drawn = {}  # regressors that are not known
+        for j in np.flatnonzero((unsure > 0).any(0)):
+            rows, other = unsure[:, j] > 0, self._series_of(j)
+            drawn[j] = np.repeat(R[None, :, j], size, 0)
+            drawn[j][:, rows] = other._sample(other.clock_.read(self.clock_.stamps(t[rows])), size, None, rng)
+        if not self._around:
+            return self._paths(t, size, R, drawn, rng)
+        chosen = rng.choice(len(self._around), size, p=self._weights)
+        y = np.empty((size, t.size))
+        for i, other in enumerate(self._at_settings()):
+            own = chosen == i
+            if own.any():
+                some = {j: paths[own] for j, paths in drawn.items()}
+                y[own] = other._paths(t, int(own.sum()), R, some, rng)
+        return y
+
+    def _paths(
+        self, t: np.ndarray, size: int, R: np.ndarray, drawn: Mapping[int, np.ndarray], rng: Any
+    ) -> np.ndarray:
+        """Draws (size, m) of values, with these hyperparameters alone, at regressors R (m, k), or those that
+        were drawn (size, m).
+        """
+        X, some = self._design.inputs(self.clock_, t, R), 1 + np.array(list(drawn), int)
+        # the draws' own effects: f at one more unit of a regressor, less f, at the last time
+        probes = np.repeat(X[-1:], 1 + some.size if some.size else 0, 0)
+        probes[1 + np.arange(some.size), some] += 1.0
+        f = self.posterior_.sample(np.concatenate([X, probes]), size, rng, latent=True)
+        f, effects = f[:, : t.size], f[:, t.size + 1 :] - f[:, t.size : t.size + 1]
+        for effect, (j, paths) in zip(effects.T, drawn.items(), strict=True):
+            f += effect[:, None] * (paths - R[:, j])
+        y = np.stack([self._likelihood.sample(rng, path) for path in f])
+        return np.exp(y) if self.transform_ == "log" else y
 
     def impute(self, level: float = 0.95) -> Any:
         """The same table for the stamps without a value: those that were NaN, those that a regular series
@@ -363,17 +483,18 @@ class GPTimeSeries(AbstractEstimator):
         t = np.unique(np.append(self._t[np.isnan(self._y)], self._gaps()))
         return self.clock_.stamps(t), self._predictive(t).columns(level)
 
-    def components(self, horizon: Any = None, gaps: bool = False) -> Any:
+    def components(self, horizon: Any = None, gaps: bool = False, regressors: Any = None) -> Any:
         """Table with the mean of every part, under its name, and its standard deviation, `name_std`.
 
         At the stamps of the series; `horizon` (as in `forecast`) adds those after the last, or names stamps
         instead; `gaps` adds those that `impute` fills. With transform_ = "log" and for counts parts are of
-        the logarithm. Their sum is the mean of the series without noise.
+        the logarithm. Their sum is the mean of the series without noise. Regressors are parts, and so are
+        events; `regressors` says what is known of them at other stamps, as in `forecast`.
         """
-        return self._table(*self.components_columns(horizon, gaps))
+        return self._table(*self.components_columns(horizon, gaps, regressors))
 
     def components_columns(
-        self, horizon: Any = None, gaps: bool = False
+        self, horizon: Any = None, gaps: bool = False, regressors: Any = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The same as arrays: stamps, and the columns by name."""
         check_is_fitted(self)
@@ -382,12 +503,27 @@ class GPTimeSeries(AbstractEstimator):
             own = np.sort(np.append(self._t, self._gaps())) if gaps else self._t
             t = np.append(own, t)
         self._check_start(t)
-        mean, variance = parts(self.posterior_.state, t)
+        R, unsure = self._regressors_at(t, regressors)
+        H = self._design.centred(self._design.inputs(self.clock_, t, R))
+        mean, variance = parts(self.posterior_.state, t, H)
         mean[:, 0] += self._prior_mean
+        of_kernel = [(mean[:, j], variance[:, j]) for j in range(mean.shape[1] - 1)]
+        found = [*of_kernel, *part_moments(self._design, self.posterior_.state, H, unsure)]
         columns: dict[str, np.ndarray] = {}
-        for j, name in enumerate(self.component_names_):
-            columns |= {name: mean[:, j], f"{name}_std": np.sqrt(variance[:, j])}
+        for name, (m, v) in zip(self.component_names_, found, strict=True):
+            columns |= {name: m, f"{name}_std": np.sqrt(v)}
         return self.clock_.stamps(t), columns
+
+    @property
+    def effects_(self) -> Any:
+        """Table of what was learned of regressors and events, by name: size, the posterior mean of the effect
+        (of one unit of a regressor; of a day of an event, "christmas +1" one day later), and its std. With
+        transform_ = "log" and for counts, of the logarithm.
+        """
+        check_is_fitted(self)
+        labels, size, std = effects(self._design, self.posterior_.state)
+        kind = Kind(self._kind.library, "effect")
+        return table(kind, np.array(labels, object), None, {"size": size, "std": std})
 
     @property
     def anomalies_(self) -> Any:
@@ -423,9 +559,9 @@ class GPTimeSeries(AbstractEstimator):
         check_is_fitted(self)
         seen = self._observe(series, y)
         out, told = np.full(seen.values.shape, np.nan), ~np.isnan(seen.values)
-        out[told] = self._predictive(read(self.clock_, seen.stamps[told], seen.zone)).log_density(
-            seen.values[told]
-        )
+        known = {name: column[told] for name, column in seen.others.items()}
+        t = read(self.clock_, seen.stamps[told], seen.zone)
+        out[told] = self._predictive(t, known or None).log_density(seen.values[told])
         return out
 
     def score(self, series: Any, y: Any = None) -> float:
@@ -460,7 +596,8 @@ class GPTimeSeries(AbstractEstimator):
 
         Exponential smoothing is Holt-Winters with additive errors, by least squares, with trend (damped or
         not) and season where Akaike's criterion is for them; of the logarithm where `transform_` is "log".
-        Its season and the naive one are the shortest that was seen twice.
+        Its season and the naive one are the shortest that was seen twice. Regressors are taken as not known
+        ahead: they are forecast, too.
 
         >>> found = ts.backtest(12, folds=4)
         >>> print(found)         # MASE, RMSE, coverage of the intervals, interval score
@@ -530,11 +667,15 @@ class GPTimeSeries(AbstractEstimator):
             if isinstance(series, dict) or _named(series)
             else {}
         )
-        return observe(series, y, **columns)
+        return observe(series, y, **columns, regressors=list(self.regressors_) or None)
 
     def _part(self, rows: slice) -> Observed:
         """Some rows of the series, as they are observed."""
-        return Observed(self.clock_.stamps(self._t[rows]), self._y[rows], self._kind, self.clock_.zone, ())
+        stamps, others = (
+            self.clock_.stamps(self._t[rows]),
+            dict(zip(self.regressors_, self._R[rows].T, strict=True)),
+        )
+        return Observed(stamps, self._y[rows], self._kind, self.clock_.zone, (), others, self.events_)
 
     def _forward(self, y: np.ndarray) -> np.ndarray:
         if self.transform_ != "log":
@@ -546,15 +687,56 @@ class GPTimeSeries(AbstractEstimator):
             )
         return np.log(y)
 
-    def _predictive(self, t: np.ndarray) -> Predictive | Averaged:
-        """Of values at times t."""
-        if not self._around:
-            return self._by_the_best(t)
-        weights = np.array([weight for weight, *_ in self._around])
-        return Averaged(tuple(other._by_the_best(t) for other in self._at_settings()), weights)
+    def _inputs_at(self, rows: np.ndarray) -> np.ndarray:
+        """The times of some rows and the columns beside them: (n, 1 + p)."""
+        return self._design.inputs(self.clock_, self._t[rows], self._R[rows])
 
-    def _by_the_best(self, t: np.ndarray) -> Predictive:
-        """The same, with these hyperparameters alone."""
+    def _regressors_at(self, t: np.ndarray, given: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (m, k) of the regressors at times t: as given, else as in the series, else
+        forecast by a series of their own.
+        """
+        if not self.regressors_:
+            if given is not None:
+                raise ValueError("this series was learned without regressors: name them in fit, first.")
+            return np.zeros((t.size, 0)), np.zeros((t.size, 0))
+        place, found = match(self._t, t, ROUNDING * self.clock_.step)
+        R = np.where(found[:, None], self._R[place], np.nan)
+        if given is not None:
+            said = given_columns(given, self.regressors_, self.clock_, self._kind.time, t)
+            R = np.where(np.isnan(said), R, said)
+        unsure = np.zeros(R.shape)
+        for j in range(R.shape[1]):
+            rows = np.isnan(R[:, j])
+            if rows.any():
+                other = self._series_of(j)
+                at = other.clock_.read(self.clock_.stamps(t[rows]))
+                R[rows, j], unsure[rows, j] = other._predictive(at).moments()
+        return R, unsure
+
+    def _series_of(self, j: int) -> GPTimeSeries:
+        """What is learned of a regressor as a series of its own."""
+        name = self.regressors_[j]
+        if name not in self._others:
+            settings = self.get_params() | dict(trend="auto", likelihood="gaussian", transform="auto")
+            seen = Observed(self.clock_.stamps(self._t), self._R[:, j], Kind(), self.clock_.zone, ())
+            self._others[name] = GPTimeSeries(**settings)._learn_from(seen)
+        return self._others[name]
+
+    def _predictive(self, t: np.ndarray, regressors: Any = None) -> Predictive | Averaged:
+        """Of values at times t."""
+        R, unsure = self._regressors_at(t, regressors)
+        if not self._around:
+            return self._by_the_best(t, R, unsure)
+        found = tuple(other._by_the_best(t, R, unsure) for other in self._at_settings())
+        return Averaged(found, self._weights)
+
+    @property
+    def _weights(self) -> np.ndarray:
+        """Of the hyperparameters that forecasts average over."""
+        return np.array([weight for weight, *_ in self._around])
+
+    def _by_the_best(self, t: np.ndarray, R: np.ndarray, unsure: np.ndarray) -> Predictive:
+        """The same, with these hyperparameters alone, for regressors of means R and variances (m, k)."""
         self._check_start(t)
         if (
             self._posterior is None
@@ -564,8 +746,10 @@ class GPTimeSeries(AbstractEstimator):
         ):
             moments = self._online.forecast(t)
         else:
-            mean, variance = parts(self.posterior_.state, t)
-            moments = mean[:, -1] + self._prior_mean, variance[:, -1]
+            H = self._design.centred(self._design.inputs(self.clock_, t, R))
+            mean, variance = parts(self.posterior_.state, t, H)
+            carried = carried_variance(self.posterior_.state, unsure)
+            moments = mean[:, -1] + self._prior_mean, variance[:, -1] + carried
         return Predictive(self._likelihood, self.transform_, *moments)
 
     def _check_start(self, t: np.ndarray) -> None:
@@ -615,7 +799,15 @@ class GPTimeSeries(AbstractEstimator):
             names=list(self.component_names_),
             notes=list(self.notes_),
         )
-        return said | dict(missing=self._t[np.isnan(self._y)].tolist(), around=self._around)
+        gone = np.isnan(self._y)
+        unknown = [[None if np.isnan(r) else r for r in row] for row in self._R[gone].tolist()]
+        said |= dict(missing=self._t[gone].tolist(), missing_regressors=unknown)
+        return said | dict(
+            regressors=list(self.regressors_),
+            events={name: dataclasses.asdict(event) for name, event in self.events_.items()},
+            design=dataclasses.asdict(self._design),
+            around=self._around,
+        )
 
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
         said = checked(_Labels, labels)
@@ -625,13 +817,20 @@ class GPTimeSeries(AbstractEstimator):
         self.component_names_, self.notes_ = tuple(said.names), tuple(said.notes)
         self._around, self._copies = said.around, None
         self.trend_ = structure.preferred(self.trends_)
-        t, missing = inputs.values[:, 0], np.asarray(said.missing, float)
+        self.regressors_, self._design = tuple(said.regressors), read_design(said.design)
+        self.events_ = {name: checked(Event, one) for name, one in said.events.items()}
+        if [r.name for r in self._design.regressors] != said.regressors or inputs.values.shape[1] != 1 + len(
+            self._design.columns
+        ):
+            raise ValueError("the columns beside the times are not those that are said.")
+        k, gone = len(said.regressors), len(said.missing)
+        unknown = np.array(said.missing_regressors, float).reshape(gone, k)
         values = np.exp(y) if self.transform_ == "log" else y
-        order = np.argsort(np.append(t, missing), kind="stable")
-        self._t, self._y = (
-            np.append(t, missing)[order],
-            np.append(values, np.full(missing.size, np.nan))[order],
-        )
+        t = np.append(inputs.values[:, 0], said.missing)
+        order = np.argsort(t, kind="stable")
+        self._t, self._y = t[order], np.append(values, np.full(gone, np.nan))[order]
+        self._R = np.concatenate([inputs.values[:, 1 : 1 + k], unknown])[order]
+        self._others = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -646,6 +845,10 @@ class _Labels:
     names: list[str]
     notes: list[str]
     missing: list[float]
+    missing_regressors: list[list]
+    regressors: list[str]
+    events: dict[str, dict]
+    design: dict
     around: list[list[float]]  # weights, and vectors of hyperparameters
 
 

@@ -20,11 +20,13 @@ from narwhals.stable.v2.dependencies import (
     is_polars_series,
 )
 
+from mercer.estimators.series.events import Event, read_events
 from mercer.inputs import InputError
 
 WITH_OTHERS = (
-    "a series is learned from its times alone; where other columns matter, give all of them to GPRegressor, "
-    "with the times as one: dates get their seasons there, too"
+    "a series is learned from its times; other columns join it by regressors=[...], with linear effects; for "
+    "effects of any shape give all of them to GPRegressor, with the times as one: dates get their seasons "
+    "there, too"
 )
 
 
@@ -43,7 +45,7 @@ class Kind:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observed:
     """Stamps (n,), numbers or datetime64[us] (UTC where there is a zone),
-    and values (n,) with NaN where there are none.
+    and values (n,) with NaN where there are none; regressors (n,) by name, and events.
     """
 
     stamps: np.ndarray
@@ -51,10 +53,22 @@ class Observed:
     kind: Kind
     zone: str | None
     notes: tuple[str, ...]
+    others: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    events: dict[str, Event] = dataclasses.field(default_factory=dict)
 
 
-def observe(series: Any, y: Any = None, time: str | None = None, value: str | None = None) -> Observed:
-    """Whatever holds a series, in the order of time."""
+def observe(
+    series: Any,
+    y: Any = None,
+    time: str | None = None,
+    value: str | None = None,
+    regressors: Any = None,
+    events: Any = None,
+) -> Observed:
+    """Whatever holds a series, in the order of time. regressors: names of columns of its frame, or columns by
+    name, with a row for each of its rows; events: as `read_events` takes them.
+    """
+    inside = _names(regressors)
     if isinstance(series, tuple) and len(series) == 2 and y is None:
         series, y = series
     kind, unused = Kind(), tuple[str, ...]()
@@ -64,28 +78,28 @@ def observe(series: Any, y: Any = None, time: str | None = None, value: str | No
         stamps, values = series.index, series
         kind = Kind("pandas", str(series.index.name or "time"), str(series.name or "value"))
     elif isinstance(series, dict) or is_into_dataframe(series):
-        stamps, values, kind, unused = _columns(series, time, value)
+        stamps, values, kind, unused = _columns(series, time, value, inside)
     else:
         values = series
         stamps = np.arange(len(series))
         kind = Kind("polars") if is_polars_series(series) else kind
-    numbers = _numbers(values)
+    found = numbers(values)
+    others = _others(series, regressors, inside, found.size)
     at, zone, notes = _stamps(stamps)
     if unused:
         notes = (*notes, f"columns that are not used: {', '.join(unused)} ({WITH_OTHERS})")
-    if at.shape != numbers.shape:
-        raise InputError(
-            f"there are {at.size} times but {numbers.size} values: give one value for each time."
-        )
+    if at.shape != found.shape:
+        raise InputError(f"there are {at.size} times but {found.size} values: give one value for each time.")
     if at.size == 0:
         raise InputError("the series is empty.")
     period = getattr(stamps, "freqstr", None) if type(stamps).__name__ == "PeriodIndex" else None
     kind = dataclasses.replace(kind, library=kind.library or _library(stamps), period=period)
     if (np.diff(at) < np.zeros(1, np.diff(at).dtype)).any():
         order = np.argsort(at, kind="stable")
-        at, numbers = at[order], numbers[order]
+        at, found = at[order], found[order]
+        others = {name: column[order] for name, column in others.items()}
         notes = (*notes, "the rows were not in the order of time: they were sorted")
-    return Observed(at, numbers, kind, zone, notes)
+    return Observed(at, found, kind, zone, notes, others, read_events(events))
 
 
 def times(stamps: Any) -> tuple[np.ndarray, str | None]:
@@ -122,8 +136,44 @@ def table(kind: Kind, stamps: np.ndarray, zone: str | None, columns: dict[str, n
 # ------------------------------------------------------------------------------------------------- columns
 
 
-def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any, Kind, tuple[str, ...]]:
-    """The columns of times and of values, what they are called, and the names of the others."""
+def _names(regressors: Any) -> tuple[str, ...]:
+    """Names of columns, where regressors are given by name."""
+    if isinstance(regressors, str):
+        return (regressors,)
+    return tuple(regressors) if isinstance(regressors, list | tuple) else ()
+
+
+def _others(series: Any, regressors: Any, inside: tuple[str, ...], rows: int) -> dict[str, np.ndarray]:
+    """Regressors (n,) by name."""
+    if regressors is None:
+        return {}
+    holder = series if inside else regressors
+    if not (isinstance(holder, dict) or is_into_dataframe(holder)):
+        raise InputError(
+            "regressors must be names of columns of the frame that holds the series, or a frame or dict of "
+            f"columns with as many rows as the series, got {type(regressors).__name__} beside a "
+            f"{type(series).__name__}."
+        )
+    frame = holder if isinstance(holder, dict) else nw.from_native(holder, eager_only=True)
+    columns = list(frame) if isinstance(holder, dict) else frame.columns
+    if missing := [name for name in inside if name not in columns]:
+        raise InputError(f"there is no column {missing[0]!r}; there are {', '.join(columns)}.")
+    others = {
+        str(name): numbers(
+            frame[name] if isinstance(holder, dict) else frame[name].to_native(), f"the regressor {name!r}"
+        )
+        for name in inside or columns
+    }
+    for name, column in others.items():
+        if column.size != rows:
+            raise InputError(f"the regressor {name!r} has {column.size} rows, but the series has {rows}.")
+    return others
+
+
+def _columns(
+    frame: Any, time: str | None, value: str | None, regressors: tuple[str, ...]
+) -> tuple[Any, Any, Kind, tuple[str, ...]]:
+    """The columns of times and of values, what they are called, and the names of those that are not used."""
     index = (
         frame.index
         if is_pandas_dataframe(frame) and type(frame.index).__name__ in ("DatetimeIndex", "PeriodIndex")
@@ -146,14 +196,14 @@ def _columns(frame: Any, time: str | None, value: str | None) -> tuple[Any, Any,
     if time is None and index is None and len(dated) != 1:
         raise InputError(f"which column holds the times? Give time=, one of {', '.join(columns)}.")
     chosen = time if time is not None or index is not None else dated[0]
-    left = [name for name in numeric if name != chosen]
+    left = [name for name in numeric if name != chosen and name not in regressors]
     if value is None and len(left) != 1:
         raise InputError(
             f"which column holds the values? Give value=, one of {', '.join(left or columns)}. The others "
             f"are not used: {WITH_OTHERS}."
         )
     value = left[0] if value is None else value
-    unused = tuple(name for name in columns if name not in (chosen, value))
+    unused = tuple(name for name in columns if name not in (chosen, value, *regressors))
     if chosen is None:
         assert index is not None
         return index, columns[value], Kind(library, str(index.name or "time"), value), unused
@@ -164,7 +214,7 @@ def _library(stamps: Any) -> str:
     return "polars" if is_polars_series(stamps) else ""
 
 
-def _numbers(values: Any) -> np.ndarray:
+def numbers(values: Any, what: str = "the value") -> np.ndarray:
     """float64 with NaN where there is nothing; the first entry that is no number is named."""
     if is_into_series(values):
         values = nw.from_native(values, series_only=True).to_numpy()
@@ -174,23 +224,23 @@ def _numbers(values: Any) -> np.ndarray:
             f"a series has one value for each time, but the values have shape {values.shape}: {WITH_OTHERS}."
         )
     if values.dtype.kind not in "fiub":
-        values = np.array([_number(v, i) for i, v in enumerate(values)], float)
+        values = np.array([_number(v, i, what) for i, v in enumerate(values)], float)
     values = values.astype(float)
     if np.isinf(values).any():
         raise InputError(
-            f"the value in row {int(np.argmax(np.isinf(values)))} is infinite: leave it empty or correct it."
+            f"{what} in row {int(np.argmax(np.isinf(values)))} is infinite: leave it empty or correct it."
         )
     return values
 
 
-def _number(value: Any, row: int) -> float:
+def _number(value: Any, row: int, what: str) -> float:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return np.nan
     try:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(
-            f"the value in row {row} is {str(value)!r}, not a number: correct it, or leave it empty."
+            f"{what} in row {row} is {str(value)!r}, not a number: correct it, or leave it empty."
         ) from None
 
 

@@ -16,9 +16,10 @@ from mercer.gp import GP, Model
 from mercer.hyperpriors import LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import AbstractKernel, Matern
+from mercer.kernels.algebra.columns import On
 from mercer.kernels.families.structural import LocalLinear, Seasonal
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
-from mercer.means import Constant
+from mercer.means import AbstractBasis, Constant
 from mercer.params import Param, fixed, param
 
 DAYS = {"day": 1.0, "week": 7.0, "year": 365.2425}  # seasons that "auto" looks for
@@ -71,22 +72,15 @@ def _in_unit(name: str, clock: Clock) -> float:
     return DAYS[name] * DAY / MICROSECONDS[clock.unit]
 
 
-def default_model(
-    trend: str,
-    periods: Mapping[str, float],
-    irregular: bool,
-    harmonics: int | None,
-    likelihood: Any,
-    clock: Clock,
-    span: float,
-    z: np.ndarray,
-) -> tuple[Model, tuple[str, ...]]:
-    """The model of values z before learning, and the names of the parts of its kernel."""
-    if isinstance(likelihood, str):
-        if likelihood == "gaussian":
-            likelihood = Gaussian(_about(0.01 * defaults.target_scale(z) ** 2, 2.0))
-        else:
-            likelihood = defaults.default_likelihood(likelihood, z)
+def read_likelihood(given: Any, z: np.ndarray) -> tuple[AbstractLikelihood, np.ndarray]:
+    """The likelihood that a name stands for, or an instance, checked; and about the latent values (n,) of
+    values z.
+    """
+    likelihood = given
+    if isinstance(given, str) and given == "gaussian":
+        likelihood = Gaussian(_about(0.01 * defaults.target_scale(z) ** 2, 2.0))
+    elif isinstance(given, str):
+        likelihood = defaults.default_likelihood(given, z)
     if not isinstance(likelihood, AbstractLikelihood):
         raise ValueError(f"likelihood must be a name or an instance, got {likelihood!r}.")
     if likelihood.latents > 1 or likelihood.categorical:
@@ -98,14 +92,34 @@ def default_model(
             "a series has one noise for all times: with errors or weights of each, fit GPRegressor or "
             "mercer.Model, by solver='markov' where it is long."
         )
+    return likelihood, np.asarray(likelihood.guess(likelihood.targets(z)), float)
+
+
+def default_model(
+    trend: str,
+    periods: Mapping[str, float],
+    irregular: bool,
+    harmonics: int | None,
+    likelihood: AbstractLikelihood,
+    clock: Clock,
+    span: float,
+    latent: np.ndarray,
+    basis: AbstractBasis | None = None,
+) -> tuple[Model, tuple[str, ...]]:
+    """The model before learning of values whose latent ones are about `latent` (n,), and the names of the
+    parts of its kernel. basis: of columns beside the time, which is then the first.
+    """
     robust = isinstance(likelihood, AbstractNoise)
-    latent = np.asarray(likelihood.guess(likelihood.targets(z)), float)
     kernel, names = default_kernel(
         trend, periods, irregular, harmonics, clock, span, defaults.target_scale(latent, robust)
     )
-    return Model(
-        GP(kernel, Constant(fixed(np.median(latent) if robust else np.mean(latent)))), likelihood
-    ), names
+    mean = Constant(fixed(np.median(latent) if robust else np.mean(latent)))
+    return Model(GP(kernel if basis is None else kernel.on(0), mean, basis), likelihood), names
+
+
+def of_time(kernel: AbstractKernel) -> AbstractKernel:
+    """The kernel of a model as a function of time alone."""
+    return kernel.kernel if isinstance(kernel, On) else kernel
 
 
 def default_kernel(

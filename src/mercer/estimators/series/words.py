@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.findings import numbers_left_out
+from mercer.estimators.series.effects import effects
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.tables import text_table
 
@@ -48,7 +49,7 @@ def summary(ts: Any) -> str:
 def part_rows(ts: Any) -> list[list[str]]:
     """A row of text for every part and the noise."""
     kernel = ts.kernel_
-    terms = dict(zip(ts.component_names_, getattr(kernel, "terms", (kernel,)), strict=True))
+    terms = dict(zip(ts.component_names_, getattr(kernel, "terms", (kernel,)), strict=False))
     t = ts._t
     rows = []
     for name, term in terms.items():
@@ -73,8 +74,23 @@ def part_rows(ts: Any) -> list[list[str]]:
             shape, decay = term.factors
             words = f"period {_span(ts, shape.period)}, {shape.harmonics} harmonics, sd {_sd(shape):.3g}"
             rows.append([name, f"{words}, changing over about {_span(ts, decay.lengthscale)}"])
+    rows += effect_rows(ts)
     noisy = isinstance(ts._likelihood, Gaussian | AbstractNoise)
     return [*rows, ["noise", ts._likelihood.words() if noisy else type(ts._likelihood).__name__]]
+
+
+def effect_rows(ts: Any) -> list[list[str]]:
+    """A row of text for every regressor and event."""
+    design = ts._design
+    labels, size, std = effects(design, ts.posterior_.state)
+    said = [f"{b:+.3g} +- {s:.2g}" for b, s in zip(size, std, strict=True)]
+    words = [
+        f"{text} for each unit" if j < len(design.regressors)
+        else text if label == column.name
+        else f"{label.removeprefix(column.name).strip()}: {text}"
+        for j, (column, label, text) in enumerate(zip(design.columns, labels, said, strict=True))
+    ]  # fmt: skip
+    return [[name, "; ".join(words[j] for j in design.of(name))] for name in design.names]
 
 
 def stamp_text(stamp: Any) -> str:

@@ -114,7 +114,7 @@ def test_forecast_from_a_saved_model(folder, tmp_path):
         (("--time", "when", "--target", "y"), "no column 'when'; it has day, y"),
         (("--time", "day"), "--target, one of day, y"),
         (("--time", "day", "--target", "y", "--level", "90"), "--level must lie between 0 and 1"),
-        (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "'poisson', 'student-t', 'uniform']"),
+        (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "'poisson', 'student-t', 'uniform'"),
         (("--time", "day", "--target", "day"), "is '2024-"),
         (("--time", "day", "--target", "y", "--out", "nowhere/x.csv"), "there is no folder"),
         (

@@ -89,8 +89,9 @@ class Design:
 
     def inputs(self, clock: Clock, t: np.ndarray, R: np.ndarray) -> np.ndarray:
         """Times (n,) and all columns: (n, 1 + p). R (n, regressors)."""
-        known = [column.at(clock, t) for column in (*self.days, *self.changes)]
-        return np.column_stack([t, R, *known])
+        days = [column.at(clock, t) for column in self.days]
+        changes = [column.at(clock, t) for column in self.changes]
+        return np.column_stack([t, R, *days, *changes])
 
     def basis(self) -> Coordinates | None:
         """The effects as basis functions; None where there are none."""
@@ -99,7 +100,7 @@ class Design:
         centre = np.zeros(len(self.columns))
         centre[: len(self.regressors)] = [r.centre for r in self.regressors]
         scales = np.array([column.scale for column in self.columns])
-        return Coordinates(range(1, 1 + scales.size), centre=centre, covariance=scales**2)
+        return Coordinates(tuple(range(1, 1 + scales.size)), centre=centre, covariance=scales**2)
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         """The basis functions H (n, p) of inputs (n, 1 + p)."""

@@ -439,7 +439,7 @@ class GPTimeSeries(AbstractEstimator):
         self._check_start(t)
         R, unsure = self._regressors_at(t, regressors)
         drawn = {}  # regressors that are not known
-        for j in np.flatnonzero((unsure > 0).any(0)):
+        for j in np.flatnonzero((unsure > 0).any(0)).tolist():
             rows, other = unsure[:, j] > 0, self._series_of(j)
             drawn[j] = np.repeat(R[None, :, j], size, 0)
             drawn[j][:, rows] = other._sample(other.clock_.read(self.clock_.stamps(t[rows])), size, None, rng)

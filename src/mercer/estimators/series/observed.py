@@ -154,16 +154,14 @@ def _others(series: Any, regressors: Any, inside: tuple[str, ...], rows: int) ->
             f"columns with as many rows as the series, got {type(regressors).__name__} beside a "
             f"{type(series).__name__}."
         )
-    frame = holder if isinstance(holder, dict) else nw.from_native(holder, eager_only=True)
-    columns = list(frame) if isinstance(holder, dict) else frame.columns
+    if isinstance(holder, dict):
+        columns: dict[str, Any] = holder
+    else:
+        frame = nw.from_native(holder, eager_only=True)
+        columns = {name: frame[name].to_native() for name in frame.columns}
     if missing := [name for name in inside if name not in columns]:
         raise InputError(f"there is no column {missing[0]!r}; there are {', '.join(columns)}.")
-    others = {
-        str(name): numbers(
-            frame[name] if isinstance(holder, dict) else frame[name].to_native(), f"the regressor {name!r}"
-        )
-        for name in inside or columns
-    }
+    others = {str(name): numbers(columns[name], f"the regressor {name!r}") for name in inside or columns}
     for name, column in others.items():
         if column.size != rows:
             raise InputError(f"the regressor {name!r} has {column.size} rows, but the series has {rows}.")

@@ -154,6 +154,20 @@ def test_a_million_draws_agree():
             agree(found.cross[c, i], (x[:, c] - MU[c]) * away[:, i])
 
 
+def test_what_an_uncertain_input_does():
+    """T-UI2 to T-UI4: more variance; functions that are independent at a known input become correlated; draws
+    of the input say the same.
+    """
+    both = uncertain.Predictor.joined([post.predictor() for post in golden()])
+    known = moments(both, jnp.array([0.3]), jnp.zeros((1, 1)))
+    blurred = moments(both, jnp.array([0.3]), jnp.array([[0.5]]))
+    assert (blurred.variance > known.variance).all()
+    np.testing.assert_allclose(known.spread, 0.0, atol=1e-12)
+    assert blurred.covariance[0, 1] / np.sqrt(np.prod(blurred.variance)) < -0.3
+    drawn = jax.jit(uncertain.monte_carlo, static_argnames="draws")(both, [0.3], [[0.5]], draws=10_000)
+    compare(drawn, blurred, atol=0.02)
+
+
 def test_far_from_the_data_it_is_the_prior():
     both = uncertain.Predictor.joined([post.predictor() for post in golden()])
     found = moments(both, jnp.array([0.3]), jnp.array([[1e8]]))

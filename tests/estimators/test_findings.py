@@ -11,6 +11,7 @@ def test_numbers_beside_guessing_the_mean():
     assert "RMSE 0.5, where guessing the mean has 1.871 (93 % of the variance is explained)" in said
     assert said.endswith("3 of 4 lie in their 95 % interval")
     assert "(no better than that)" in numbers_left_out(y, -y, np.zeros(4, bool), each="value")
+    assert "the only value" in numbers_left_out(y[:1], y[:1], np.ones(1, bool))
     assert "(no better than that)" in numbers_left_out(np.ones(3), np.ones(3), np.ones(3, bool))
 
 

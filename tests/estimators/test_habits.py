@@ -293,3 +293,11 @@ def test_projections_are_frames_where_asked_for():
     assert list(found.columns) == ["kernelpca0", "kernelpca1", "kernelpca2"] and list(found.index) == list(
         range(5, 29)
     )
+
+
+def test_rows_that_are_no_table_yet():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match=r"collect it first, X\.collect"):
+        mc.GPRegressor().fit(pl.LazyFrame({"a": [1.0, 2.0]}), [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"make a frame of it, pandas\.DataFrame"):
+        mc.GPClassifier().fit([{"a": 1.0}, {"a": 2.0}], ["u", "v"])

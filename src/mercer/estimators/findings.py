@@ -16,6 +16,8 @@ def numbers_left_out(y: np.ndarray, predicted: np.ndarray, inside: np.ndarray, e
     """How well values y (n,) are predicted, each from the others, beside guessing their mean; inside (n,):
     which lie in their 95 % interval.
     """
+    if len(y) < 2:
+        return "nothing else is there to predict the only value from"
     error, spread = float(np.sqrt(np.mean((y - predicted) ** 2))), float(np.std(y))
     explained = 1.0 - (error / spread) ** 2 if spread > 0 else 0.0
     better = (

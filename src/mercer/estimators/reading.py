@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from narwhals.dependencies import is_polars_lazyframe
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
@@ -150,8 +151,12 @@ def _plain(X: Any) -> Any:
     """Rows of text and numbers as an array of objects, in which numbers stay numbers; else X as it is."""
     if isinstance(X, np.ndarray):
         return X.astype(object) if X.dtype.kind in "US" else X
+    if is_polars_lazyframe(X):
+        raise InputError("X is a lazy frame, which has no rows yet: collect it first, X.collect().")
     if not isinstance(X, list | tuple):
         return X
+    if X and all(isinstance(row, dict) for row in X):
+        raise InputError("X is a list of dicts: make a frame of it, pandas.DataFrame(X).")
     try:
         return np.array(X, dtype=object) if np.asarray(X).dtype.kind in "US" else X
     except ValueError:

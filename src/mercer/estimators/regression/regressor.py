@@ -80,7 +80,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         For Gaussian noise only.
     noise_by: str, int or None. A column of X, by its name or position, whose values put rows into groups
         (instruments, clinics, methods) that each have a noise variance of their own, learned under a weak
-        prior; at most 50 groups, of two rows or more on average. A row is predicted with the noise of its
+        prior; at most 32 groups, of two rows or more on average. A row is predicted with the noise of its
         group; one of a group that was not seen, with the mean of their variances. The column stays an input.
         For Gaussian noise only.
     input_noise: number, array (d,), dict, "learn" or None. Errors of the inputs of the training rows: their

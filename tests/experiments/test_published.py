@@ -120,15 +120,33 @@ def test_toy_classification_in_one_dimension():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "published"), [("laplace", 0.0200), ("ep", 0.0200), ("label", 0.0200)])
+@pytest.mark.parametrize(
+    ("method", "published"), [("laplace", 0.02), ("ep", 0.02), ("label", 0.02), ("knn", 0.05)]
+)
 def test_crabs_of_the_benchmark_table(data_dir, method, published):
     """C.CLS10: ten folds of one set, as published: the error within two standard errors of the table's."""
     from experiments.kuss_benchmarks import cross_validate, standardised
 
-    error, bits, _ = cross_validate(*standardised("crabs"), method, 10, 0)
+    found = cross_validate(*standardised("crabs"), method, 10, 0)
+    error = np.array(found["error"])
     assert len(error) == 10
     assert abs(error.mean() - published) < 2 * error.std(ddof=1) / np.sqrt(10)
-    assert bits.mean() > 0.85
+    assert method == "knn" or np.mean(found["bits"]) > 0.85
+
+
+@pytest.mark.slow
+def test_support_vectors_of_the_benchmark(data_dir):
+    """P.T6.1: probabilities of support vectors on crabs, sure and wrong in the thesis (0.047 bits),
+    are informative when Platt's map is regularised; on sonar the error is within two standard errors.
+    """
+    from experiments.kuss_benchmarks import cross_validate, standardised
+
+    found = cross_validate(*standardised("crabs"), "svm", 10, 0)
+    assert np.mean(found["error"]) < 0.06 and np.mean(found["bits"]) > 0.8
+    found = cross_validate(*standardised("sonar"), "svm", 10, 0)
+    error = np.array(found["error"])
+    assert abs(error.mean() - 0.1114) < 2 * error.std(ddof=1) / np.sqrt(10)
+    assert abs(np.mean(found["bits"]) - 0.571) < 0.1
 
 
 def test_two_folds_of_the_benchmark(data_dir):
@@ -137,8 +155,8 @@ def test_two_folds_of_the_benchmark(data_dir):
 
     X, y = standardised("crabs")
     found = {method: cross_validate(X, y, method, 2, 0) for method in ("laplace", "ep")}
-    assert max(error.mean() for error, _, _ in found.values()) <= 0.04
-    assert found["ep"][1].mean() > found["laplace"][1].mean() + 0.03
+    assert max(np.mean(scores["error"]) for scores in found.values()) <= 0.04
+    assert np.mean(found["ep"]["bits"]) > np.mean(found["laplace"]["bits"]) + 0.03
 
 
 @pytest.mark.slow

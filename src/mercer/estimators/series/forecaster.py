@@ -337,6 +337,8 @@ class GPTimeSeries(AbstractEstimator):
         (self.fit_,) = fits
         self._posterior = self.fit_.posterior
         self.model_, self.kernel_ = self.fit_.model, structure.of_time(self.fit_.model.gp.kernel)
+        if any(len(row) != 1 + flatten(self.model_).vector.size for row in self._around):
+            raise ValueError("the settings of hyperparameters around the best are not those of the model.")
         return self
 
     def update(self, series: Any, y: Any = None) -> GPTimeSeries:
@@ -850,6 +852,11 @@ class _Labels:
     events: dict[str, dict]
     design: dict
     around: list[list[float]]  # weights, and vectors of hyperparameters
+
+    def __post_init__(self) -> None:
+        sizes = {len(row) for row in self.around}
+        if len(sizes) > 1 or 0 in sizes or not all(np.isfinite(row).all() for row in self.around):
+            raise ValueError("the settings of hyperparameters around the best are not weights and vectors.")
 
 
 def _still(t: np.ndarray, z: np.ndarray) -> bool:

@@ -280,6 +280,7 @@ def page(scores: Scores) -> list[str]:
                 ["**mean rank**", *map(_cell, rank.mean(0))],
             ]
         text += [f"## {title}", "", table(["series", *labels], rows), ""]
+    text += ["## Where Mercer loses", "", *(_lost(scores, labels) or ["Nowhere in these tables."]), ""]
     far = {(r["origin"], r["method"]): r for r in scores.rows if r["series"] == "far"}
     both = [f"integrate={value}" for value in (False, True)]
     header = ["made at the start of", *(f"{w}, {m}" for w in ("10 years", "20 years", "width") for m in both)]
@@ -295,6 +296,17 @@ def page(scores: Scores) -> list[str]:
         "",
         table(header, [*rows, ["**mean**", *map(_cell, means.mean(0))]]) if rows else "",
     ]
+
+
+def _lost(scores: Scores, labels: list[str]) -> list[str]:
+    """The series of which a peer has a MASE lower by a twentieth or more, and the least of them."""
+    text = []
+    for name in SERIES:
+        found = {m: _mean(scores, name, m, "mase") for m in labels if m != "Mercer, best alone"}
+        best = min(found, key=lambda m: found[m] if found[m] == found[m] else np.inf)
+        if found[best] < 0.95 * found["Mercer"]:
+            text.append(f"* {name}: MASE {found['Mercer']:.3g}, {best} {found[best]:.3g}")
+    return text
 
 
 OPENING = [

@@ -1,5 +1,7 @@
 """Forecasts averaged over hyperparameters are those of the averaged posterior."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -50,4 +52,8 @@ def test_files_and_updates_keep_the_settings(ts, series, tmp_path):
     two.update(new[:1]).update(new[1:])
     np.testing.assert_allclose(one.forecast(8), two.forecast(8), rtol=1e-7)
     assert one._around == ts._around
+    before, other = ts.forecast(8), copy.copy(ts)
+    other.update(new)
+    np.testing.assert_array_equal(ts.forecast(8), before)  # copies share nothing that changes
+    np.testing.assert_allclose(other.forecast(8), one.forecast(8), rtol=1e-7)
     assert np.abs(one.forecast(4)["mean"].to_numpy() - ts.forecast(8)["mean"].to_numpy()[4:]).max() > 1e-4

@@ -355,8 +355,8 @@ class GPTimeSeries(AbstractEstimator):
         t = read(self.clock_, seen.stamps, seen.zone)
         told = ~np.isnan(seen.values)
         z = self._likelihood.targets(self._forward(seen.values[told]))
-        for other in self._copies or ():
-            other._add(seen)
+        if self._copies is not None:  # nothing is changed in place: a copy of this series may share it
+            self._copies = [copy.copy(other)._add(seen) for other in self._copies]
         plain = isinstance(self._likelihood, Gaussian) and not self._design.columns
         late = plain and t[0] >= self._t[-1]
         if late and self._online is None:
@@ -364,10 +364,12 @@ class GPTimeSeries(AbstractEstimator):
             self._online = self._filter(X.values[:, 0], known)
         self._t, self._y = np.append(self._t, t), np.append(self._y, seen.values)
         self._R = np.concatenate([self._R, self._regressors_of(seen)])
-        for name, other in self._others.items():
-            other._add(Observed(seen.stamps, seen.others[name], Kind(), seen.zone, ()))
+        self._others = {
+            name: copy.copy(other)._add(Observed(seen.stamps, seen.others[name], Kind(), seen.zone, ()))
+            for name, other in self._others.items()
+        }
         if late and self._online is not None:
-            self._online.update(t[told], z)
+            self._online = copy.copy(self._online).update(t[told], z)
         else:
             self._online, order = None, np.argsort(self._t, kind="stable")
             self._t, self._y, self._R = self._t[order], self._y[order], self._R[order]

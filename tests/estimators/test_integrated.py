@@ -37,8 +37,7 @@ def test_forecasts_are_those_of_the_averaged_posterior(ts, series):
     np.testing.assert_allclose(ts.impute()["mean"], post.mean([[7.0]]), atol=1e-7)
     later = series[N:]
     np.testing.assert_allclose(ts.log_density(later), post.log_density(t, later.to_numpy()), atol=1e-6)
-    alone = ts._by_the_best(t[:, 0]).columns(0.8)
-    assert np.mean(ahead["std"]) > np.mean(alone["std"])
+    assert np.mean(ahead["std"]) > np.mean(ts.posterior_.mean_and_std(t)[1])
 
 
 def test_files_and_updates_keep_the_settings(ts, series, tmp_path):

@@ -34,6 +34,7 @@ __all__ = [
     "AbstractMean",
     "Constant",
     "Coordinates",
+    "Expansion",
     "Features",
     "Function",
     "Linear",
@@ -126,6 +127,32 @@ class Sum(AbstractMean):
 
     def value(self, X: Array) -> Array:
         return sum((t.value(X) for t in self.terms), np.zeros(()))
+
+
+class Expansion(AbstractMean):
+    """m(x) + sum_i weights_i k(x, x_i): the mean of a process with the mean m and the covariance k that has
+    been observed at the inputs x_i, as the prior mean of a next stage. All of it is held.
+
+    mean, kernel: those of the first stage, the kernel bound to its columns
+    inputs: x_i (n, d), or what else the kernel reads as numbers
+    weights: (n,), alpha of the first stage
+
+    >>> GP(kernels.PosteriorKernel(post), Expansion(Zero(), post.model.gp.kernel, X, post.state.alpha))
+    """
+
+    mean: AbstractMean
+    kernel: Any
+    inputs: Hyper = hyper(None, real, free=False)
+    weights: Hyper = hyper(None, real, free=False)
+
+    def held(self) -> tuple[str, ...]:
+        parts = {"mean": self.mean, "kernel": self.kernel}
+        return tuple(f"{part}.{p.name}" for part, value in parts.items() for p in parameters(value))
+
+    def value(self, X: Array) -> Array:
+        kernel = self.kernel
+        K = kernel.block(kernel.encode(X), kernel.encode(jnp.asarray(self.inputs)))
+        return jnp.asarray(self.mean.value(X)) + K @ jnp.asarray(self.weights)
 
 
 class ObservedMean(AbstractMean):

@@ -9,6 +9,7 @@ from mercer import kernels as k
 from mercer import likelihoods as lk
 from mercer import means, observe
 from mercer.inputs import InputError
+from mercer.params import flatten
 from mercer.persist import from_json, to_json
 
 X = np.array([[0.1], [0.8], [1.5], [2.6]])
@@ -147,3 +148,97 @@ def test_a_saved_model_reads_rows(post):
     again = from_json(to_json(post.model))
     places = observe.derivatives(X)
     np.testing.assert_allclose(again.condition(DATA).mean(places), post.mean(places), rtol=1e-9)
+
+
+def test_gradients_of_all_hyperparameters():
+    """Against central differences, values and slopes at one place included."""
+    gp = mc.GP(k.Matern(1.1, 0.9, nu=2.5), means.Linear(0.3, 0.2))
+    flat = flatten(mc.Model(gp, lk.Gaussian(0.05)))
+    check_gradient(flat, DATA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    [k.SE([0.8, 1.2]), k.RationalQuadratic(0.9, alpha=0.7), 0.7 * k.SE(0.9).on(0) * k.Periodic(2.0).on(1)],
+)
+def test_gradients_with_integrals(kernel):
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))
+    data = (
+        observe.values(P, rng.normal(size=5))
+        + observe.derivatives(P[:3], rng.normal(size=3), column=1)
+        + observe.integrals(Q, Q + np.array([0.5, 2.0]), rng.normal(size=3))
+    )
+    check_gradient(flatten(mc.Model(mc.GP(kernel), lk.Gaussian(0.05))), data)
+
+
+def check_gradient(flat, data):
+    def evidence(vector):
+        return mc.log_evidence(flat.unflatten(vector), data)
+
+    _, named = mc.log_evidence_and_gradient(flat.unflatten(flat.vector), data)
+    found = flat.pull(
+        {
+            name.replace("kernel.kernel.", "kernel.", 1).replace("mean.mean.", "mean."): v
+            for name, v in named.items()
+        },
+        flat.vector,
+    )
+    steps = 1e-5 * np.eye(flat.vector.size)
+    expected = [(evidence(flat.vector + s) - evidence(flat.vector - s)) / 2e-5 for s in steps]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_each_kind_learns_its_noise():
+    """Slopes a hundred times noisier than values: both noises are found, and more data help."""
+    rng = np.random.default_rng(0)
+    P = np.linspace(0.0, 6.0, 60)[:, None]
+    y, dy = np.sin(P[:, 0]) + 0.02 * rng.normal(size=60), np.cos(P[:, 0]) + 0.5 * rng.normal(size=60)
+    found = mc.fit(mc.GP(k.SE()), observe.values(P, y) + observe.derivatives(P, dy))
+    assert found.model.likelihood.by.value.labels == ("values", "derivatives in column 0")
+    np.testing.assert_allclose(np.sqrt(found.model.likelihood.noise_variance), [0.02, 0.5], rtol=0.35)
+    again = found.model.condition(observe.values(P, y) + observe.derivatives(P, dy))
+    np.testing.assert_allclose(again.log_evidence, found.posterior.log_evidence, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_counts_and_classes_with_derivatives():
+    """Sites do not know: a slope of the log rate, and the sign of that of a latent function of two classes."""
+    rng = np.random.default_rng(0)
+    P = np.linspace(0.0, 3.0, 25)[:, None]
+    counts = rng.poisson(np.exp(P[:, 0] - 1.0)).astype(float)
+    slopes = observe.derivatives(P[::5], np.ones(5), y_error=0.05)
+    model = mc.Model(mc.GP(k.SE(1.5, 2.0)), lk.Poisson())
+    post, plain = model.condition(observe.values(P, counts) + slopes), model.condition(P, counts, "ep")
+    near = [np.abs(p.mean(P, latent=True) - (P[:, 0] - 1.0)).mean() for p in (post, plain)]
+    assert near[0] < near[1] and (post.mean(P) > 0).all()
+    labels = (P[:, 0] + 0.5 * rng.normal(size=25) > 1.5).astype(float)
+    rises = observe.signs(np.linspace(0.0, 3.0, 8)[:, None])
+    post = mc.Model(mc.GP(k.SE(0.5, 4.0)), lk.Bernoulli()).condition(observe.values(P, labels) + rises)
+    assert (np.diff(post.probability(P)) > -0.01).all()
+
+
+@pytest.mark.slow
+def test_nodes_and_closed_forms_agree():
+    """Averages of an SE over boxes from narrow to wide beside many nodes; of others, what nodes cost."""
+    lower, wide = np.array([[0.0], [0.3], [-2.0], [4.0]]), np.array([[0.01], [0.9], [7.0], [1.1]])
+    data = observe.values(lower[:2]) + observe.integrals(lower, lower + wide)
+    t, w = np.polynomial.legendre.leggauss(400)
+    for kernel, tolerance in [
+        (k.SE(0.9), 1e-10),
+        (k.RationalQuadratic(3.0), 1e-9),
+        (k.Matern(3.0, nu=2.5), 1e-5),
+    ]:
+        points = [np.full(1, x) for x in lower[:2, 0]] + [
+            a + 0.5 * (1 + t) * b for a, b in zip(lower[:, 0], wide[:, 0], strict=True)
+        ]
+        weights = [np.ones(1)] * 2 + [0.5 * w * b for b in wide[:, 0]]
+        K = np.array(
+            [
+                [wi @ kernel(p[:, None], q[:, None]) @ wj for q, wj in zip(points, weights, strict=True)]
+                for p, wi in zip(points, weights, strict=True)
+            ]
+        )
+        np.testing.assert_allclose(k.Observed(kernel, 1)(data.rows), K, rtol=tolerance, atol=tolerance)

@@ -15,6 +15,9 @@ from mercer.tables import text_table
 STRAIGHT = 100.0  # a length-scale this many times the range of its input lets f hardly bend along it
 
 
+MANY_HELD = 6  # numbers of one hyperparameter that is not learned: more are counted, not listed
+
+
 def summary(fit: Any) -> str:
     """Table of hyperparameters with gradients and notes, then how the optimiser ended, and what each
     posterior says of itself.
@@ -24,7 +27,7 @@ def summary(fit: Any) -> str:
     for p in parameters(fit.model):
         values = np.atleast_1d(p.value).ravel()
         of_rows = not p.free and np.shape(p.value) == posteriors[0].y.shape
-        if values.size > 200 or of_rows:
+        if values.size > (200 if p.free else MANY_HELD) or of_rows:
             rows.append((p.name, f"{values.size} values", "", p.status, ""))
             continue
         for name, value in zip(element_names(p.name, np.shape(p.value)), values, strict=True):

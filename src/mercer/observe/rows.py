@@ -73,15 +73,22 @@ class Rows(eqx.Module):
     boxed: tuple[int, ...] = eqx.field(static=True)
 
 
-def read(rows: Array, d: int) -> Rows:
-    """Rows (n, ...) of d columns taken apart. Of numbers on the host what no row uses is left out."""
+def read(rows: Array, d: int, boxed: tuple[int, ...] | None = None) -> Rows:
+    """Rows (n, ...) of d columns taken apart; plain inputs (n, d) are values. Of numbers on the host what no
+    row uses is left out. boxed: the columns in which boxes may have a width, where that is known.
+    """
+    if rows.shape[1] == d:
+        none = np.zeros((rows.shape[0], 0, d))
+        return Rows(rows, np.zeros(rows.shape), np.ones(rows.shape[0]), none[:, :, 0], none, ())
     n, order = rows.shape[0], order_of(rows.shape[1], d)
     factors = rows[:, 2 * d + 2 :].reshape(n, order, 1 + d)
-    boxed = tuple(range(d))
+    known = boxed is not None
+    boxed = tuple(range(d)) if boxed is None else boxed
     if isinstance(rows, np.ndarray):
         used = np.any(factors != np.eye(1 + d)[0], (0, 2))
         factors = factors[:, used]
-        boxed = tuple(np.flatnonzero(np.any(rows[:, d : 2 * d] != 0.0, 0)).tolist())
+        wide = tuple(np.flatnonzero(np.any(rows[:, d : 2 * d] != 0.0, 0)).tolist())
+        boxed = boxed if known else wide
     parts = rows[:, :d], rows[:, d : 2 * d], rows[:, 2 * d], factors[:, :, 0], factors[:, :, 1:]
     return Rows(*parts, boxed)
 

@@ -19,6 +19,7 @@ from mercer.estimators.base import column_lines, evidence_of, fitted, frame_inde
 from mercer.estimators.many import ROWS, checkpoint_of
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
+from mercer.estimators.regression.monotone import Wish, constrained, of_function, wishes
 from mercer.estimators.regression.noise import RowNoise, check_duplicates, few_rows, not_with
 from mercer.estimators.regression.predictions import AbstractPredictions, check_level
 from mercer.estimators.regression.repeats import Copies, copies
@@ -43,6 +44,7 @@ from mercer.learning.objectives import Objective
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian, Heteroscedastic
 from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
+from mercer.observe import Observations
 from mercer.params import Param, ParameterError, fixed, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
@@ -132,6 +134,10 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         nothing, a model for each (`estimators_`), or correlated functions of the same length-scales, learned
         together (cokriging): k(x, x') times a covariance between outputs, of rank 2 and a part of each
         output's own, and a noise of each. Empty cells of y are not known, and predicted from the rest.
+    monotone, convex: dict or None. {column: +1 or -1}, by name or position: the function rises (+1) or falls
+        (-1) along the column, or is convex (+1) or concave (-1), within the range of the data. By virtual
+        observations of the signs of its derivative, as many as it takes, which a note counts; hyperparameters
+        are learned with a few of them. For Gaussian noise.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -210,6 +216,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         noise_by: str | int | None = None,
         input_noise: ArrayLike | Mapping[str, float] | str | None = None,
         outputs: Literal["independent", "coregional"] = "independent",
+        monotone: Mapping[Any, int] | None = None,
+        convex: Mapping[Any, int] | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -231,6 +239,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         self.noise_by = noise_by
         self.input_noise = input_noise
         self.outputs = outputs
+        self.monotone = monotone
+        self.convex = convex
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -288,6 +298,8 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
                 raise ValueError("weights, errors and the like of rows go with one output: fit each alone.")
             from mercer.estimators.regression.outputs import kind_of
 
+            if self.outputs == "coregional" and (self.monotone or self.convex):
+                raise ValueError("monotone and convex are of one output each: use outputs='independent'.")
             return self._take_outputs(kind_of(self.outputs).fit(self, X, outputs))
         kernel = None if self._own_kernel else read_kernel(self.kernel)
         index = frame_index(X)
@@ -303,6 +315,9 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         likelihood, y = side.into(self.likelihood, y)
         known = known.by(self.columns_, self.noise_by, inputs.values)
         known = with_inputs(known, self.input_noise, self.columns_, inputs.values)
+        if asked := wishes(self.monotone, self.convex, self.columns_):
+            self._check_shaped(likelihood, known)
+            return self._take([self._shaped(self._fit_noise(None, kernel, inputs, y), inputs, y, asked)])
         automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
         if automatic and not known.nothing:
             raise ValueError(not_with("likelihood='auto'"))
@@ -366,6 +381,40 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         several = isinstance(self.likelihood, str) and self.likelihood == "auto"
         settings = self._settings(likelihood if several else "")
         return self._learn(model, inputs, y, self.inference, **settings)
+
+    def _check_shaped(self, likelihood: Any, known: RowNoise) -> None:
+        """What monotone and convex do not go with."""
+        plain = self.likelihood in (None, GAUSSIAN) and known.nothing and np.ndim(self.noise_variance) == 0
+        rule = self.inference is None and self.objective == "evidence" and self.kernel != "auto"
+        plain = plain and self.input_noise is None
+        if not plain or not rule:
+            raise ValueError(
+                "monotone and convex go with one Gaussian noise variance for all rows, learned by the "
+                "evidence: leave out likelihood, weights, errors and noise_by, inference, objective and "
+                "kernel='auto'."
+            )
+
+    def _shaped(self, free: Fit, inputs: Inputs, y: np.ndarray, asked: list[Wish]) -> Fit:
+        """The fit whose function has the shape that was asked for."""
+        if defaults.constant(y):
+            return free
+        solver = self._solver(free.model, inputs)
+        settings = self._settings("signs")
+        if not self.learn:
+            settings["max_evaluations"] = 0
+
+        def learn(model: Model, data: Observations) -> Fit:
+            return fit(model, data, inference="ep", solver=solver, **settings)
+
+        def condition(model: Model, data: Observations) -> AbstractPosterior:
+            return model.condition(data, inference="ep", solver=solver, progress=self.progress)
+
+        plain = self.columns_ is None or self.columns_.plain
+        found, model = constrained(free, inputs, y, asked, plain, learn, condition)
+        posterior = model.condition(inputs, Targets(y), solver=solver, progress=self.progress)
+        for note in found.posterior.notes:
+            posterior = posterior.noting(note)
+        return dataclasses.replace(found, model=posterior.model, posterior=posterior)
 
     def _settings(self, part: str) -> dict[str, Any]:
         """Those of `mercer.fit`, for one fit of several."""
@@ -431,7 +480,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             posterior = posterior.noting(few)
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
-        self.kernel_ = found.model.kernels[0]
+        self.kernel_ = of_function(found.model.kernels[0])
         likelihood: Any = found.model.likelihood
         noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise

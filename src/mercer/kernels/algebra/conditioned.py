@@ -10,10 +10,13 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike
 
+from mercer.kernels.algebra.observed import Observed
 from mercer.kernels.algebra.transforms import AbstractTransform
 from mercer.kernels.base import AbstractKernel, Encoded
+from mercer.kernels.words.names import EXACT
 from mercer.params import Hyper, ParameterError, hyper, nonnegative, parameters, real
 
+FEW = 5  # observations that are written out
 FLOOR = 1e-10  # of the mean prior variance: what stands for exact observations
 
 
@@ -52,7 +55,7 @@ class PosteriorKernel(AbstractTransform):
         return PosteriorKernel(parts[0], self.inputs, self.noise_variance, info=self.info)
 
     def bind(self, d: int, names: tuple[str, ...] | None = None) -> PosteriorKernel:
-        if np.shape(self.inputs)[1] != d:
+        if np.shape(self.inputs)[1] != d and not isinstance(self.kernel, Observed):
             raise ParameterError(
                 f"PosteriorKernel.inputs has {np.shape(self.inputs)[1]} columns but the kernel sees {d}."
             )
@@ -77,6 +80,13 @@ class PosteriorKernel(AbstractTransform):
 
     def rank(self, d: int) -> None:
         return None
+
+    def formula(self, digits: int = 6) -> str:
+        """With all numbers where it is to be read back; else many observations are only counted."""
+        many = len(np.asarray(self.inputs))
+        if digits >= EXACT or many <= FEW:
+            return AbstractKernel.formula(self, digits)
+        return f"PosteriorKernel({self.kernel.formula(digits)}, {many} observations)"
 
 
 def tied_down(kernel: AbstractKernel, points: ArrayLike) -> PosteriorKernel:

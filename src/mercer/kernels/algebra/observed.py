@@ -24,8 +24,9 @@ class Observed(AbstractTransform):
     """The covariance of observations L f and L' f of a function f with the covariance `kernel`, applied to it
     from both sides: L L' k(x, x') (9.1). A row of inputs says what L is: see `mercer.observe.rows`.
 
-    columns: how many columns f has
+    columns: how many columns f has. Inputs of just these are values of f
     names: what they are called, where they have names
+    boxed: the columns in which boxes may have a width; None: those in which they do
 
     A GP that is conditioned on `mercer.observe.Observations` gets its kernel wrapped so.
 
@@ -35,15 +36,17 @@ class Observed(AbstractTransform):
 
     columns: int = eqx.field(static=True, default=1)
     names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    boxed: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def rebuild(self, parts: tuple[AbstractKernel, ...]) -> Observed:
-        return Observed(parts[0], self.columns, self.names)
+        return Observed(parts[0], self.columns, self.names, self.boxed)
 
     def bind(self, d: int, names: tuple[str, ...] | None = None) -> Observed:
-        try:
-            order_of(d, self.columns)
-        except InputError as error:
-            raise ParameterError(str(error)) from None
+        if d != self.columns:
+            try:
+                order_of(d, self.columns)
+            except InputError as error:
+                raise ParameterError(str(error)) from None
         if self.kernel.reads_objects():
             raise ParameterError(
                 f"{self.kernel.formula()} reads text or other objects, which have no derivatives and no "
@@ -52,7 +55,7 @@ class Observed(AbstractTransform):
         return self.rebuild((self.kernel.bind(self.columns, self.names),))
 
     def encode(self, X: Array) -> Rows:
-        return read(X, self.columns)
+        return read(X, self.columns, self.boxed)
 
     def suggest(self, X: np.ndarray, variance: float) -> Observed:
         return self.rebuild((self.kernel.suggest(X[:, : self.columns], variance),))

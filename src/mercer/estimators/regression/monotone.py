@@ -51,9 +51,11 @@ class Wish:
         return f"{shape[self.order, self.sign]} in {self.name}"
 
 
-def wishes(monotone: Any, convex: Any, columns: Columns) -> list[Wish]:
+def wishes(monotone: Any, convex: Any, columns: Columns | None) -> list[Wish]:
     """What was asked for: {column: +1 or -1}, by name or position."""
-    found = []
+    found: list[Wish] = []
+    if columns is None:
+        return found
     for setting, order, given in (("monotone", 1, monotone), ("convex", 2, convex)):
         if given is None:
             continue
@@ -141,7 +143,8 @@ def of_function(kernel: AbstractKernel) -> AbstractKernel:
 
 def _of_function(model: Model) -> Model:
     """The model of f and its values, from that of observations."""
-    return Model(GP(model.gp.kernel.kernel, model.gp.mean.mean), model.likelihood.values)
+    mixed: Any = model.likelihood
+    return Model(GP(model.gp.kernel.kernel, model.gp.mean.mean), mixed.values)
 
 
 def _signs(inputs: Inputs, places: np.ndarray, wish: Wish) -> Observations:

@@ -384,9 +384,10 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
 
     def _check_shaped(self, likelihood: Any, known: RowNoise) -> None:
         """What monotone and convex do not go with."""
-        plain = self.likelihood in (None, GAUSSIAN) and known.nothing and np.ndim(self.noise_variance) == 0
-        rule = self.inference is None and self.objective == "evidence" and self.kernel != "auto"
-        plain = plain and self.input_noise is None
+        noise: Any = self.noise_variance
+        named = likelihood is None or (isinstance(likelihood, str) and likelihood == GAUSSIAN)
+        plain = named and known.nothing and np.ndim(noise) == 0 and self.input_noise is None
+        rule = self.inference is None and self.objective == "evidence" and not roughness.asked(self.kernel)
         if not plain or not rule:
             raise ValueError(
                 "monotone and convex go with one Gaussian noise variance for all rows, learned by the "

@@ -54,8 +54,10 @@ class Wish:
 def wishes(monotone: Any, convex: Any, columns: Columns | None) -> list[Wish]:
     """What was asked for: {column: +1 or -1}, by name or position."""
     found: list[Wish] = []
-    if columns is None:
+    if monotone is None and convex is None:
         return found
+    if columns is None:
+        raise InputError("monotone and convex are of the columns of a table, and X is none.")
     for setting, order, given in (("monotone", 1, monotone), ("convex", 2, convex)):
         if given is None:
             continue

@@ -74,6 +74,7 @@ _LAZY = {
     "Event": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
     "GPMixture": "mercer.estimators",
+    "GPPanel": "mercer.estimators",
     "GPRegressor": "mercer.estimators",
     "GPTimeSeries": "mercer.estimators",
     "HMM": "mercer.estimators",

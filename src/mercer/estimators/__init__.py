@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regression.regressor import GPRegressor
     from mercer.estimators.series.events import Event
     from mercer.estimators.series.forecaster import GPTimeSeries
+    from mercer.estimators.series.panel import GPPanel
 
 __all__ = [
     "HMM",
@@ -23,6 +24,7 @@ __all__ = [
     "Event",
     "GPClassifier",
     "GPMixture",
+    "GPPanel",
     "GPRegressor",
     "GPTimeSeries",
     "GaussianMixture",
@@ -40,6 +42,7 @@ __getattr__ = exporter(
         "regression.regressor": "GPRegressor",
         "series.events": "Event",
         "series.forecaster": "GPTimeSeries",
+        "series.panel": "GPPanel",
     },
 )
 

@@ -20,7 +20,7 @@ from mercer.kernels.algebra.columns import On
 from mercer.kernels.families.structural import LocalLinear, Seasonal
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractBasis, Constant
-from mercer.params import Param, fixed, param
+from mercer.params import Param, fixed, named_leaves, param, replace_leaves
 
 DAYS = {"day": 1.0, "week": 7.0, "year": 365.2425}  # seasons that "auto" looks for
 SEEN, RESOLVED = 2.0, 3.0  # "auto" wants so many periods in the series, and so many steps in a period
@@ -211,3 +211,14 @@ def multiplicative(y: np.ndarray, window: int) -> bool:
 
 def _variation(x: np.ndarray) -> float:
     return float(x.std() / x.mean())
+
+
+def rescaled(model: Model, scale: float, centre: float) -> Model:
+    """The default model of values z, for those of centre + scale z."""
+    new: dict[str, Any] = {}
+    for name, value in named_leaves(model):
+        if name.endswith("variance") and ".factors.1." not in name:  # the second factor of a season is 1
+            new[name] = value * scale**2
+        elif name == "mean.constant":
+            new[name] = centre + scale * value
+    return replace_leaves(model, new)

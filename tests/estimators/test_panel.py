@@ -23,7 +23,7 @@ def table():
         y = size * (5 + 0.02 * t + np.sin(2 * np.pi * t / 12) + 0.2 * rng.standard_normal(n))
         months = pd.date_range("2015-01-01", periods=48, freq="MS")[-n:]
         rows.append(pd.DataFrame({"month": months, "shop": shop, "sales": y}))
-    return pd.concat(rows).drop(index=[7]).reset_index(drop=True)
+    return pd.concat(rows, ignore_index=True).drop(index=[7])
 
 
 @pytest.fixture(scope="module")

@@ -276,7 +276,7 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "predict": predict,
     "classify": together("Classification", classify.laplace, classify.ep, classify.softmax),
     "sampling": together("Sampling", sampling.sampling),
-    "large": together("Large data", large.bound, large.batches, large.exact),
+    "large": together("Large data", large.bound, large.interpolated, large.batches, large.exact),
     "auto": together('What solver="auto" picks', auto.auto, auto.tables),
     "em": together("EM, per iteration, one thread", em.em),
     "robust": together("Robust regression", robust.robust),

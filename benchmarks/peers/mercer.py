@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 
 import mercer as mc
 from benchmarks.peers import Timer, serve, versions
-from benchmarks.peers.mercer_large import sgpr, svgp
+from benchmarks.peers.mercer_large import kiss, sgpr, svgp
 from benchmarks.peers.mercer_sampling import sampling, sampling_blackjax
 from benchmarks.reference import covariance
 from mercer import kernels as k
@@ -285,5 +285,6 @@ if __name__ == "__main__":
         sampling,
         sampling_blackjax,
         sgpr,
+        kiss,
         svgp,
     )

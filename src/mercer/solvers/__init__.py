@@ -24,6 +24,7 @@ _MODULES = {
     "committee": "Committee",
     "iterative": "ConjugateGradient",
     "grid": "Kronecker Toeplitz",
+    "kiss": "KISS",
     "random_features": "RandomFeatures",
     "vecchia": "Vecchia",
     "sparse": "SparseCholesky",

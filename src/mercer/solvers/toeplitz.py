@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
 
+from mercer.kernels.base import AbstractKernel
 from mercer.linalg import tiles
 from mercer.linalg.toeplitz import ToeplitzInverse, correlation
 from mercer.prior import AbstractPrior
@@ -44,7 +46,8 @@ class ToeplitzWorkspace(AbstractGridWorkspace):
         self.lags = tiles.Panels(pair, size)
 
 
-def _at_lag(kernel, pair):
+def at_lag(kernel: AbstractKernel, pair: tuple[Any, Any]) -> jax.Array:
+    """k(x, x') for pairs of rows of encoded inputs: (n,)."""
     return jax.vmap(kernel.point)(*pair)
 
 
@@ -54,7 +57,7 @@ class ToeplitzState(AbstractGridState):
     def __init__(self, prior: AbstractPrior, X: np.ndarray, sites: Sites, workspace: ToeplitzWorkspace):
         super().__init__(prior, X, sites, workspace)
         self.grid = workspace
-        self.column = tiles.map_rows(_at_lag, self.kernel, workspace.lags)
+        self.column = tiles.map_rows(at_lag, self.kernel, workspace.lags)
         B = self.w * self.column
         B[0] += 1.0
         self.inverse = ToeplitzInverse(B)
@@ -94,4 +97,4 @@ class ToeplitzState(AbstractGridState):
                     N = self._onto(N)
                     sums += scale * correlation(weights[rows] * N, N)
         sums[1:] *= 2.0  # above and below the diagonal
-        return Pulled(tiles.pull_rows(_at_lag, self.kernel, self.grid.lags, sums))
+        return Pulled(tiles.pull_rows(at_lag, self.kernel, self.grid.lags, sums))

@@ -73,6 +73,7 @@ def test_ebden_is_as_printed():
         "local_optima",
         "gp_experts",
         "em_examples",
+        "steps_ahead",
     ],
 )
 def test_quick_pages_are_as_printed(name, data_dir):

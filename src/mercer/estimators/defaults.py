@@ -89,6 +89,8 @@ def default_likelihood(
     below a hundredth, or its square, of where they start. side: what else is known of each row.
     """
     plain = of_numbers(name)
+    if plain.categorical:
+        return plain
     seen, y = plain.with_side(y, **side) if side else (plain, y)
     seen.encode(y)
     values, said = plain.start(y), plain.weak_priors(target_scale(y, robust=True))

@@ -265,12 +265,11 @@ class Parametrised(eqx.Module):
 
 def _as_array(value: Any, where: str) -> np.ndarray:
     try:
-        array = np.array([] if value is None else value, dtype=np.float64)
+        if value is not None:
+            return np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        array = np.array([])
-    if not array.size:
-        raise ParameterError(f"{where} must be a number or an array of numbers, got {value!r}.")
-    return array
+        pass
+    raise ParameterError(f"{where} must be a number or an array of numbers, got {value!r}.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

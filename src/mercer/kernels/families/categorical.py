@@ -150,7 +150,7 @@ def _levels(who: str, levels) -> tuple | None:
     return plain
 
 
-def label_of(value) -> tuple[str, Any]:
+def label_of(value: Any) -> tuple[str, Any]:
     """What makes labels equal: numbers by value, text by its characters, others by type and repr."""
     if isinstance(value, numbers.Real):
         return ("number", float(value))

@@ -30,9 +30,6 @@ METHODS = {
     "svm": "support vectors",
     "knn": "neighbours",
 }
-EARLIER = {
-    ("usps_3v5", "ep"): ["2.14 ± 0.44", "0.910", "2.068e+04"]
-}  # as first run, when scores of single folds were not kept
 COLOURS = "crabs, colour as two columns"  # instead of one column of colour and the number within its group
 
 
@@ -66,19 +63,12 @@ def run(
             values, published = found(name, method), PUBLISHED[name][method]
             there = [f"{v:{style}}" for v, style in zip(published, (".2f", ".3f", ".4g"), strict=False)]
             there += [""] * (3 - len(published))
-            if values:
-                error, bits, length = values
-                spread = error.std() / np.sqrt(error.size)
-                here = [
-                    f"{100 * error.mean():.2f} ± {100 * spread:.2f}",
-                    cell(bits, ".3f"),
-                    cell(length, ".4g"),
-                ]
-                off = (100 * error.mean() - published[0]) / max(100 * spread, 1e-9)
-            elif (name, method) in EARLIER:
-                here, off = EARLIER[name, method], 0.0
-            else:
+            if not values:
                 continue
+            error, bits, length = values
+            spread = error.std() / np.sqrt(error.size)
+            here = [f"{100 * error.mean():.2f} ± {100 * spread:.2f}", cell(bits, ".3f"), cell(length, ".4g")]
+            off = (100 * error.mean() - published[0]) / max(100 * spread, 1e-9)
             rows.append([name, METHODS[method], *(c for pair in zip(there, here, strict=True) for c in pair)])
             if abs(off) > 2:
                 notes.append(

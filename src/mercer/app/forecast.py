@@ -82,6 +82,9 @@ def forecast(
             "perhaps before and after (further days), lasting and scale."
         ),
     ] = None,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Keep changes of level that are found as parts of the model.")
+    ] = False,
     level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv, .tsv or .parquet.")] = None,
     impute: Annotated[
@@ -125,9 +128,9 @@ def forecast(
     with warnings_as_notes():
         if zipfile.is_zipfile(data):
             said = dict(time=time, target=target, seasonal=seasonal, likelihood=likelihood)
-            ts = _loaded(data, **said, regressor=regressor or None, events=events)
+            ts = _loaded(data, **said, regressor=regressor or None, events=events, changes=changes or None)
         else:
-            how = seasonal or "auto", likelihood or "gaussian", regressor, events
+            how = seasonal or "auto", likelihood or "gaussian", regressor, events, changes
             ts = learned(data, time, target, *how)
         known = _known(ts, future)
         forecasts = ts.forecast_columns(ahead, level, known)
@@ -196,6 +199,7 @@ def learned(
     likelihood: str,
     regressors: list[str] | None = None,
     events: Path | None = None,
+    changes: bool = False,
 ) -> Any:
     """A series learned from a table."""
     import mercer
@@ -207,7 +211,7 @@ def learned(
             raise TableError(f"say which column of {data} it is: {option}, one of {', '.join(table)}.")
         if name not in table:
             raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
-    ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood)
+    ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood, changes=changes)
     dates = None if events is None else read_table(events)
     return ts.fit(dict(table), time=time, value=target, regressors=regressors or None, events=dates)
 

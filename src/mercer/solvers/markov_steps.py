@@ -1,8 +1,8 @@
 """A step in the data from each time on, tested at all times at once: O(n) by the states of the Markov solver.
 
-For the step h_i(t) = 1 where t >= t_i, added to f with a weight beta, the log evidence is quadratic in beta with
-slope u_i = h_i' alpha and curvature -I_i, I_i = h_i' R h_i: sums over the data from i on. With one more state
-that is constant and zero, I_i is what these data say of it (De Jong and Penzer 1998).
+For the step h_i(t) = 1 where t >= t_i, added to f with a weight beta, the log evidence is quadratic in beta
+with slope u_i = h_i' alpha and curvature -I_i, I_i = h_i' R h_i: sums over the data from i on. With one more
+state that is constant and zero, I_i is what these data say of it (De Jong and Penzer 1998).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ A step of size beta ~ N(0, s^2) at time i raises the log evidence, hyperparamete
     g_i = 1/2 u_i^2 / (I_i + s^-2) - 1/2 log(1 + s^2 I_i)
 
 (`solvers.markov_steps` has slope u and information I of all times in O(n)). With n places where it could be,
-each as probable, the log posterior odds of a change are about max g_i - log n; where they exceed
-`ODDS`, one is taken to be there. By Markov's inequality a series of the model without a change shows that with
-probability exp(-ODDS) at most. A lone value that is off is no change: the step must say more than a shift
-of one value beside it does.
+each as probable, the log posterior odds of a change at the best of them are g - log n; where they exceed
+`ODDS`, one is taken to be there. By Markov's inequality a series of the model without a change shows that
+with probability exp(-ODDS) at most. A lone value that is off is no change: the step must say more than a
+shift of one value beside it does.
 """
 
 from __future__ import annotations

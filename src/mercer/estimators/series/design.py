@@ -57,11 +57,12 @@ class EventDay:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A level that is another one from a time on."""
+    """A level that is another one from a time on. odds: the logarithm of those with which it was found."""
 
     time: float
     label: str
     scale: float
+    odds: float
     name: str = CHANGES
 
     def at(self, clock: Clock, t: np.ndarray) -> np.ndarray:

@@ -19,8 +19,9 @@ from mercer.estimators.regression.predictions import seed_of
 from mercer.estimators.series import repeats, structure
 from mercer.estimators.series.ahead import ahead, read, since
 from mercer.estimators.series.backtest import Backtest, backtest
+from mercer.estimators.series.changes import MOST, most_probable
 from mercer.estimators.series.clock import ROUNDING, Clock
-from mercer.estimators.series.design import Design, check_names, design, read_design
+from mercer.estimators.series.design import WEAK, Change, Design, check_names, design, read_design
 from mercer.estimators.series.effects import carried_variance, effects, part_moments
 from mercer.estimators.series.events import Event
 from mercer.estimators.series.observed import Kind, Observed, observe, table
@@ -39,6 +40,7 @@ from mercer.persist.kinds import checked
 from mercer.progress import Progress
 from mercer.solvers import Markov
 from mercer.solvers.markov_parts import parts
+from mercer.solvers.markov_steps import steps
 
 FEWEST = 8  # values from which a slope is learned
 # nats by which a season must raise the evidence to be spoken of; a yearly one of decimal years, to be taken
@@ -76,6 +78,8 @@ class GPTimeSeries(AbstractEstimator):
         seasons).
     anomaly_level: float. `anomalies_` are rows whose value is this improbable (two-sided) given all the
         others.
+    changes: bool. Keep changes of level that are found as parts of the model, and learn the rest again
+        beside them. `changes_` lists them in any case.
     integrate: bool. Average forecasts and gaps over the uncertainty of the hyperparameters (a few dozen
         settings around the best, `learning.integrate`), of up to 2000 values with Gaussian noise: far ahead,
         the best alone is too sure. It takes about a fifth of the time of learning. Components, anomalies and
@@ -95,6 +99,7 @@ class GPTimeSeries(AbstractEstimator):
         the transformed values
     log_marginal_likelihood_: log density of the values, without priors
     anomalies_: table of the rows that do not fit
+    changes_: table of the times at which the level changed, with size, std and log odds
     notes_: what was done to the input
 
     >>> ts = GPTimeSeries().fit(series)              # pandas, with a DatetimeIndex
@@ -126,6 +131,7 @@ class GPTimeSeries(AbstractEstimator):
         harmonics: int | None = None,
         anomaly_level: float = 0.001,
         max_evaluations: int = 200,
+        changes: bool = False,
         integrate: bool = True,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
@@ -138,6 +144,7 @@ class GPTimeSeries(AbstractEstimator):
         self.harmonics = harmonics
         self.anomaly_level = anomaly_level
         self.max_evaluations = max_evaluations
+        self.changes = changes
         self.integrate = integrate
         self.random_state = random_state
         self.progress = progress
@@ -205,6 +212,8 @@ class GPTimeSeries(AbstractEstimator):
                 f"{why}: nothing was learned, hyperparameters have their starting values",
             )
         self._take([found[self.trend_]])
+        if self.changes and not still:
+            self._keep_changes(z)
         if self.integrate and not still and t.size <= INTEGRATED and isinstance(self._likelihood, Gaussian):
             models, weights = integration.settings(
                 self.fit_, "ccd", Exact(), choose_solver(self.model_, Markov())
@@ -217,6 +226,32 @@ class GPTimeSeries(AbstractEstimator):
             if isinstance(self._likelihood, Gaussian) and not self._design.columns:
                 self._online = self._filter(t, z)
         return self
+
+    def _keep_changes(self, z: np.ndarray) -> None:
+        """Changes of level become parts, one after the other, as long as any is found."""
+        told, rows = ~np.isnan(self._y), _all(windows(z.size))
+        settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed(), jacobian=True)
+        settings |= dict(max_evaluations=self.max_evaluations, starts="given")
+        while len(self._design.changes) < MOST and (change := self._next_change(self.posterior_)) is not None:
+            self._design = self._design.with_change(change)
+            model = structure.with_basis(self.model_, self._design.basis())
+            self._take([fit(model, self._inputs_at(told)[rows], z[rows], **settings)])
+            if not isinstance(rows, slice):
+                self._posterior = None
+        names = [name for name in self.component_names_ if name not in self._design.names]
+        check_names(names, self._design.names)
+        self.component_names_ = (*names, *self._design.names)
+
+    def _next_change(self, posterior: Any) -> Change | None:
+        """The most probable change of level besides those that a posterior knows."""
+        _, latent = structure.read_likelihood(self.likelihood, np.asarray(posterior.y, float))
+        scale = WEAK * defaults.target_scale(latent)
+        found = most_probable(steps(posterior.state), scale)
+        if found is None:
+            return None
+        return Change(
+            found.time, stamp_text(self.clock_.stamps(np.array([found.time]))[0]), scale, found.odds
+        )
 
     def _at_settings(self) -> list[GPTimeSeries]:
         """This series at the hyperparameters that forecasts average over."""
@@ -543,6 +578,30 @@ class GPTimeSeries(AbstractEstimator):
         odd = tail < self.anomaly_level
         columns = {"value": self._y[told], "expected": others.quantile(0.5), "tail": tail}
         return self.clock_.stamps(self._t[told][odd]), {name: c[odd] for name, c in columns.items()}
+
+    @property
+    def changes_(self) -> Any:
+        """Table of the times from which on the level is another one: size of the change, its std, and the log
+        odds with which it was found (more than 5: see `mercer.estimators.series.changes`), hyperparameters
+        held. With changes=True those that are parts of the model. With transform_ = "log" and for counts, of
+        the logarithm.
+        """
+        return self._table(*self.changes_columns())
+
+    def changes_columns(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The same as arrays: stamps, and the columns by name."""
+        check_is_fitted(self)
+        told, found, posterior = ~np.isnan(self._y), self._design, self.posterior_
+        while len(found.changes) < MOST and (change := self._next_change(posterior)) is not None:
+            found = found.with_change(change)
+            model = structure.with_basis(self.model_, found.basis())
+            X = found.inputs(self.clock_, self._t[told], self._R[told])
+            posterior = model.condition(X, self._forward(self._y[told]), None, Markov())
+        _, size, std = effects(found, posterior.state)
+        own = len(found.changes)
+        columns = {"size": size[size.size - own :], "std": std[std.size - own :]}
+        columns["log_odds"] = np.array([change.odds for change in found.changes], float)
+        return self.clock_.stamps(np.array([change.time for change in found.changes], float)), columns
 
     def _left_out(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The values that are there (n,), what the others predict for each (the mean), and whether it lies in

@@ -117,6 +117,12 @@ def default_model(
     return Model(GP(kernel if basis is None else kernel.on(0), mean, basis), likelihood), names
 
 
+def with_basis(model: Model, basis: AbstractBasis | None) -> Model:
+    """The model with these basis functions of columns beside the time, in place of those it has."""
+    kernel = of_time(model.gp.kernel)
+    return Model(GP(kernel if basis is None else kernel.on(0), model.gp.mean, basis), model.likelihood)
+
+
 def of_time(kernel: AbstractKernel) -> AbstractKernel:
     """The kernel of a model as a function of time alone."""
     return kernel.kernel if isinstance(kernel, On) else kernel

@@ -26,6 +26,7 @@ def summary(ts: Any) -> str:
     odd = len(ts.anomalies_columns()[0])
     if odd:
         lines.append(f"{odd} of them {'does' if odd == 1 else 'do'} not fit: see anomalies_")
+    lines += change_lines(ts)
     lines += [f"note: {text}" for text in ts.notes_]
     if ts.clock_.every:
         lines.append(f"forecasts go on and gaps are filled {ts.clock_.grid_words()}")
@@ -44,6 +45,17 @@ def summary(ts: Any) -> str:
         "evaluations"
     )
     return "\n".join(lines)
+
+
+def change_lines(ts: Any) -> list[str]:
+    """A line on changes of level, where there are any."""
+    stamps, columns = ts.changes_columns()
+    if not len(stamps):
+        return []
+    sizes = zip(stamps, columns["size"], columns["std"], strict=True)
+    said = ", ".join(f"{stamp_text(stamp)} ({size:+.3g} +- {std:.2g})" for stamp, size, std in sizes)
+    kept = "" if ts._design.changes else "; changes=True (--changes) keeps them in the model"
+    return [f"changes of level: {said}{kept}"]
 
 
 def part_rows(ts: Any) -> list[list[str]]:

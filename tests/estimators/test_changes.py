@@ -30,7 +30,7 @@ def test_a_change_is_found_and_kept(kept, tmp_path):
     table = kept.changes_
     assert list(table.index) == [pd.Timestamp("2020-01-01")]
     assert abs(table["size"].iloc[0] - SIZE) < 3 * table["std"].iloc[0] < SIZE
-    assert table["log_odds"].iloc[0] > 5 and kept.component_names_[-1] == "changes"
+    assert table["log_odds"].iloc[0] > 1 and kept.component_names_[-1] == "changes"
     step = kept.components()["changes"].to_numpy()
     np.testing.assert_allclose(step, np.where(np.arange(N) >= AT, table["size"].iloc[0], 0.0), atol=1e-12)
     assert "changes of level: 2020-01-01 (+" in kept.summary()
@@ -65,4 +65,4 @@ def test_changes_are_hardly_ever_seen_where_there_are_none():
             y[i] = pole * y[i - 1] + e
         y = y + (0.3 * rng.standard_normal(N) if pole == 1.0 else 0.05 * np.arange(N) * (seed % 4 == 1))
         count += len(mc.GPTimeSeries(**SETTINGS).fit(y).changes_) > 0
-    assert count <= 2
+    assert count <= 2, count

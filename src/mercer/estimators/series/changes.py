@@ -5,10 +5,10 @@ A step of size beta ~ N(0, s^2) at time i raises the log evidence, hyperparamete
     g_i = 1/2 u_i^2 / (I_i + s^-2) - 1/2 log(1 + s^2 I_i)
 
 (`solvers.markov_steps` has slope u and information I of all times in O(n)). With n places where it could be,
-each as probable, the log posterior odds of a change at the best of them are g - log n; where they exceed
-`ODDS`, one is taken to be there. By Markov's inequality a series of the model without a change shows that
-with probability exp(-ODDS) at most. A lone value that is off is no change: the step must say more than a
-shift of one value beside it does.
+each as probable, the log odds of a change at the best of them are g - log n; where they exceed `ODDS`, one is
+taken to be there. Hyperparameters that were learned with the change in the data explain a part of it, so that
+these odds are rather too small. A lone value that is off is no change: the step must say more than a shift of
+one value beside it does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from mercer.solvers.markov_steps import Steps
 
-ODDS = 5.0  # log posterior odds from which on a change is taken to be there
+ODDS = 1.0  # log odds from which on a change is taken to be there
 EDGE = 4  # values before and after a change, at least
 MOST = 10  # changes that are looked for
 

@@ -582,8 +582,9 @@ class GPTimeSeries(AbstractEstimator):
     @property
     def changes_(self) -> Any:
         """Table of the times from which on the level is another one: size of the change, its std, and the log
-        odds with which it was found, at the hyperparameters held and among all times (more than 1). With changes=True those that are parts of the model. With transform_ = "log" and for counts, of
-        the logarithm.
+        odds with which it was found, among all times and with hyperparameters held (those above 1 are
+        listed). With changes=True they are parts of the model. With transform_ = "log" and for counts, of the
+        logarithm.
         """
         return self._table(*self.changes_columns())
 

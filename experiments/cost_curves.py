@@ -47,6 +47,7 @@ CASES = {
     "Vecchia, 20 neighbours": Case("Vecchia", {"neighbours": 20}, "square", SMOOTH, 1, 1),
     "conjugate gradients": Case("ConjugateGradient", {}, "square", SMOOTH, 2, 1),
     "random features, 128": Case("RandomFeatures", {"m": 128}, "square", SMOOTH, 1, 1),
+    "KISS, 64 x 64": Case("KISS", {"grid": 64}, "square", SMOOTH, 1, 1),
     "Kronecker": Case("Kronecker", {}, "grid", k.SE([0.3, 0.3]), 1.5, 1),
     "Toeplitz": Case("Toeplitz", {}, "line", SMOOTH, 2, 1),
     "Markov": Case("Markov", {}, "road", k.Matern(1.0, nu=1.5), 1, 1),
@@ -172,7 +173,7 @@ def picture(curves: dict[str, np.ndarray], out: Path) -> None:
         frame(ax, "n", label)
         for i, (name, curve) in enumerate(curves.items()):
             keep = curve[:, 1 + j] > (0.0 if j == 0 else 2.0**20)
-            style = ("o-", "s--", "^:")[i // len(CYCLE)]
+            style = ("o-", "s--", "^:", "v-.")[i // len(CYCLE)]
             ax.loglog(
                 curve[keep, 0],
                 curve[keep, 1 + j] / unit,

@@ -18,10 +18,11 @@ from mercer.app.paths import check_outputs, save_figure
 COMMANDS = {info.callback.__name__: info.callback for info in app.registered_commands}
 
 
+READ = {"future", "events"}  # options that are read
+
+
 def taken(command):
-    """What a command takes: its name, whether it is a file, an argument (which is read) rather than an
-    option (which is written), and required.
-    """
+    """What a command takes: its name, whether it is a file, an argument (not an option), and required."""
     parameters = inspect.signature(COMMANDS[command]).parameters
     for name, hint in typing.get_type_hints(COMMANDS[command], include_extras=True).items():
         if name != "return":
@@ -32,7 +33,9 @@ def taken(command):
 
 
 def files(command, arguments):
-    return [name for name, is_file, argument, _ in taken(command) if is_file and argument == arguments]
+    """Its files that are read (arguments, and a few options), or written."""
+    read = {name: argument or name in READ for name, is_file, argument, _ in taken(command) if is_file}
+    return [name for name, is_read in read.items() if is_read == arguments]
 
 
 def cases():

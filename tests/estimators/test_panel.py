@@ -71,6 +71,12 @@ def test_wide_tables_and_files(panel, table, tmp_path):
     assert (loaded.names_, loaded.trend_, loaded.seasons_) == (panel.names_, panel.trend_, panel.seasons_)
 
 
+def test_score_is_the_mean_density_of_every_value(panel, table):
+    parts = [panel[shop].log_density(p["month"], p["sales"]) for shop, p in table.groupby("shop")]
+    expected = np.mean(np.concatenate(parts))
+    assert panel.score(table, time="month", value="sales", by="shop") == pytest.approx(expected, rel=1e-12)
+
+
 def test_bad_panels(panel, table):
     for call, message in (
         (lambda: mc.GPPanel().fit(table, by="town"), "no column 'town'"),

@@ -327,7 +327,7 @@ def test_algebra_flattens():
         (lambda: k.SE(variance=np.inf), r"SE\.variance must be finite"),
         (lambda: k.SE(variance=[1.0, 2.0]), r"SE\.variance must be one number"),
         (lambda: k.SE(None), r"SE\.lengthscale must be a number or an array of numbers, got None"),
-        (lambda: k.SE([]), r"SE\.lengthscale must be a number or an array of numbers, got \[\]"),
+        (lambda: k.SE([]), r"SE\.lengthscale must be a number or a vector with one entry per column"),
         (lambda: k.SE("wide"), r"SE\.lengthscale must be a number or an array of numbers, got 'wide'"),
         (lambda: k.SE([[1.0, 2.0]]), r"SE\.lengthscale must be a number or a vector"),
         (lambda: k.SE(loadings=[1.0, 2.0]), r"SE\.loadings must be a \(columns, directions\) matrix"),

@@ -119,9 +119,10 @@ def forecast(
 
     Example: mercer forecast sales.mercer --until 2030-06-30 --out next.csv --components parts.csv
     """
-    check_inputs([data, *(file for file in (future, events) if file is not None)])
+    read = [file for file in (data, future, events) if file is not None]
+    check_inputs(read)
     files = {"forecast": out, "missing values": impute, "components": components, "anomalies": anomalies}
-    check_outputs([*files.values(), plot, model], [data])
+    check_outputs([*files.values(), plot, model], read)
     if not 0 < level < 1:
         raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
     ahead = steps_ahead(horizon, until)

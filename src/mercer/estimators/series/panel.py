@@ -155,6 +155,16 @@ class GPPanel(BaseEstimator, AbstractSavable):
         check_is_fitted(self, "series_")
         return {name: one.forecast(horizon, level) for name, one in self.series_.items()}
 
+    def score(
+        self, frame: Any, time: str | None = None, value: str | None = None, by: str | None = None
+    ) -> float:
+        """The mean log predictive density of the values of another table, given as in `fit`, in nats: higher
+        is better.
+        """
+        seen = _long(frame, time, value, by) if by is not None else _wide(frame, time)
+        each = [self[name].log_density(part.stamps, part.values) for name, part in seen]
+        return float(np.nanmean(np.concatenate(each)))
+
     @property
     def log_marginal_likelihood_(self) -> float:
         """Log density of all values, without priors."""

@@ -46,7 +46,7 @@ class AbstractStationary(AbstractKernel):
         return None
 
     def __check_init__(self):
-        if jnp.ndim(self.lengthscale) > 1:
+        if jnp.ndim(self.lengthscale) > 1 or jnp.size(self.lengthscale) == 0:
             raise ParameterError(
                 f"{type(self).__name__}.lengthscale must be a number or a vector with one entry per column."
             )

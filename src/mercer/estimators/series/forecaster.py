@@ -93,7 +93,7 @@ class GPTimeSeries(AbstractEstimator):
         learned from)
     transform_: "log" or None
     component_names_: of the parts, in order: the terms of the kernel, regressors, events
-    regressors_, events_: names of the regressors, and `Event`s by name
+    regressors_, events_: names of the regressors, and each `Event` by name
     effects_: table of what was learned of them
     fit_, model_, posterior_, kernel_: as in `GPRegressor`, in the unit of time from the first stamp on, of
         the transformed values

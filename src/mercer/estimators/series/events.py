@@ -113,7 +113,7 @@ def _day(year: int, month: int, day: int) -> int | None:
 
 
 def read_events(given: Any) -> dict[str, Event]:
-    """Events by name from a mapping of names to dates or `Event`s, or from a table with the columns name and
+    """Events by name from a mapping of names to dates or events, or from a table with the columns name and
     date, and perhaps before, after, lasting and scale: a row for each date.
     """
     if given is None:

@@ -173,11 +173,11 @@ def by_prophet(s: Series, stamps: np.ndarray, y: np.ndarray, ahead: np.ndarray) 
 
     logging.getLogger("cmdstanpy").disabled = True
     np.random.seed(0)  # noqa: NPY002 (its intervals are simulated)
-    # yearly values before 1800 are put 200 years later: its dates in nanoseconds begin in 1677
-    shift = 200 if stamps[0] < np.datetime64("1800") else 0
-    past, future = ((a + shift if shift else a).astype("datetime64[ns]") for a in (stamps, ahead))
+    past, future = (a.astype("datetime64[ns]") for a in (stamps, ahead))
+    # no two of its dates, in nanoseconds, may be 292 years apart
+    kept = past.astype("datetime64[D]") > future[-1].astype("datetime64[D]") - np.timedelta64(290 * 365, "D")
     model = Prophet(interval_width=LEVEL)
-    model.fit(pd.DataFrame({"ds": past, "y": y}))
+    model.fit(pd.DataFrame({"ds": past[kept], "y": y[kept]}))
     said = model.predict(pd.DataFrame({"ds": future}))
     mean, lower, upper = (said[name].to_numpy() for name in ("yhat", "yhat_lower", "yhat_upper"))
     return {"mean": mean, "median": mean, "lower": lower, "upper": upper}

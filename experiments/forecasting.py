@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 import mercer as mc
 from experiments._table import table
@@ -277,7 +278,7 @@ def page(scores: Scores) -> list[str]:
         rows = [[name, *map(_cell, row)] for name, row in zip(SERIES, grid, strict=True)]
         rows.append(["**mean**", *map(_cell, grid[whole].mean(0))])
         if what in ("mase", "interval"):
-            rank = np.argsort(np.argsort(grid[whole], axis=1), axis=1) + 1
+            rank = rankdata(grid[whole], axis=1)
             rows += [
                 ["**median**", *map(_cell, np.median(grid[whole], 0))],
                 ["**mean rank**", *map(_cell, rank.mean(0))],
@@ -331,7 +332,9 @@ OPENING = [
 ]
 WHY = [
     "Peers fail in places: with a season of 48 steps statsmodels' smoothing starts from heuristic states, and the form that Akaike's criterion prefers",
-    "diverges; its local linear trend takes the day's course of demand for a slope. Medians and ranks are the numbers to compare.",
+    "diverges; its structural model is far off there, too. Medians and ranks are the numbers to compare. Averaging over hyperparameters widens intervals, which",
+    "the long look ahead below needs; at these horizons it brings the mean coverage to 0.90 and costs 3 % of the mean interval score. Seconds include what was",
+    "compiled.",
     "",
     "US employment: at the first two origins the log evidence is for a level that returns to the mean, by 3.3 and 3.4, and a line would have forecast better",
     "(MASE 0.01 and 0.29, not 0.28 and 0.59). The margin of 2 nats for the line was left as it is: a wider one forecasts the Nile worse (see the page of five",

@@ -105,7 +105,7 @@ class GPTimeSeries(AbstractEstimator):
     >>> ts = GPTimeSeries().fit(series)              # pandas, with a DatetimeIndex
     >>> ts.forecast(24)                              # mean, std, lower, upper of the next 24 stamps
     >>> ts.components(), ts.impute(), ts.anomalies_
-    >>> ts.backtest(12, folds=5)                     # how good earlier forecasts would have been
+    >>> ts.backtest(4, folds=3)                      # how good earlier forecasts would have been
     >>> ts.update(new_series)                        # O(1) for each new value, hyperparameters stay
     """
 

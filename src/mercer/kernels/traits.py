@@ -114,6 +114,8 @@ def _names(kernel) -> set[str]:
         if isinstance(node, (tuple, list)):
             stack.extend(node)
         elif isinstance(node, Parametrised):
-            found |= {c for c in getattr(node, "columns", ()) if isinstance(c, str)}
+            columns = getattr(node, "columns", ())
+            if isinstance(columns, tuple):  # of `On`; others count them
+                found |= {c for c in columns if isinstance(c, str)}
             stack.extend(getattr(node, f.name) for f in dataclasses.fields(node))
     return found

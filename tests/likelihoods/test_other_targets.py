@@ -143,6 +143,8 @@ def test_a_limit_of_detection(wave):
     assert f"{low.sum()} rows of which only limits are known" in known.summary()
     assert "row that was seen itself" in known.summary()
     assert known.predict(X).min() < -0.6
+    empty = mc.GPRegressor().fit(X, np.where(low, np.nan, y), upper=np.where(low, -0.3, np.nan))
+    np.testing.assert_array_equal(empty.predict(X), known.predict(X))  # where there is a limit y is not read
 
 
 @pytest.mark.slow

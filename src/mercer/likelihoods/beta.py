@@ -71,10 +71,7 @@ class Beta(AbstractLikelihood):
         return jnp.log(y) - jnp.log1p(-y), jnp.minimum(jnp.sqrt(1.0 / a + 1.0 / b), 3.0)
 
     def _moments(self, mean, variance):
-        """E[mu] and E[mu (1 - mu)]."""
-        mu = quadrature.average(sigmoid, mean, variance, 0.0, 1.0)
-        both = quadrature.average(lambda f: sigmoid(f) * sigmoid(-f), mean, variance, 0.0, 1.0)
-        return jnp.stack([mu, both], -1)
+        return quadrature.share_moments(sigmoid, mean, variance)
 
     def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mu, both = np.moveaxis(self.compute(Beta._moments, mean, variance), -1, 0)

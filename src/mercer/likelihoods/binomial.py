@@ -80,10 +80,7 @@ class Binomial(AbstractLikelihood):
         return jax.nn.sigmoid(f) if self.link == "logit" else jax.scipy.special.ndtr(f)
 
     def _moments(self, mean, variance):
-        """E[p] and E[p (1 - p)]."""
-        p = quadrature.average(self._success, mean, variance, 0.0, 1.0)
-        both = quadrature.average(lambda f: self._success(f) * self._success(-f), mean, variance, 0.0, 1.0)
-        return jnp.stack([p, both], -1)
+        return quadrature.share_moments(self._success, mean, variance)
 
     def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p, both = np.moveaxis(self.compute(Binomial._moments, mean, variance), -1, 0)

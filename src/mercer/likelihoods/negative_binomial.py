@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mercer.hyperpriors import LogNormal
 from mercer.inputs import Array
-from mercer.likelihoods import quadrature
-from mercer.likelihoods.base import AbstractLikelihood, count_quantile, counts, per_row
+from mercer.likelihoods.rates import AbstractRate
 from mercer.likelihoods.special import log_sigmoid
 from mercer.params import Hyper, Info, hyper, positive
 
 DISPERSION_PRIOR = LogNormal(0.0, 1.5)  # median 1, most probable 0.1
 
 
-class NegativeBinomial(AbstractLikelihood):
+class NegativeBinomial(AbstractRate):
     """y ~ NegativeBinomial: counts of mean mu = exposure exp(f) and variance mu + dispersion mu^2, Poisson's
     whose rate has a Gamma distribution of relative variance `dispersion`.
 
@@ -31,28 +28,8 @@ class NegativeBinomial(AbstractLikelihood):
     >>> post.mean(Xs), post.quantile(Xs, [0.05, 0.95])        # rates (m,), counts (m, 2)
     """
 
-    side: ClassVar[tuple[str, ...]] = ("exposure",)
-
     dispersion: Hyper = hyper(0.5, positive)
     exposure: Hyper = hyper(None, positive, free=False)
-
-    def __check_init__(self):
-        per_row(self, "exposure")
-
-    @property
-    def log_concave(self) -> bool:
-        return True
-
-    @property
-    def per_datum(self) -> bool:
-        return self.exposure is not None and jnp.ndim(self.exposure) == 1
-
-    def elsewhere(self, X: np.ndarray) -> NegativeBinomial:
-        return self.without_side() if self.per_datum else self
-
-    @property
-    def _log_exposure(self):
-        return 0.0 if self.exposure is None else jnp.log(self.exposure)
 
     def start(self, y: np.ndarray) -> dict[str, float]:
         """By the moments of all counts, which vary with the rate, too."""
@@ -62,46 +39,25 @@ class NegativeBinomial(AbstractLikelihood):
     def weak_priors(self, scale: float) -> dict[str, Info]:
         return {"dispersion": Info(prior=DISPERSION_PRIOR)}
 
-    def encode(self, y: np.ndarray) -> np.ndarray:
-        return counts(y)
-
-    def guess(self, y: np.ndarray) -> np.ndarray:
-        return np.log(np.asarray(y, float) + 0.5) - np.asarray(self._log_exposure)
-
     def log_prob(self, f: Array, y: Array) -> jax.Array:
         gammaln, r = jax.scipy.special.gammaln, 1.0 / self.dispersion
         choices = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
-        odds = f + self._log_exposure - jnp.log(r)  # log mu / r
+        odds = f + self.log_exposure - jnp.log(r)  # log mu / r
         return choices + y * odds + (y + r) * log_sigmoid(-odds)
 
     def bend(self, y: Array) -> tuple[jax.Array, jax.Array]:
-        return jnp.log(y + 0.5) - self._log_exposure, jnp.sqrt(1.0 / (y + 1.0) + self.dispersion)
+        return jnp.log(y + 0.5) - self.log_exposure, jnp.sqrt(1.0 / (y + 1.0) + self.dispersion)
 
     def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rate = np.exp(np.asarray(mean) + 0.5 * np.asarray(variance) + np.asarray(self._log_exposure))
+        rate = self.mean_rate(mean, variance)
         square = rate**2 * np.exp(variance)  # E[mu^2]
         return rate, rate + float(self.dispersion) * square + rate**2 * np.expm1(variance)
 
-    def cdf(self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """P(Y <= y) where f ~ N(mean, variance)."""
-        y = np.floor(np.asarray(y, float))
-        inside = self.compute(NegativeBinomial._cdf, np.maximum(y, 0.0), mean, variance)
-        return np.where(y < 0, 0.0, inside)
-
-    def _cdf(self, y, mean, variance):
+    def at_most(self, y: Array, f: Array) -> jax.Array:
         r = 1.0 / self.dispersion
-
-        def cdf(f):
-            share = jax.nn.sigmoid(jnp.log(r) - f - self._log_exposure)  # r / (r + mu)
-            return jax.scipy.special.betainc(r, y + 1.0, share)
-
-        return quadrature.average(cdf, mean, variance, *self.bend(y))
-
-    def quantile(self, q: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
-        rate = np.exp(mean + np.asarray(self._log_exposure))
-        return count_quantile(lambda y: self.cdf(y, mean, variance), q, rate)
+        share = jax.nn.sigmoid(jnp.log(r) - f - self.log_exposure)  # r / (r + mu)
+        return jax.scipy.special.betainc(r, y + 1.0, share)
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        rate, r = np.exp(np.asarray(f) + np.asarray(self._log_exposure)), 1.0 / float(self.dispersion)
+        rate, r = np.exp(np.asarray(f) + np.asarray(self.log_exposure)), 1.0 / float(self.dispersion)
         return rng.poisson(rate * rng.gamma(r, 1.0 / r, np.shape(rate))).astype(float)

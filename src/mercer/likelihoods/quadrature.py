@@ -111,6 +111,13 @@ def average(
     return jnp.sum(function(m + offset) * jnp.exp(log_normal(offset, mean - m, variance) + log_w), axis=0)
 
 
+def share_moments(p: Callable[[jax.Array], jax.Array], mean: ArrayLike, variance: ArrayLike) -> jax.Array:
+    """E[p(f)] and E[p(f) (1 - p(f))] of a probability with p(-f) = 1 - p(f), on a last axis."""
+    first = average(p, mean, variance, 0.0, 1.0)
+    both = average(lambda f: p(f) * p(-f), mean, variance, 0.0, 1.0)
+    return jnp.stack([first, both], -1)
+
+
 def _gaussian(mean, variance, centre) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Mean and variance, and mean and standard deviation without derivatives.
     A point mass is a very narrow Gaussian.

@@ -31,7 +31,7 @@ from mercer.estimators.regression.robust import (
     outliers,
     warm_start,
 )
-from mercer.estimators.regression.side import Side
+from mercer.estimators.regression.side import Side, seen_or_limit
 from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
 from mercer.gp import GP, Model
 from mercer.hyperpriors import Normal
@@ -303,7 +303,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             return self._take_outputs(kind_of(self.outputs).fit(self, X, outputs))
         kernel = None if self._own_kernel else read_kernel(self.kernel)
         index = frame_index(X)
-        inputs, y = self._training_data(X, y, (kernel,))
+        inputs, y = self._training_data(X, seen_or_limit(y, lower, upper), (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))
         side = Side.read(len(y), exposure=exposure, trials=trials, event=event, lower=lower, upper=upper)
         self._index, self.robust_comparison_ = index, None
@@ -589,6 +589,7 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         fits: Any = tuple(member.fit_ for member in several.members)
         self.fit_ = fits
         self.noise_variance_, self.noise_groups_ = several.noise_variance, None
+        self.input_noise_ = self.robust_comparison_ = self._copies = self._index = None
         self.log_marginal_likelihood_ = several.log_evidence
         for name in {"posterior_", "model_", "kernel_"} & set(vars(self)):
             delattr(self, name)

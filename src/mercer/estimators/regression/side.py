@@ -58,6 +58,21 @@ class Side:
         return found.with_side(y, **self.given)
 
 
+def seen_or_limit(y: Any, lower: Any, upper: Any) -> Any:
+    """Targets with a limit in the place of each empty cell that has one: there y is not read."""
+    if lower is None and upper is None:
+        return y
+    try:
+        values = np.array(y, float)
+    except (TypeError, ValueError):
+        return y  # an error further down says what is wrong
+    for limit, name in ((lower, "lower"), (upper, "upper")):
+        if limit is not None and values.ndim == 1:
+            known = _limits(limit, len(values), name)
+            values = np.where(np.isnan(values) & np.isfinite(known), known, values)
+    return values
+
+
 def _limits(values: Any, n: int, name: str) -> np.ndarray:
     try:
         array = np.asarray(values, float)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,40 +15,30 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from mercer.estimators import defaults, reading, roughness, saving
-from mercer.estimators.base import column_lines, evidence_of, fitted, frame_index, read_kernel
-from mercer.estimators.many import ROWS, checkpoint_of
+from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
+from mercer.estimators.many import checkpoint_of
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
+from mercer.estimators.regression.left_out import AbstractLeftOut
+from mercer.estimators.regression.model import AbstractModelled
 from mercer.estimators.regression.monotone import Wish, constrained, of_function, wishes
-from mercer.estimators.regression.noise import RowNoise, check_duplicates, few_rows, not_with
-from mercer.estimators.regression.predictions import AbstractPredictions, check_level
+from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
 from mercer.estimators.regression.repeats import Copies, copies
-from mercer.estimators.regression.robust import (
-    Candidate,
-    Outliers,
-    RobustComparison,
-    judged,
-    outliers,
-    warm_start,
-)
+from mercer.estimators.regression.robust import Candidate, RobustComparison, judged, warm_start
 from mercer.estimators.regression.side import Side, seen_or_limit
-from mercer.estimators.regression.tails import GAUSSIAN, hint, left_out_densities
-from mercer.gp import GP, Model
-from mercer.hyperpriors import Normal
+from mercer.estimators.regression.tails import GAUSSIAN, left_out_densities
+from mercer.gp import Model
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
-from mercer.kernels.families.white import noise_apart
 from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
-from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian, Heteroscedastic
-from mercer.likelihoods.scales import NOISE_SHARE
-from mercer.means import AbstractBasis, AbstractMean, Constant, as_mean
+from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
+from mercer.means import AbstractBasis, AbstractMean
 from mercer.observe import Observations
-from mercer.params import Param, ParameterError, fixed, param, parameters
-from mercer.posteriors import AbstractPosterior, LeaveOneOut
+from mercer.params import Param, parameters
+from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
-from mercer.registry import named
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
@@ -62,7 +52,7 @@ MOSTLY_EQUAL = (
 )
 
 
-class GPRegressor(RegressorMixin, AbstractPredictions):
+class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
@@ -186,13 +176,9 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
     """
 
     numeric_targets: ClassVar[bool] = True
-    robust_comparison_: RobustComparison | None
     noise_groups_: tuple[str, ...] | None
     input_noise_: np.ndarray | None
-    _index: tuple[str, ...] | None
     _several: AbstractOutputs | None
-    _copies: Copies | None
-    _outliers: Outliers | None
 
     def __init__(
         self,
@@ -337,11 +323,6 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
             return found
         settings = self._settings("input noise") | {"starts": "given", "restarts": 0}
         return settled(found, lambda model: self._learn(model, inputs, y, self.inference, **settings))
-
-    @property
-    def _own_kernel(self) -> bool:
-        """No kernel was given."""
-        return self.kernel is None or roughness.asked(self.kernel)
 
     def _choose_kernel(self, likelihood: Any, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Fit:
         """The fit with the kernel of kernel="auto"."""
@@ -492,83 +473,6 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         self.log_marginal_likelihood_ = evidence_of(posterior)
         return self
 
-    def _model(
-        self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray, known: RowNoise
-    ) -> Model:
-        """The model before learning."""
-        said = self.noise_variance is not None or likelihood not in (None, "gaussian")
-        kernel, white = (kernel, None) if kernel is None or said else noise_apart(kernel)
-        likelihood = self._likelihood(likelihood, y, known) if white is None else known.gaussian(white, y)
-        if isinstance(likelihood, Heteroscedastic):
-            return self._varying(likelihood, kernel, inputs, y)
-        latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
-        shares = known.shares(y)
-        if kernel is None:
-            scale = defaults.target_scale(latent, robust, shares)
-            kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
-        if isinstance(likelihood, Gaussian):
-            check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
-        return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
-
-    def _varying(
-        self, likelihood: Heteroscedastic, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray
-    ) -> Model:
-        """Noise with a log variance that is a second function of the default kernel, about a learned mean."""
-        if self.basis is not None:
-            raise ValueError("basis goes with one latent function: add a linear kernel instead.")
-        scale = defaults.target_scale(y)
-        own = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
-        level = param(np.log(NOISE_SHARE * scale**2), prior=Normal(np.log(NOISE_SHARE * scale**2), 2.0))
-        noise = defaults.default_kernel(inputs.values, 1.0, columns=self.columns_)
-        return Model(
-            (GP(own if kernel is None else kernel, self._mean(y, False)), GP(noise, Constant(level))),
-            likelihood,
-        )
-
-    def _likelihood(self, given: Any, y: np.ndarray, known: RowNoise = RowNoise()) -> AbstractLikelihood:
-        if given is None or (isinstance(given, str) and given in ("gaussian", "auto")):
-            scale = defaults.target_scale(y, shares=known.shares(y))
-            return known.gaussian(self._noise(scale * np.sqrt(known.typical_weight), len(y)), y)
-        if self.noise_variance is not None:
-            raise ValueError(
-                "noise_variance goes with Gaussian noise alone: give another noise model its values, as in "
-                "likelihood=likelihoods.StudentT(scale=0.1)."
-            )
-        if isinstance(given, str) and given == "heteroscedastic":
-            given = Heteroscedastic()
-        likelihood = given if isinstance(given, AbstractLikelihood) else defaults.default_likelihood(given, y)
-        one = likelihood.latents == 1 or isinstance(likelihood, Heteroscedastic)
-        if not one or likelihood.categorical:
-            raise ValueError(
-                f"GPRegressor predicts one number for each row; {type(likelihood).__name__} is for "
-                "mercer.Model."
-            )
-        likelihood.encode(y)
-        return known.instead_of(likelihood, y)
-
-    def _mean(self, y: np.ndarray, robust: bool, shares: np.ndarray | None = None) -> AbstractMean:
-        if isinstance(self.mean, str):
-            if self.mean == "empirical":
-                mean = np.mean(y) if shares is None else np.average(y, weights=shares)
-                return Constant(fixed(np.median(y) if robust else mean))
-            return named("means", self.mean, AbstractMean, also=("empirical",))()
-        return Constant(self.mean) if isinstance(self.mean, Param) else as_mean(self.mean)
-
-    def _noise(self, scale: float, n: int):
-        given: Any = self.noise_variance
-        if isinstance(given, Param):
-            return given
-        if given is None or np.ndim(given) == 0:
-            if self._own_kernel:
-                return defaults.default_noise(scale, given)
-            return defaults.NOISE_SHARE * scale**2 if given is None else given
-        if np.shape(given) != (n,):
-            raise ParameterError(
-                f"noise_variance has shape {np.shape(given)} but there are {n} rows: give one number, or "
-                "one for each row."
-            )
-        return np.asarray(given, float)
-
     def _asking(self, refused: bool) -> AbstractOutputs | None:
         several: AbstractOutputs | None = vars(self).get("_several")
         if several is not None and refused:
@@ -614,124 +518,6 @@ class GPRegressor(RegressorMixin, AbstractPredictions):
         if "fit_" in vars(self):
             self._check_one()
         return (self.posterior_, self._inputs(X)) if "posterior_" in vars(self) else prior_of(self, X)
-
-    # -- the fit seen from the data --------------------------------------------------------------------------
-
-    def loo(self) -> LeaveOneOut:
-        """Leave-one-out predictions of the training data: mean, variance and log_density, each (n,). A row
-        and its copies are left out together.
-        """
-        self._check_one()
-        left = self.posterior_.loo()
-        return LeaveOneOut(*map(self._each_row, (left.mean, left.variance, left.log_density)))
-
-    def _each_row(self, values: np.ndarray) -> np.ndarray:
-        """Values (n,) for all rows of the table, from those of the rows that count."""
-        return values if self._copies is None else values[self._copies.rows]
-
-    def loo_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends, each (n,), of the interval that the other data predict for each training
-        target.
-        """
-        self._check_one()
-        check_level(level)
-        posterior = self.posterior_
-        tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
-        if isinstance(posterior.model.likelihood, Gaussian):
-            loo = posterior.loo()
-            lower, upper = (Gaussian(0.0).quantile(q, loo.mean, loo.variance) for q in tails)
-        else:
-            moments = posterior.loo_latent()
-            lower, upper = (posterior.model.likelihood.quantile(q, *moments) for q in tails)
-        return self._each_row(lower), self._each_row(upper)
-
-    def coverage(
-        self, levels: ArrayLike, X: Any = None, y: ArrayLike | None = None
-    ) -> tuple[int, np.ndarray]:
-        """Number of rows, and the shares of them that lie in their intervals of these `levels`: rows X with
-        targets y, or the training rows left out one at a time.
-
-        >>> n, observed = model.coverage([0.5, 0.9, 0.95])
-        """
-        levels = np.asarray(levels, float)
-        if X is None:
-            ends, y = [self.loo_interval(level) for level in levels], self._each_row(self.posterior_.y)
-        else:
-            tails = np.concatenate([0.5 - 0.5 * levels, 0.5 + 0.5 * levels])
-            found = self.predict_quantile(X, tails)
-            y, ends = as_targets(y, len(found)), list(zip(*np.split(found.T, 2), strict=True))
-        return len(y), np.array([np.mean((low <= y) & (y <= high)) for low, high in ends])
-
-    def name_rows(self, names: Iterable[Any]) -> GPRegressor:
-        """Call the training rows by these names in `outliers_`,
-        instead of by their positions or the labels of a frame.
-        """
-        self._check_one()
-        names, n = tuple(map(str, names)), len(self._each_row(self.posterior_.y))
-        if len(names) != n:
-            raise ValueError(f"{len(names)} names were given for {n} rows.")
-        self._index, self._outliers = names, None
-        return self
-
-    def summary(self) -> str:
-        """What was found, as text: how well rows are predicted by the others, which columns matter, how noisy
-        they are; then the hyperparameters, and how far to trust the optimiser.
-        """
-        from mercer.estimators.findings import opened
-
-        fitted(self)
-        if self._several is not None:
-            return self._several.summary()
-        lines = [
-            *self._left_out_lines(),
-            *self._importance_lines(),
-            f"noise: {self.model_.likelihood.words()}",
-        ]
-        if isinstance(self.model_.likelihood, AbstractNoise):
-            lines.append(f"outliers: {self.outliers_.paragraph()}")
-        if (said := self._noise_hint()) is not None:
-            lines.append(f"hint: {said}")
-        return opened([*lines, *column_lines(self.columns_), *self._note_lines()], self.fit_.summary())
-
-    def _left_out_lines(self) -> list[str]:
-        """How well left-out rows are predicted, where the posterior can say."""
-        from mercer.estimators.findings import numbers_left_out
-
-        if not self._left_out_at_hand:
-            return []
-        y, (lower, upper) = self._each_row(self.posterior_.y), self.loo_interval(0.95)
-        inside, mean = (lower <= y) & (y <= upper), self.loo().mean
-        seen = self.model_.likelihood.seen
-        if seen is None:
-            return [numbers_left_out(y, mean, inside)]
-        rows = self._each_row(seen)
-        return (
-            [numbers_left_out(y[rows], mean[rows], inside[rows], "row that was seen itself is")]
-            if rows.any()
-            else []
-        )
-
-    def _noise_hint(self) -> str | None:
-        """Whether another noise may be better than the Gaussian one that was learned for all rows alike."""
-        noise = [p for p in parameters(self.model_.likelihood) if p.name == "noise_variance"]
-        likelihood = self.model_.likelihood
-        learned = isinstance(likelihood, Gaussian) and not likelihood.per_datum and noise[0].free
-        if not learned or self.robust_comparison_ is not None or self.posterior_.averages:
-            return None
-        few = len(self.posterior_.y) <= ROWS and not defaults.constant(self.posterior_.y)
-        return hint(self.posterior_) if few else None
-
-    @property
-    def outliers_(self) -> Outliers:
-        """How far each training row is taken for an outlier."""
-        self._check_one()
-        if self._outliers is None:
-            rows = None if self._copies is None else self._copies.rows
-            self._outliers = outliers(self.posterior_, self._index, rows)
-        return self._outliers
-
-    def outlier_report(self) -> Outliers:
-        return self.outliers_
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from mercer.estimators.series.ahead import after
 from mercer.estimators.series.clock import DAY, Clock
-from mercer.estimators.series.observed import observe, table
+from mercer.estimators.series.recorded import read_series, table
 from mercer.estimators.series.structure import multiplicative, preferred, seasons
 from mercer.inputs import InputError
 
@@ -138,14 +138,14 @@ def test_months_between():
 def test_summer_time():
     """Days are counted by the clock on the wall, hours by the sun."""
     days = pd.date_range("2024-03-28", periods=6, freq="D", tz="Europe/Berlin")
-    seen = observe(pd.Series(np.arange(6.0), days))
+    seen = read_series(pd.Series(np.arange(6.0), days))
     clock = Clock.of(seen.stamps, seen.zone)
     assert clock.wall and seen.zone == "Europe/Berlin"
     np.testing.assert_allclose(clock.read(seen.stamps), np.arange(6.0), atol=1e-12)
     ahead = table(seen.kind, clock.stamps(clock.next(5.0, 2)), seen.zone, {"y": np.zeros(2)})
     assert list(ahead.index) == list(pd.date_range("2024-04-03", periods=2, freq="D", tz="Europe/Berlin"))
     hours = pd.date_range("2024-03-30 22:00", periods=6, freq="h", tz="Europe/Berlin")
-    seen = observe(pd.Series(np.arange(6.0), hours))
+    seen = read_series(pd.Series(np.arange(6.0), hours))
     clock = Clock.of(seen.stamps, seen.zone)
     assert not clock.wall and clock.unit == "hour"
     np.testing.assert_allclose(clock.read(seen.stamps), np.arange(6.0), atol=1e-12)
@@ -188,7 +188,7 @@ VALUES = [3.0, 1.0, np.nan]
 )
 def test_all_that_holds_a_series(arguments):
     """Whatever holds it, the same stamps and values come out, in order, with a note that they were not."""
-    seen = observe(*arguments)
+    seen = read_series(*arguments)
     np.testing.assert_array_equal(seen.stamps, micro(sorted(DATES)))
     np.testing.assert_array_equal(seen.values, [1.0, np.nan, 3.0])
     assert seen.zone is None and seen.notes[-1] == "the rows were not in the order of time: they were sorted"
@@ -196,16 +196,16 @@ def test_all_that_holds_a_series(arguments):
 
 def test_values_alone_are_numbered():
     for values in ([1.0, 2.0], np.array([1, 2]), pl.Series([1.0, 2.0])):
-        np.testing.assert_array_equal(observe(values).stamps, [0.0, 1.0])
+        np.testing.assert_array_equal(read_series(values).stamps, [0.0, 1.0])
 
 
 def test_tables_come_back_in_the_library_of_the_series():
     columns = {"mean": np.array([1.0])}
     stamps = micro(["2024-01-04"])
-    periods = observe(pd.Series([1.0, 2.0], pd.period_range("2024-01", periods=2, freq="M"))).kind
+    periods = read_series(pd.Series([1.0, 2.0], pd.period_range("2024-01", periods=2, freq="M"))).kind
     assert table(periods, stamps, None, columns).index == pd.PeriodIndex(["2024-01"], freq="M")
     zoned = pl.DataFrame({"when": [datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], "y": [1.0]})
-    seen = observe(zoned)
+    seen = read_series(zoned)
     back = table(seen.kind, stamps, seen.zone, columns)
     assert (
         isinstance(back, pl.DataFrame)
@@ -216,10 +216,10 @@ def test_tables_come_back_in_the_library_of_the_series():
 
 def test_zones():
     berlin, utc = "2024-01-01T01:00+01:00", "2024-01-01T01:00Z"
-    seen = observe([berlin, utc], [1.0, 2.0])
+    seen = read_series([berlin, utc], [1.0, 2.0])
     np.testing.assert_array_equal(seen.stamps, micro(["2024-01-01T00:00", "2024-01-01T01:00"]))
     assert seen.zone == "UTC" and "2 time zones" in seen.notes[0]
-    assert "put on UTC" in observe([berlin, berlin], [1.0, 2.0]).notes[0]
+    assert "put on UTC" in read_series([berlin, berlin], [1.0, 2.0]).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_zones():
 )
 def test_bad_input(arguments, message):
     with pytest.raises(InputError, match=message):
-        observe(*arguments)
+        read_series(*arguments)
 
 
 # ------------------------------------------------------------------------------------------------- seasons
@@ -298,25 +298,25 @@ def test_the_line_is_kept_unless_the_evidence_is_against_it():
 def test_whole_times_that_float64_cannot_tell_apart_are_refused():
     t = 2**60 + np.arange(10)
     with pytest.raises(InputError, match="datetime64"):
-        observe((t, np.arange(10.0)))
-    observe((t - 2**60, np.arange(10.0)))
+        read_series((t, np.arange(10.0)))
+    read_series((t - 2**60, np.arange(10.0)))
 
 
 def test_columns_beside_times_and_values_are_told():
     """What else is in a table is not used, and how it can be is said."""
     days = np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]")
     frame = {"day": days, "sales": np.arange(5.0), "price": np.ones(5), "shop": list("abcde")}
-    seen = observe(frame, time="day", value="sales")
+    seen = read_series(frame, time="day", value="sales")
     assert seen.notes[0].startswith(
         "columns that are not used: price, shop (a series is learned from its times; other columns join "
     )
-    told = observe(frame, time="day", value="sales", regressors=["price"])
+    told = read_series(frame, time="day", value="sales", regressors=["price"])
     assert "not used: shop (" in told.notes[0] and list(told.others) == ["price"]
-    assert observe({"day": days, "sales": np.arange(5.0)}).notes == ()
+    assert read_series({"day": days, "sales": np.arange(5.0)}).notes == ()
     for given, message in (
         ((frame,), "Give value=, one of sales, price. The others are not used: .* GPRegressor"),
         ((np.ones((5, 2)), np.ones(5)), r"times must be one column, .* \(5, 2\): .* GPRegressor"),
         ((days, np.ones((5, 2))), r"one value for each time, .* \(5, 2\): .* GPRegressor"),
     ):
         with pytest.raises(InputError, match=message):
-            observe(*given)
+            read_series(*given)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.series.clock import CALENDAR, DAY, MICROSECONDS, ROUNDING, YEAR_MONTHS, Clock, shifted
-from mercer.estimators.series.observed import times
+from mercer.estimators.series.recorded import times
 from mercer.estimators.series.words import stamp_text
 from mercer.inputs import InputError
 

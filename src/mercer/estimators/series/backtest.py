@@ -14,7 +14,7 @@ from sklearn.base import clone
 from mercer import metrics
 from mercer.estimators.series.ahead import read
 from mercer.estimators.series.clock import Clock
-from mercer.estimators.series.observed import Kind, table
+from mercer.estimators.series.recorded import Kind, table
 from mercer.estimators.series.rivals import exponential_smoothing, seasonal_naive
 from mercer.estimators.series.words import stamp_text
 from mercer.inputs import InputError

@@ -17,7 +17,7 @@ from mercer.estimators.series import structure
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.design import Design
 from mercer.estimators.series.forecaster import GPTimeSeries
-from mercer.estimators.series.observed import Observed, observe
+from mercer.estimators.series.recorded import Recorded, read_series
 from mercer.estimators.series.words import part_rows
 from mercer.inputs import InputError
 from mercer.learning import Fit, fit
@@ -217,7 +217,7 @@ def _evidence(found: Fit) -> float:
     return sum(float(post.log_evidence) for post in found.posterior)
 
 
-def _long(frame: Any, time: str | None, value: str | None, by: str) -> Iterator[tuple[str, Observed]]:
+def _long(frame: Any, time: str | None, value: str | None, by: str) -> Iterator[tuple[str, Recorded]]:
     """Each series of a long table."""
     table = None if isinstance(frame, dict) else nw.from_native(frame, eager_only=True)
     names = list(frame) if table is None else table.columns
@@ -230,10 +230,10 @@ def _long(frame: Any, time: str | None, value: str | None, by: str) -> Iterator[
             part: Any = {name: np.asarray(column)[rows] for name, column in frame.items() if name != by}
         else:
             part = table.filter(rows.tolist()).drop(by).to_native()
-        yield str(label), observe(part, None, time, value)
+        yield str(label), read_series(part, None, time, value)
 
 
-def _wide(frame: Any, time: str | None) -> Iterator[tuple[str, Observed]]:
+def _wide(frame: Any, time: str | None) -> Iterator[tuple[str, Recorded]]:
     """Each column of a wide table, beside the times."""
     if not (isinstance(frame, dict) or is_into_dataframe(frame)):
         raise InputError(f"a panel is a frame or a dict of columns, got {type(frame).__name__}.")
@@ -243,11 +243,11 @@ def _wide(frame: Any, time: str | None) -> Iterator[tuple[str, Observed]]:
         raise InputError(f"which column holds the times? Give time=, one of {', '.join(names)}.")
     for name in names:
         if name != time:
-            seen = observe(frame, None, time, name)
+            seen = read_series(frame, None, time, name)
             yield str(name), dataclasses.replace(seen, notes=())
 
 
-def _clocks(seen: Mapping[str, Observed]) -> dict[str, Clock]:
+def _clocks(seen: Mapping[str, Recorded]) -> dict[str, Clock]:
     """A clock for each, all counting in one unit."""
     for name, one in seen.items():
         if np.isnan(one.values).all():
@@ -260,7 +260,7 @@ def _clocks(seen: Mapping[str, Observed]) -> dict[str, Clock]:
     return clocks
 
 
-def _longest(clocks: Mapping[str, Clock], seen: Mapping[str, Observed]) -> tuple[Clock, float]:
+def _longest(clocks: Mapping[str, Clock], seen: Mapping[str, Recorded]) -> tuple[Clock, float]:
     """The clock of the series that lasts longest, and how long it does."""
     spans = {name: float(np.ptp(clocks[name].read(one.stamps))) for name, one in seen.items()}
     name = max(spans, key=lambda name: spans[name])

@@ -11,7 +11,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe, is_pandas_datafra
 
 from mercer.estimators.series.ahead import read
 from mercer.estimators.series.clock import ROUNDING, Clock
-from mercer.estimators.series.observed import numbers, times
+from mercer.estimators.series.recorded import numbers, times
 from mercer.inputs import InputError
 
 DATED = ("DatetimeIndex", "PeriodIndex")

@@ -43,7 +43,7 @@ class Kind:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Observed:
+class Recorded:
     """Stamps (n,), numbers or datetime64[us] (UTC where there is a zone),
     and values (n,) with NaN where there are none; regressors (n,) by name, and events.
     """
@@ -57,14 +57,14 @@ class Observed:
     events: dict[str, Event] = dataclasses.field(default_factory=dict)
 
 
-def observe(
+def read_series(
     series: Any,
     y: Any = None,
     time: str | None = None,
     value: str | None = None,
     regressors: Any = None,
     events: Any = None,
-) -> Observed:
+) -> Recorded:
     """Whatever holds a series, in the order of time. regressors: names of columns of its frame, or columns by
     name, with a row for each of its rows; events: as `read_events` takes them.
     """
@@ -99,7 +99,7 @@ def observe(
         at, found = at[order], found[order]
         others = {name: column[order] for name, column in others.items()}
         notes = (*notes, "the rows were not in the order of time: they were sorted")
-    return Observed(at, found, kind, zone, notes, others, read_events(events))
+    return Recorded(at, found, kind, zone, notes, others, read_events(events))
 
 
 def times(stamps: Any) -> tuple[np.ndarray, str | None]:

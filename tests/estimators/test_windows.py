@@ -24,7 +24,7 @@ def test_only_learning_takes_a_part(monkeypatch, tmp_path):
     """Forecasts, evidence and what a file holds are those of all values, with the hyperparameters of some."""
     monkeypatch.setattr(windows, "MOST", N)
     monkeypatch.setattr(windows, "WINDOWS", 4)
-    monkeypatch.setattr("mercer.estimators.series.forecaster.AT_ONCE", 40)
+    monkeypatch.setattr("mercer.estimators.series.fitted.AT_ONCE", 40)
     series = monthly(N + 16)
     ts = estimator(max_evaluations=10).fit(series)
     rows = windows.windows(N + 16)

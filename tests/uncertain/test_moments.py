@@ -215,6 +215,8 @@ def test_every_method_of_the_estimator():
     np.testing.assert_allclose([several.mean[1], several.variance[1]], [ordinary[0], std[0] ** 2], rtol=1e-9)
     with pytest.raises(ValueError, match="method must be None or one of"):
         model.predict_uncertain(mu, Sigma, method="unscented")
+    named = mc.GPRegressor(k.SE([1.0, 2.0]), learn=False).fit({"a": X[:, 0], "b": X[:, 1]}, Y)
+    assert named.predict_uncertain(mu, Sigma).mean == mean  # by position, without a warning
 
 
 @pytest.mark.parametrize(

@@ -150,12 +150,19 @@ class AbstractPredictions(AbstractExplained):
                 "fit it to columns of numbers without empty cells, or give a kernel."
             )
         single = np.ndim(mu) < 2 and not is_table(mu)
-        posterior, X = self._at(np.reshape(mu, (1, -1)) if single else mu)
+        posterior, X = self._at(self._by_position(np.atleast_2d(mu)) if not is_table(mu) else mu)
         seed = seed_of(random_state)
         with self._telling():
             return posterior.predict_uncertain(
                 X[0] if single else X, Sigma, latent, method, noise_variance, seed
             )
+
+    def _by_position(self, rows: np.ndarray) -> Any:
+        """Rows (m, d) of numbers in the order of the columns, under their names where they have some: a
+        covariance beside them has no names, either.
+        """
+        names = vars(self).get("feature_names_in_")
+        return rows if names is None or len(names) != rows.shape[1] else dict(zip(names, rows.T, strict=True))
 
     def predict_noise(self, X: Any) -> np.ndarray:
         """Standard deviation (m,) of the noise of y at each row, in units of y, where it is Gaussian: one for

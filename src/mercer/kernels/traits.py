@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,19 @@ class Traits:
     recurs: bool = False
     max_dimension: int | None = None
     beyond: str = ""
+
+
+def repeating(period: Any) -> Traits:
+    """Of a stationary kernel on one column whose functions are smooth and repeat."""
+    return Traits(
+        stationary=True,
+        isotropic=True,
+        smoothness=math.inf,
+        period=period,
+        recurs=True,
+        max_dimension=1,
+        beyond="repeats exactly",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,6 @@ that integrate to zero over a period, and seasons that change slowly.
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import equinox as eqx
 import jax
@@ -16,7 +15,7 @@ from jax.scipy.special import i0e
 from mercer.inputs import Array
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.stationary import SE, Periodic
-from mercer.kernels.traits import Traits
+from mercer.kernels.traits import Traits, repeating
 from mercer.params import Hyper, ParameterError, hyper, positive
 
 NEGLIGIBLE = 1e-16  # of the variance
@@ -104,15 +103,7 @@ class ZeroSumPeriodic(AbstractKernel):
         return self.variance * (1.0 - fall / _without_mean(a))
 
     def traits(self, d: int = 1) -> Traits:
-        return Traits(
-            stationary=True,
-            isotropic=True,
-            smoothness=math.inf,
-            period=self.period,
-            recurs=True,
-            max_dimension=1,
-            beyond="repeats exactly",
-        )
+        return repeating(self.period)
 
 
 class Periodised(AbstractKernel):

@@ -4,8 +4,6 @@ and a trend whose level and slope wander.
 
 from __future__ import annotations
 
-import math
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ import numpy as np
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.families.brownian import AbstractPath
 from mercer.kernels.statespace import TOLERANCE, AbstractKernelForm, FeatureForm, WienerForm, state_space
-from mercer.kernels.traits import Traits
+from mercer.kernels.traits import Traits, repeating
 from mercer.kernels.words.names import call
 from mercer.params import Hyper, ParameterError, hyper, nonnegative, positive
 
@@ -66,15 +64,7 @@ class Seasonal(AbstractKernel):
         return self.features(A) @ self.features(B).T
 
     def traits(self, d: int = 1) -> Traits:
-        return Traits(
-            stationary=True,
-            isotropic=True,
-            smoothness=math.inf,
-            period=self.period,
-            recurs=True,
-            max_dimension=1,
-            beyond="repeats exactly",
-        )
+        return repeating(self.period)
 
 
 class LocalLinear(AbstractPath):

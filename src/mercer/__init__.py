@@ -78,6 +78,8 @@ _LAZY = {
     "GPRegressor": "mercer.estimators",
     "GPTimeSeries": "mercer.estimators",
     "HMM": "mercer.estimators",
+    "Optimiser": "mercer.decide",
+    "optimise": "mercer.decide",
     "SmoothingSpline": "mercer.relatives",
     "ThinPlate": "mercer.relatives",
 }

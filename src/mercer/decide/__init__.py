@@ -1,30 +1,23 @@
-"""Decisions under uncertainty: point predictions and classes that suit a loss, ranked items."""
+"""Decisions under uncertainty: point predictions and classes that suit a loss, ranked items, and the next
+evaluation of an expensive function.
+"""
 
-from mercer.decide.classes import ClassDecision, decide, empirical_risk, expected_class_loss, thresholds
-from mercer.decide.loss import (
-    AbstractPredictive,
-    Decision,
-    PredictiveMixture,
-    Samples,
-    expected_loss,
-    gaussian,
-    optimal_prediction,
-)
-from mercer.decide.preferences import Utilities, utilities
+from mercer.registry import exporter
 
-__all__ = [
-    "AbstractPredictive",
-    "ClassDecision",
-    "Decision",
-    "PredictiveMixture",
-    "Samples",
-    "Utilities",
-    "decide",
-    "empirical_risk",
-    "expected_class_loss",
-    "expected_loss",
-    "gaussian",
-    "optimal_prediction",
-    "thresholds",
-    "utilities",
-]
+_MODULES = {
+    "classes": "ClassDecision decide empirical_risk expected_class_loss thresholds",
+    "loss": (
+        "AbstractPredictive Decision PredictiveMixture Samples expected_loss gaussian optimal_prediction"
+    ),
+    "optimiser": "Evaluation Optimiser Optimum",
+    "preferences": "Utilities utilities",
+    "run": "optimise",
+    "space": "AbstractSearchColumn Categorical Integer LinearConstraint Real Space SpaceError",
+}
+
+__all__ = sorted(name for names in _MODULES.values() for name in names.split())
+__getattr__ = exporter(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

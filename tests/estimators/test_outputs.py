@@ -7,6 +7,7 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.inputs import InputError
+from mercer.solvers import Outputs
 
 N = 40
 RNG = np.random.default_rng(3)
@@ -111,6 +112,46 @@ def test_what_cannot_be(alone):
         alone.log_density(XS, np.zeros((3, 3)))
     with pytest.raises(InputError, match="not numeric"):
         mc.GPRegressor().fit(X, np.full((N, 2), "a"))
+
+
+def test_complete_outputs_are_solved_one_by_one():
+    """By `Outputs`, unless something else is asked for; with the same result."""
+    ours, dense = (
+        mc.GPRegressor(outputs="coregional", learn=False, solver=solver).fit(X, Y)
+        for solver in (None, "dense")
+    )
+    assert isinstance(ours.estimators_[0].posterior_.solver, Outputs)
+    assert ours.log_marginal_likelihood_ == pytest.approx(dense.log_marginal_likelihood_, abs=1e-8)
+    for mine, theirs in zip(
+        ours.predict(XS, return_std=True), dense.predict(XS, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-8)
+    assert not isinstance(
+        mc.GPRegressor(outputs="coregional", learn=False).fit(X, GAPS).estimators_[0].posterior_.solver,
+        Outputs,
+    )
+
+
+@pytest.mark.parametrize("solver", ["outputs", "dense"])
+def test_without_common_parts_they_are_independent(solver):
+    """Coregional outputs with a diagonal covariance between them are models of their own."""
+    own = np.array([0.7, 2.3])
+    mixing = k.CategoricalCovariance([0.0, 1.0], np.zeros((2, 1)), own)
+    long = np.column_stack([np.tile(X, (2, 1)), np.repeat([0.0, 1.0], N)])
+    noise = np.repeat([0.1, 0.3], N)
+    both = mc.GP(k.Matern(0.6).on(0) * mixing.on(1)).condition(
+        long, Y.T.ravel(), noise_variance=noise, solver=solver
+    )
+    evidence = 0.0
+    for o, y in enumerate(Y.T):
+        alone = mc.GP(k.Matern(0.6, own[o])).condition(X, y, noise_variance=noise[o * N])
+        evidence += alone.log_evidence
+        at = np.column_stack([XS, np.full(len(XS), o)])
+        np.testing.assert_allclose(both.mean(at), alone.mean(XS), rtol=1e-9)
+        np.testing.assert_allclose(
+            both.variance(at, latent=True), alone.variance(XS, latent=True), rtol=1e-9, atol=1e-12
+        )
+    assert both.log_evidence == pytest.approx(evidence, rel=1e-10)
 
 
 @pytest.mark.slow

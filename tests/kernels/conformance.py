@@ -88,6 +88,11 @@ def observed(rng, n):
     return np.hstack([place, width, rng.normal(size=(n, 1)), np.zeros((n, 1)), rng.normal(size=(n, 2))])
 
 
+def outputs_of_rows(rng, n):
+    """The number of a row, and that of an output."""
+    return np.column_stack([rng.integers(0, n // 2, n), rng.integers(0, 3, n)]).astype(object)
+
+
 CASES = [
     ("se", k.SE(0.7, 1.3), 1),
     ("se-ard", k.SE([0.6, 1.1, 2.0], 2.0), 3),
@@ -188,6 +193,7 @@ CASES = [
         k.CategoricalCovariance(["ant", "cat", "dog"], [[1.0], [0.5], [-0.3]], [0.1, 0.2, 0.3]),
         labels,
     ),
+    ("output-noise", k.OutputNoise([[0.4, 0.1], [-0.3, 0.2], [0.2, 0.7]]), outputs_of_rows),
     ("graph-matern", k.GraphMatern(ANTS, 0.8, 1.7, 1.3), labels),
     ("graph-diffusion", k.GraphDiffusion(ANTS, 0.8, 1.3), labels),
     ("mixed-table", k.SE(0.7).on(0) * k.Categorical().on(1) + 0.3, mixed),

@@ -185,7 +185,7 @@ def test_every_state_declares_what_it_pulls_back():
     """A set of known names on every final State, or on what it is composed of; all pull the evidence back."""
     for module in ("basis", "committee", "coupled", "dense_jax", "iterative", "kronecker", "lowrank_state"):
         importlib.import_module(f"mercer.solvers.{module}")
-    for module in ("markov", "random_features", "single", "sparse", "toeplitz", "vecchia"):
+    for module in ("markov", "outputs", "random_features", "single", "sparse", "toeplitz", "vecchia"):
         importlib.import_module(f"mercer.solvers.{module}")
     final = [cls for cls in descendants(AbstractState) if not inspect.isabstract(cls)]
     final = [cls for cls in final if cls.__module__.startswith("mercer.")]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mercer.kernels.families.networks import ArcCosine, GaussianNetwork, NeuralNetwork
     from mercer.kernels.families.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
     from mercer.kernels.families.objects import ObjectKernel, Precomputed
+    from mercer.kernels.families.outputs import OutputNoise
     from mercer.kernels.families.periodic import PeriodicOf, Periodised, ZeroSumPeriodic, locally_periodic
     from mercer.kernels.families.stationary import (
         SE,
@@ -109,6 +110,7 @@ _MODULES = {
     "families.networks": "ArcCosine GaussianNetwork NeuralNetwork",
     "families.nonstationary": "ChangePoint Gibbs PaciorekSchervish",
     "families.objects": "ObjectKernel Precomputed",
+    "families.outputs": "OutputNoise",
     "families.periodic": "PeriodicOf Periodised ZeroSumPeriodic locally_periodic",
     "families.stationary": (
         "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic "
@@ -183,6 +185,7 @@ __all__ = [
     "On",
     "OrnsteinUhlenbeck",
     "Oscillator",
+    "OutputNoise",
     "PSDCheck",
     "PaciorekSchervish",
     "PairHMM",

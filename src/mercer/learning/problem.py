@@ -83,14 +83,12 @@ class LearningProblem:
         return float(value), gradient, float(total)
 
     def subset(self, size: int, seed: int) -> LearningProblem:
-        """The same problem on a random part of the data of about this size."""
+        """The same problem on a random part of the data of about this size that the solver can work on."""
         fraction = size / self.size
         rng = np.random.default_rng(seed)
         parts, model = [], self.model
         for inputs, y in self.data:
-            rows = np.sort(
-                rng.choice(y.shape[0], max(2, min(y.shape[0], round(fraction * y.shape[0]))), replace=False)
-            )
+            rows = self.solver.some_rows(inputs.values, round(fraction * y.shape[0]), rng)
             parts.append((Inputs(inputs.values[rows], inputs.names), y[rows]))
             model = at_rows(model, rows, y.shape[0])
         return LearningProblem(

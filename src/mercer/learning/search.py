@@ -59,6 +59,9 @@ def search(
     if problem.flat.vector.size == 0 or max_evaluations == 0:
         return _as_given(problem, recorder)
     sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
+    coarse = problem.subset(sizes[0], seed) if sizes else problem
+    if coarse.size == problem.size:  # the solver works on all data or none
+        sizes, coarse = [], problem
     climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
     recorder.foresight = _foresight(problem, sizes, candidates)
     if problem.size == recorder.size:
@@ -70,7 +73,6 @@ def search(
             ((label, vector),) = vectors.items()
             top = climb_near(problem, vector, label, recorder, max_evaluations)
             return Found(top, {label: top.value}, False)
-        coarse = problem.subset(sizes[0], seed) if sizes else problem
         vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
         if not sizes:
             gtol, ftol = (1e-2, LAST) if candidates.good else (1e-3, 1e-9)

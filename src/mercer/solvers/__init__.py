@@ -25,6 +25,7 @@ _MODULES = {
     "iterative": "ConjugateGradient",
     "grid": "Kronecker Toeplitz",
     "kiss": "KISS",
+    "outputs": "Outputs",
     "random_features": "RandomFeatures",
     "vecchia": "Vecchia",
     "sparse": "SparseCholesky",

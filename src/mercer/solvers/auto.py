@@ -251,7 +251,7 @@ class Task:
         self.prior, self.X, self.several, self.tolerance, self.judged = prior, X, several, tolerance, judged
         self.n, self.d = X.shape
         self.kernel = strip(prior.kernel)
-        self.gaussian = noise_variance is not None
+        self.gaussian, self.noise_variance = noise_variance is not None, noise_variance
         self.constant_noise = noise_variance is not None and np.ndim(noise_variance) == 0
         self.noise = None if noise_variance is None else float(np.mean(noise_variance))
         self.rounds = 1 if self.gaussian else 10  # factorisations until the sites are found

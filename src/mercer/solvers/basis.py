@@ -72,6 +72,9 @@ class WithBasis(AbstractSolver):
     def rows(self, pool: Pool) -> np.ndarray | slice:
         return self.base.rows(pool)
 
+    def some_rows(self, X: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.base.some_rows(X, size, rng)
+
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         return dataclasses.replace(self, base=self.base.prepare(prior, X, y, noise_variance))
 

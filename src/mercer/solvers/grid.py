@@ -72,6 +72,9 @@ class Kronecker(AbstractSolver):
 
         return KroneckerState(prior, X, sites, workspace or self.workspace(prior, X))
 
+    def some_rows(self, X: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+        return np.arange(X.shape[0])
+
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         axes = self.axes or d
         side = n ** (1 / axes)
@@ -106,6 +109,9 @@ class Toeplitz(AbstractSolver):
         from mercer.solvers.toeplitz import ToeplitzState
 
         return ToeplitzState(prior, X, sites, workspace or self.workspace(prior, X))
+
+    def some_rows(self, X: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+        return np.arange(X.shape[0])
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return Cost(flops=L * (4.0 * n**2 + 200 * n * np.log2(max(n, 2))), bytes=8.0 * L * 40 * n)

@@ -93,14 +93,15 @@ def _ties(kernel, columns: list[int]) -> Iterator[list[int]]:
     elif not (
         isinstance(kernel, (Periodic, Constant)) or (isinstance(kernel, SE) and kernel.loadings is None)
     ):
-        yield sorted(_reads(kernel, columns))
+        yield sorted(columns_read(kernel, columns))
 
 
-def _reads(kernel, columns: list[int]) -> set[int]:
+def columns_read(kernel: AbstractKernel, columns: list[int]) -> set[int]:
+    """Those of these columns that a kernel reads."""
     if isinstance(kernel, On):
-        return _reads(kernel.kernel, [columns[int(c)] for c in kernel.columns])
+        return columns_read(kernel.kernel, [columns[int(c)] for c in kernel.columns])
     if isinstance(kernel, AbstractComposite):
-        return set().union(*(_reads(part, columns) for part in kernel.parts))
+        return set().union(*(columns_read(part, columns) for part in kernel.parts))
     return set(columns)
 
 

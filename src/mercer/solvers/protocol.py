@@ -293,6 +293,12 @@ class AbstractSolver(abc.ABC):
         """
         return slice(None)
 
+    def some_rows(self, X: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+        """About so many rows of X, at random and in ascending order, that it can work on as it does on all:
+        learning looks at a part of the data first. All rows where no part will do.
+        """
+        return np.sort(rng.choice(X.shape[0], max(2, min(X.shape[0], size)), replace=False))
+
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
         """The same solver with every choice made that depends on data (inducing inputs, blocks). Called once
         before learning.

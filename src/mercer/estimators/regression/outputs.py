@@ -18,11 +18,14 @@ from sklearn.base import clone
 from mercer.columns import Columns
 from mercer.estimators import defaults, reading
 from mercer.estimators.base import read_kernel
+from mercer.estimators.many import ROWS
 from mercer.hyperpriors import LogNormal, Normal
 from mercer.inputs import InputError, Inputs, chosen, is_table, named_columns
 from mercer.kernels import AbstractKernel, CategoricalCovariance
+from mercer.linalg import memory as room
 from mercer.params import param
 from mercer.registry import unknown
+from mercer.solvers.outputs import Outputs
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.regressor import GPRegressor
@@ -162,7 +165,7 @@ class Coregional(AbstractOutputs):
         centre = np.nanmean(table, 0)
         scale = np.array([defaults.target_scale(y[~np.isnan(y)]) for y in table.T])
         z = (table - centre) / scale
-        member = _member(estimator, _kernel(reader, inputs, z))
+        member = _member(estimator, _kernel(reader, inputs, z)).set_params(**_solver(estimator, inputs, z))
         output, row = np.nonzero(~np.isnan(z.T))
         member.fit(_long(inputs, row, output), z[row, output])
         return cls(tuple(outputs), (member,), centre, scale, reader)
@@ -310,6 +313,19 @@ def _refuse_settings(estimator: GPRegressor) -> None:
 def _member(estimator: GPRegressor, kernel: AbstractKernel) -> GPRegressor:
     settings = {"kernel": kernel, "noise_by": -1, "mean": None, "outputs": "independent", "repeats": "keep"}
     return clone(estimator).set_params(**settings)
+
+
+def _solver(estimator: GPRegressor, inputs: Inputs, z: np.ndarray) -> dict[str, Any]:
+    """The settings that solve for all outputs at once, where nothing else was asked for, all of them are
+    known everywhere, and there is room for it.
+    """
+    if estimator.solver is not None or estimator.inference not in (None, "exact") or np.isnan(z).any():
+        return {}
+    solver = Outputs(outputs=z.shape[1])
+    limit = room.LIMIT if estimator.memory is None else room.parse(estimator.memory)
+    if len(z) > ROWS or solver.cost(z.size, inputs.values.shape[1]).bytes > limit:
+        return {}
+    return {"solver": solver, "memory": None}
 
 
 def _kernel(estimator: GPRegressor, inputs: Inputs, z: np.ndarray) -> AbstractKernel:

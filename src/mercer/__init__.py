@@ -73,6 +73,8 @@ _LAZY = {
     "GaussianMixture": "mercer.estimators",
     "Event": "mercer.estimators",
     "GPClassifier": "mercer.estimators",
+    "GPDensity": "mercer.estimators",
+    "GPIntensity": "mercer.estimators",
     "GPMixture": "mercer.estimators",
     "GPPanel": "mercer.estimators",
     "GPRegressor": "mercer.estimators",

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.inputs import Inputs
 
-__all__ = ["AbstractConditioned", "AbstractSubject", "ClassFunction", "Classified"]
+__all__ = ["AbstractConditioned", "AbstractSubject", "ClassFunction", "Classified", "PointFunction"]
 
 
 class Classified(NamedTuple):
@@ -35,6 +35,20 @@ class ClassFunction(NamedTuple):
     probability: Callable[[np.ndarray], np.ndarray]
 
 
+class PointFunction(NamedTuple):
+    """An intensity or a density as a function: what it is called, the points (n, d) and the names of their
+    columns, the centres of the cells along each column, and what it is at places (m, d): its mean (m,), and
+    the ends of its interval of a level.
+    """
+
+    word: str
+    points: np.ndarray
+    names: tuple[str, ...] | None
+    axes: list[np.ndarray]
+    mean: Callable[[np.ndarray], np.ndarray]
+    interval: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
+
+
 class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
     """What a picture may be of. Each question is answered by None where there is nothing to say."""
 
@@ -54,6 +68,10 @@ class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
 
     def class_function(self) -> ClassFunction | None:
         """Probabilities of classes as a function of the inputs."""
+        return None
+
+    def point_function(self) -> PointFunction | None:
+        """The intensity or density of points as a function of places."""
         return None
 
     def coverage(self, levels: Any, X: Any = None, y: Any = None) -> tuple[int, np.ndarray] | None:

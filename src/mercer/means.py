@@ -38,6 +38,7 @@ __all__ = [
     "Features",
     "Function",
     "Linear",
+    "LogGaussian",
     "ObservedBasis",
     "ObservedMean",
     "Polynomial",
@@ -108,6 +109,29 @@ class Linear(AbstractMean):
             return self
         beta = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
         return replace_leaves(self, {"intercept": np.asarray(beta[0]), "weights": beta[1:]})
+
+
+class LogGaussian(AbstractMean):
+    """m(x) = -1/2 (x - location)' covariance^-1 (x - location): the log density of a Gaussian up to its level,
+    about which a density is learned. Held unless given as `param(...)`.
+
+    location: (d,). covariance: (d, d), positive definite
+    """
+
+    location: Hyper = hyper(None, real, free=False)
+    covariance: Hyper = hyper(None, real, free=False)
+
+    def __check_init__(self):
+        d = np.shape(self.location)
+        if len(d) != 1 or np.shape(self.covariance) != d * 2:
+            raise ParameterError(
+                f"LogGaussian needs a location (d,) and a covariance (d, d), got {d} and "
+                f"{np.shape(self.covariance)}."
+            )
+
+    def value(self, X: Array) -> Array:
+        offset = X - self.location
+        return -0.5 * jnp.sum(offset * jnp.linalg.solve(self.covariance, offset.T).T, 1)
 
 
 class Function(AbstractMean):

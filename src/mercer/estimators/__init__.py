@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mercer.estimators.hidden.experts import GPMixture
     from mercer.estimators.hidden.hmm import HMM
     from mercer.estimators.hidden.mixture import GaussianMixture
+    from mercer.estimators.points.density import GPDensity
+    from mercer.estimators.points.intensity import ExpectedCount, GPIntensity
     from mercer.estimators.regression.regressor import GPRegressor
     from mercer.estimators.series.events import Event
     from mercer.estimators.series.forecaster import GPTimeSeries
@@ -22,7 +24,10 @@ __all__ = [
     "BayesianGaussianMixture",
     "BayesianHMM",
     "Event",
+    "ExpectedCount",
     "GPClassifier",
+    "GPDensity",
+    "GPIntensity",
     "GPMixture",
     "GPPanel",
     "GPRegressor",
@@ -39,6 +44,8 @@ __getattr__ = exporter(
         "hidden.experts": "GPMixture",
         "hidden.hmm": "HMM",
         "hidden.mixture": "GaussianMixture",
+        "points.density": "GPDensity",
+        "points.intensity": "ExpectedCount GPIntensity",
         "regression.regressor": "GPRegressor",
         "series.events": "Event",
         "series.forecaster": "GPTimeSeries",

@@ -18,6 +18,7 @@ from mercer.viz._kernel import kernel
 from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, raster, scores
+from mercer.viz._points import points
 from mercer.viz._reliability import confusion
 from mercer.viz._series import decomposition
 from mercer.viz._weights import posterior_covariance, smoother_weights
@@ -39,6 +40,7 @@ __all__ = [
     "marginals",
     "observed_vs_predicted",
     "outliers",
+    "points",
     "posterior",
     "posterior_covariance",
     "prior",

@@ -134,12 +134,17 @@ def draw(found: dict[str, tuple[Any, np.ndarray]]) -> Any:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.6), layout="constrained")
-    labels = [("year", "disasters a year"), ("eruption / min", "waiting / min"), ("east / m", "north / m"), ("x", "y")]
+    labels = [
+        ("year", "disasters a year"),
+        ("eruption / min", "waiting / min"),
+        ("east / m", "north / m"),
+        ("x", "y"),
+    ]
     names = [name for name in found if name != "eruptions, Old Faithful"]
     for ax, name, (xlabel, ylabel) in zip(axes.flat, names, labels, strict=True):
         model, points = found[name]
         viz.points(model.fit(points), ax, xlabel=xlabel, ylabel=ylabel)
-        ax.set_title(name, loc="right", fontsize="small")
+        ax.set_title(name, loc="right", fontsize="small", pad=20 if points.shape[1] == 1 else 6)
     return figure
 
 

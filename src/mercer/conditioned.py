@@ -37,14 +37,14 @@ class ClassFunction(NamedTuple):
 
 class PointFunction(NamedTuple):
     """An intensity or a density as a function: what it is called, the points (n, d) and the names of their
-    columns, the centres of the cells along each column, and what it is at places (m, d): its mean (m,), and
-    the ends of its interval of a level.
+    columns, the ends of the region along each column, and what it is at places (m, d): its mean (m,), and the
+    ends of its interval of a level.
     """
 
     word: str
     points: np.ndarray
     names: tuple[str, ...] | None
-    axes: list[np.ndarray]
+    region: list[tuple[float, float]]
     mean: Callable[[np.ndarray], np.ndarray]
     interval: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 

@@ -112,8 +112,8 @@ class Linear(AbstractMean):
 
 
 class LogGaussian(AbstractMean):
-    """m(x) = -1/2 (x - location)' covariance^-1 (x - location): the log density of a Gaussian up to its level,
-    about which a density is learned. Held unless given as `param(...)`.
+    """m(x) = -1/2 (x - location)' covariance^-1 (x - location): the log density of a Gaussian up to its
+    level, about which a density is learned. Held unless given as `param(...)`.
 
     location: (d,). covariance: (d, d), positive definite
     """

@@ -25,10 +25,8 @@ def points(
     """
     found = model.point_function() if isinstance(model, AbstractSubject) else None
     if found is None:
-        raise TypeError(
-            f"viz.points draws a fitted GPIntensity or GPDensity, not a {type(model).__name__}."
-        )
-    d = len(found.axes)
+        raise TypeError(f"viz.points draws a fitted GPIntensity or GPDensity, not a {type(model).__name__}.")
+    d = len(found.region)
     if d > 2:
         raise ValueError(f"viz.points draws points of one column or two, and these have {d}.")
     names = found.names or tuple(f"x{j}" for j in range(d))
@@ -39,8 +37,8 @@ def points(
 
 
 def _curve(found: PointFunction, ax: Any, level: float) -> Any:
-    (axis,) = found.axes
-    x = np.linspace(axis[0], axis[-1], GRID)
+    (ends,) = found.region
+    x = np.linspace(*ends, GRID)
     lower, upper = found.interval(x[:, None], level)
     ax.fill_between(x, lower, upper, color=BLUE, alpha=0.25, linewidth=0, label=f"{percent(level)} band")
     ax.plot(x, found.mean(x[:, None]), color=BLUE, linewidth=1.6, label=found.word)
@@ -49,20 +47,20 @@ def _curve(found: PointFunction, ax: Any, level: float) -> Any:
         at, np.zeros_like(at), "|", color=BLACK, markersize=9, markeredgewidth=0.7, alpha=0.7, label="points",
         transform=ax.get_xaxis_transform(), clip_on=False,
     )  # fmt: skip
-    ax.set_xlim(axis[0], axis[-1])
+    ax.set_xlim(*ends)
     ax.set_ylim(0.0, None)
     legend(ax)
     return ax
 
 
 def _map(found: PointFunction, ax: Any) -> Any:
-    sides = [np.linspace(axis[0], axis[-1], SIDE) for axis in found.axes]
+    sides = [np.linspace(*ends, SIDE) for ends in found.region]
     places = np.stack(np.meshgrid(*sides, indexing="ij"), -1)
     values = found.mean(places.reshape(-1, 2)).reshape(SIDE, SIDE)
     drawn = ax.pcolormesh(*sides, values.T, cmap="cividis", shading="gouraud", vmin=0.0)
     ax.figure.colorbar(drawn, ax=ax, label=found.word)
     size = float(np.clip(40 / np.sqrt(len(found.points)), 1.5, 4.0))
     ax.plot(*found.points.T, "o", color="white", markeredgecolor=BLACK, markeredgewidth=0.4, markersize=size)
-    ax.set_xlim(sides[0][0], sides[0][-1])
-    ax.set_ylim(sides[1][0], sides[1][-1])
+    ax.set_xlim(*found.region[0])
+    ax.set_ylim(*found.region[1])
     return ax

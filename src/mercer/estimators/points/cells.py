@@ -99,7 +99,7 @@ class Cells:
 
     def inside(self, X: np.ndarray) -> np.ndarray:
         """Whether each row lies in the region (m,)."""
-        return ((self.lower <= X) & (self.upper >= X)).all(1)
+        return np.all((self.lower <= X) & (self.upper >= X), axis=1)
 
     def check(self, X: np.ndarray, what: str) -> None:
         """Refuse rows beyond the region."""
@@ -127,8 +127,8 @@ class Cells:
             raise InputError(f"a box has its upper ends above the lower ones, got {lower} to {upper}.")
         if (low < self.lower - slack).any() or (high > self.upper + slack).any():
             raise InputError(
-                f"the box from {lower} to {upper} reaches beyond the region, {self.words()}, where nothing is "
-                "known."
+                f"the box from {lower} to {upper} reaches beyond the region, {self.words()}, where nothing "
+                "is known."
             )
         shares = np.ones(())
         for centre, a, b, width in zip(self.axes(), low, high, self.widths, strict=True):

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.points.shared import DRAWS, AbstractPoints
 from mercer.estimators.regression.predictions import check_level, seed_of
+from mercer.means import Zero
 
 
 class ExpectedCount(NamedTuple):
@@ -130,5 +131,5 @@ class GPIntensity(AbstractPoints):
     def _margin(self, points: np.ndarray) -> np.ndarray:
         return np.ptp(points, axis=0) / (len(points) - 1)
 
-    def _mean(self, points: np.ndarray) -> None:
-        return None
+    def _mean(self, points: np.ndarray) -> Zero:
+        return Zero()

@@ -30,7 +30,7 @@ from mercer.solvers.protocol import AbstractSolver
 
 RULE = "variational"  # Laplace's mode has some percent too many points where counts are small
 LEVEL = 3.0  # standard deviation of the overall log level, about the one seen
-SMOOTH = 0.9  # correlation between neighbouring cells below which they are said to be too wide
+SMOOTH = 0.8  # correlation between neighbouring cells below which they are said to be too wide
 MARGIN_NOTE = "the region is that of the points and a margin: give region= where it is known"
 DRAWS = 4000  # of intensities, for what has no closed form
 
@@ -73,7 +73,7 @@ class AbstractPoints(AbstractEstimator):
         """How far the region reaches beyond the points along each column (d,), where none is given."""
 
     @abc.abstractmethod
-    def _mean(self, points: np.ndarray) -> AbstractMean | None:
+    def _mean(self, points: np.ndarray) -> AbstractMean:
         """The prior mean of the log intensity, up to its level."""
 
     # -- learning --------------------------------------------------------------------------------------------
@@ -117,21 +117,24 @@ class AbstractPoints(AbstractEstimator):
         return points, names
 
     def _model(self, kernel: AbstractKernel | None, points: np.ndarray) -> Model:
-        cells, seen = self.cells_, self.cells_.seen
-        observed = cells.size * cells.exposure[seen]
+        centres, observed = self.cells_.centres[self.cells_.seen], self._observed()
         if kernel is None:
             kernel = defaults.default_kernel(points, 1.0)
         mean = self._mean(points)
-        shape = 0.0 if mean is None else np.asarray(mean.value(cells.centres[seen]))
+        shape = np.asarray(mean.value(centres))
         level = math.log(len(points) / float(np.sum(observed * np.exp(shape))))
         basis = Polynomial(0, covariance=LEVEL**2, weights=np.array([level]))
         return Model(GP(kernel, mean, basis), Poisson(exposure=fixed(observed)))
+
+    def _observed(self) -> np.ndarray:
+        """What was observed of each cell that was: its size times its exposure."""
+        return self.cells_.size * self.cells_.exposure[self.cells_.seen]
 
     def _take(self, found: list[Fit]) -> None:
         (self.fit_,) = found
         self.model_, self.posterior_ = self.fit_.model, self.fit_.posterior
         self.kernel_ = self.model_.gp.kernel
-        counts, observed = self.posterior_.y, np.asarray(self.model_.likelihood.exposure)
+        counts, observed = self.posterior_.y, self._observed()
         grid = float(np.sum(counts * np.log(observed) - gammaln(counts + 1.0)))
         self.log_marginal_likelihood_ = float(self.posterior_.log_evidence) - grid
 
@@ -162,9 +165,14 @@ class AbstractPoints(AbstractEstimator):
         """The intensity or density as a function of places, as pictures ask for it."""
         fitted(self)
         names = self.columns_.names if self.columns_ is not None and self.columns_.named else None
+
+        def table(X: np.ndarray) -> Any:
+            return X if names is None else dict(zip(names, X.T, strict=True))
+
         return PointFunction(
-            self.word, self.points_, names, self.cells_.axes(), self.predict, self.predict_interval
-        )
+            self.word, self.points_, names, list(zip(self.cells_.lower, self.cells_.upper, strict=True)),
+            lambda X: self.predict(table(X)), lambda X, level: self.predict_interval(table(X), level),
+        )  # fmt: skip
 
     # -- what is there ---------------------------------------------------------------------------------------
 

@@ -166,3 +166,24 @@ def _plain(X: Any) -> Any:
 def _dtype(X: Any) -> Any:
     """What scikit-learn is to make of an array: nothing, where it holds objects or dates."""
     return None if isinstance(X, np.ndarray) and X.dtype.kind in "OmM" else np.float64
+
+
+def some_rows(X: Any, seen: np.ndarray) -> Any:
+    """Some of the rows of what people hand in."""
+    if seen.all():
+        return X
+    if not is_table(X):
+        return (
+            [x for x, keep in zip(X, seen, strict=True) if keep]
+            if isinstance(X, list)
+            else np.asarray(X)[seen]
+        )
+    import narwhals.stable.v2 as nw
+    from narwhals.stable.v2.dependencies import is_into_series
+
+    return {
+        name: nw.from_native(column, series_only=True).filter(seen.tolist()).to_native()
+        if is_into_series(column)
+        else np.asarray(column)[seen]
+        for name, column in named_columns(X).items()
+    }

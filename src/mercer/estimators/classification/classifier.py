@@ -44,6 +44,7 @@ from mercer.solvers import by_name as solver_by_name
 from mercer.solvers.protocol import AbstractSolver
 
 if TYPE_CHECKING:
+    from mercer.estimators.classification.certificate import Certificate
     from mercer.explain import AbstractFitted
 
 MOST_LATENTS = 3000  # rows times classes that one model couples by default
@@ -437,6 +438,22 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         inputs, codes = self._data
         labels = tuple(map(str, self.classes_.tolist()))
         return ClassFunction(inputs, codes.astype(int), labels, lambda X: self._probabilities(X, "average"))
+
+    def certificate(self, X: Any, y: Any, delta: float = 0.01) -> Certificate:
+        """A bound on the share of new rows that are classified wrongly, which holds with probability
+        1 - delta whatever the data are like, as long as rows are independent (PAC-Bayes, GPML 7.4).
+
+        X, y: training data, of two classes. Hyperparameters must not know the rows that the bound counts:
+        unless they are given (a kernel and learn=False), half of the rows, drawn by `random_state`, serve to
+        learn them, and the other half to condition on. The bound is about the classifier of this second half,
+        `.classifier` of the answer, not about one that was fitted to all rows; the answer says what it rests
+        on, and whether it is worth anything. It does not depend on `fit`.
+
+        >>> print(GPClassifier().certificate(X, y, delta=0.01))
+        """
+        from mercer.estimators.classification.certificate import certified
+
+        return certified(self, X, y, delta)
 
     def summary(self) -> str:
         """What was found, as text: how well rows are predicted by the others, the classes, which columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,9 @@ from mercer.inputs import as_targets
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.params import parameters
 from mercer.posteriors import LeaveOneOut
+
+if TYPE_CHECKING:
+    from mercer.estimators.regression.conformal import Conformal
 
 
 class AbstractLeftOut(AbstractPredictions):
@@ -78,6 +81,20 @@ class AbstractLeftOut(AbstractPredictions):
             found = self.predict_quantile(X, tails)
             y, ends = as_targets(y, len(found)), list(zip(*np.split(found.T, 2), strict=True))
         return len(y), np.array([np.mean((low <= y) & (y <= high)) for low, high in ends])
+
+    def calibrate(self, X: Any, y: Any) -> Conformal:
+        """Intervals that hold what they promise whatever the data are like, by rows X, y that were not
+        trained on (split-conformal prediction): an object with `predict_interval`, see `Conformal`.
+
+        The model's own intervals are right where the model is; these are as wide as calls for where it is
+        not, in proportion to its own std at each row.
+
+        >>> lower, upper = model.calibrate(X_new, y_new).predict_interval(Xs, level=0.9)
+        """
+        from mercer.estimators.regression.conformal import calibrated
+
+        self._check_one()
+        return calibrated(self, X, y)
 
     def name_rows(self, names: Iterable[Any]) -> Self:
         """Call the training rows by these names in `outliers_`,

@@ -95,7 +95,7 @@ class Independent(AbstractOutputs):
         members = []
         for y in outputs.values():
             seen = ~np.isnan(y)
-            members.append(clone(estimator).fit(_rows(X, seen), y[seen]))
+            members.append(clone(estimator).fit(reading.some_rows(X, seen), y[seen]))
         return cls(tuple(outputs), tuple(members))
 
     def ask(self, X: Any, question: Question, units: Sequence[str]) -> np.ndarray:
@@ -110,7 +110,7 @@ class Independent(AbstractOutputs):
         out = np.full(table.shape, np.nan)
         for j, (member, y) in enumerate(zip(self.members, table.T, strict=True)):
             seen = ~np.isnan(y)
-            out[seen, j] = member.log_density(_rows(X, seen), y[seen])
+            out[seen, j] = member.log_density(reading.some_rows(X, seen), y[seen])
         return out
 
     @property
@@ -265,27 +265,6 @@ def _targets(Y: Any, names: tuple[str, ...]) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InputError(f"y must have a column for each of {', '.join(names)}, got shape {array.shape}.")
     return array
-
-
-def _rows(X: Any, seen: np.ndarray) -> Any:
-    """Some of the rows of what people hand in."""
-    if seen.all():
-        return X
-    if not is_table(X):
-        return (
-            [x for x, keep in zip(X, seen, strict=True) if keep]
-            if isinstance(X, list)
-            else np.asarray(X)[seen]
-        )
-    import narwhals.stable.v2 as nw
-    from narwhals.stable.v2.dependencies import is_into_series
-
-    return {
-        name: nw.from_native(column, series_only=True).filter(seen.tolist()).to_native()
-        if is_into_series(column)
-        else np.asarray(column)[seen]
-        for name, column in named_columns(X).items()
-    }
 
 
 def _long(inputs: Inputs, row: np.ndarray, output: np.ndarray) -> dict[str, np.ndarray]:

@@ -106,7 +106,7 @@ def _conditioned(learned: GPClassifier, X: Any, labels: np.ndarray) -> GPClassif
     """The classifier with the hyperparameters that were learned, which has seen these rows instead."""
     codes = np.searchsorted(learned.classes_, labels)
     inputs = Inputs(learned._inputs(X), learned._data[0].names)
-    found = learned.fit_
+    found = learned._fits[0]
     ((problem, y),) = learned._problems(inputs, codes)
     posterior = found.model.condition(
         problem, Targets(y), learned._rule, learned._solver(found.model, inputs)

@@ -2,6 +2,7 @@
 frames and bad input.
 """
 
+import itertools
 import pickle
 
 import numpy as np
@@ -188,6 +189,26 @@ def test_label_regression_can_be_calibrated():
     np.testing.assert_allclose(
         model.loo().probability, scaling.predict_proba(model.posterior_.loo().mean), rtol=1e-9
     )
+
+
+def test_labels_through_the_cumulative_gaussian():
+    """B.REL14 (6.42): alpha and beta make left-out labels as probable as they can be, with the variances."""
+    model = GPClassifier(k.SE(1.0), inference="label-regression", objective="loo-probit").fit(X, CODES)
+    left, signs = model.posterior_.loo(), 2.0 * CODES - 1
+
+    def logs(shift, spread):
+        return np.log(ndtr(signs * (left.mean + shift) / np.sqrt(left.variance + spread)))
+
+    found = model.loo().log_density
+    assert model.fit_.value == pytest.approx(found.sum(), rel=1e-9)
+    for shift, spread in itertools.product((-0.1, -0.01, 0.0, 0.01, 0.1), (0.0, 1e-3, 0.1, 1.0)):
+        assert logs(shift, spread).sum() <= found.sum() + 1e-9
+    for p, how in ((model.predict_proba(XS), "average"), (model.predict_proba(XS, how="map"), "map")):
+        np.testing.assert_allclose(p.sum(1), 1.0, rtol=1e-12, err_msg=how)
+    with pytest.raises(ValueError, match="goes with inference='label-regression'"):
+        GPClassifier(objective="loo-probit").fit(X, CODES)
+    with pytest.raises(ValueError, match="every y must be -1 or 1"):
+        mc.GPRegressor(k.SE(1.0), objective="loo-probit").fit(X, X[:, 0])
 
 
 # ------------------------------------------------------------------------------------------------- more

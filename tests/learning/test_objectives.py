@@ -11,7 +11,7 @@ from mercer.learning.problem import LearningProblem
 from mercer.posteriors.loo import folds
 from mercer.solvers import Dense, WeightSpace, WithBasis
 
-NAMES = ["evidence", "loo", "loo-mse", "gcv", "k-fold"]
+NAMES = ["evidence", "loo", "loo-mse", "loo-probit", "gcv", "k-fold"]
 
 
 def _data(n=14, d=2, seed=0):
@@ -56,7 +56,7 @@ def test_gradient_against_differences(case, name):
     """A.M3, A.M9, D.GI1: every objective's gradient, every solver."""
     model, solver = CASES[case]
     X, y = _data()
-    problem = _problem(model, X, y, name, solver)
+    problem = _problem(model, X, np.sign(y) if name == "loo-probit" else y, name, solver)
     v = problem.flat.vector
     value, gradient, _ = problem.value_and_gradient(v)
     h = 1e-5

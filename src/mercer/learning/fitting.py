@@ -43,7 +43,8 @@ def fit(
     `mercer.observe.Observations`, which have their own y: each kind of them then has a noise variance of its
     own.
 
-    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv" or "k-fold" (with `n_folds`)
+    objective: "evidence" (with priors: MAP), "loo", "loo-mse", "gcv", "k-fold" (with `n_folds`) or, of
+        labels +-1, "loo-probit"
     inference, solver: as in `Model.condition`; `MCMC(...)` samples the free hyperparameters instead:
         `posterior` averages over them, `model` holds their medians; `SVGP(...)` learns from small batches of
         many data

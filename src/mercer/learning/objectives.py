@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer.inference.protocol import Result
+from mercer.learning.labels import loo_probit
 from mercer.posteriors.loo import folds
 from mercer.registry import unknown
 
@@ -34,13 +35,14 @@ class Objective:
 
 
 def by_name(name: str | Objective, n_folds: int = 10, seed: int = 0) -> Objective:
-    """ "evidence", "loo" (log predictive probability), "loo-mse", "gcv" or "k-fold"."""
+    """ "evidence", "loo" (log predictive probability), "loo-mse", "loo-probit", "gcv" or "k-fold"."""
     if isinstance(name, Objective):
         return name
     table = {
         "evidence": Objective("evidence", evidence),
         "loo": Objective("loo", loo),
         "loo-mse": Objective("loo-mse", loo_squared_error, scale_free=True),
+        "loo-probit": Objective("loo-probit", loo_probit),
         "gcv": Objective("gcv", generalised_cross_validation, scale_free=True),
         "k-fold": Objective("k-fold", lambda result: k_fold(result, n_folds, seed)),
     }

@@ -32,6 +32,7 @@ from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit
+from mercer.learning.labels import ProbitMap
 from mercer.learning.objectives import Objective
 from mercer.likelihoods import Bernoulli, Gaussian, MultinomialProbit, Softmax
 from mercer.means import AbstractMean, Constant, as_mean
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 MOST_LATENTS = 3000  # rows times classes that one model couples by default
 LABEL_REGRESSION = "label-regression"
+LOO_PROBIT = "loo-probit"
 JOINT = ("probit", "softmax")  # one model with a latent function for each class
 SCHEMES = (*JOINT, "one-vs-rest", "one-vs-one")
 SUITS = {"EP": "probit", "Laplace": "softmax"}  # what rules do with more than two classes
@@ -86,7 +88,9 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         Laplace's method, and "one-vs-rest" for rules of two classes, for solvers that cannot couple
         functions (`offers`), and where rows times classes exceed 3,000.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
-    objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`.
+    objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`,
+        and "loo-probit" (GPML 6.5.1): hyperparameters, and a map from predictions of the numbers +-1 to
+        probabilities, for which left-out labels are the most probable.
     solver, restarts, random_state, max_evaluations, learn, progress, memory, checkpoint, missing: as in
         `GPRegressor`, whose docstring also says which columns of a table are taken and how; several problems
         of two classes have a checkpoint each
@@ -220,6 +224,11 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
                 f"calibrate=True goes with inference={LABEL_REGRESSION!r}; the other rules give "
                 "probabilities themselves."
             )
+        if self._mapped and (self.inference != LABEL_REGRESSION or self.calibrate):
+            raise ValueError(
+                f"objective={LOO_PROBIT!r} goes with inference={LABEL_REGRESSION!r}, and brings its own "
+                "probabilities: leave out calibrate."
+            )
         if roughness.asked(self.kernel):
             roughness.check(self.objective, self.inference)
         if isinstance(self.inference, str) and self.inference in INTEGRATED:
@@ -307,6 +316,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         elif hasattr(self, "contests_"):
             del self.contests_
         self._logistic: list[tuple[float, float]] | None = None
+        self._probits: list[ProbitMap] | None = None
         return self
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -531,12 +541,14 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             return likelihood.probability(sign * mean, variance, how=how)
         if how not in ("average", "map"):
             raise ValueError(f"how must be 'average' or 'map', got {how!r}.")
+        noise = float(likelihood.noise_variance)
+        around = noise + (variance if how == "average" else 0.0)
+        if self._mapped:
+            return np.exp(self._maps[i].log_probability(mean, around, sign))
         if self.calibrate:
             slope, intercept = self._platt[i]
             return expit(sign * (slope * mean + intercept))
-        return ndtr(
-            sign * mean / np.sqrt(float(likelihood.noise_variance) + (variance if how == "average" else 0.0))
-        )
+        return ndtr(sign * mean / np.sqrt(around))
 
     @property
     def _platt(self) -> list[tuple[float, float]]:
@@ -544,6 +556,19 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         if self._logistic is None:
             self._logistic = [platt(p.loo().mean, p.y > 0) for p in self._posteriors]
         return self._logistic
+
+    @property
+    def _mapped(self) -> bool:
+        """Predictions of +-1 become probabilities by maps that are learned with the hyperparameters."""
+        return isinstance(self.objective, str) and self.objective == LOO_PROBIT
+
+    @property
+    def _maps(self) -> list[ProbitMap]:
+        """The map of each contest, found when they are first needed."""
+        if self._probits is None:
+            left = [(p.loo(), p.y) for p in self._posteriors]
+            self._probits = [ProbitMap.fitted(loo.mean, loo.variance, y) for loo, y in left]
+        return self._probits
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
 

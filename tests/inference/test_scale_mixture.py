@@ -97,12 +97,12 @@ def test_plain_steps_never_lower_the_bound_and_end_at_the_same_place(noise):
     solver = choose_solver(model, "dense")
     problem = _Problem(model, inputs.values, y, solver, solver.workspace(model.priors, inputs.values))
     start = problem.starts()[1]
-    point, bounds = problem._point(start), []
+    point, bounds = problem.point(start), []
     for _ in range(200):
         bounds.append(point.bound)
-        point = problem._point(point.best.weight)
+        point = problem.point(point.best.weight)
     assert np.all(np.diff(bounds) >= -1e-10)
-    fast = problem.climb(start, 1e-9, 100)
+    fast = problem.climb(problem.point(start), 1e-9, 100)
     assert fast.bound == pytest.approx(point.bound, abs=1e-7)
     np.testing.assert_allclose(fast.weight, point.weight, rtol=1e-4)
 

@@ -82,13 +82,14 @@ class ScaleMixture(AbstractSiteRule):
         warm = workspace.memory.get("scale-mixture")
         starts = [warm] if warm is not None and warm.shape[0] == y.shape[0] else problem.starts()
         notes = []
-        ends = [problem.climb(w, max(self.tol, ENOUGH), self.max_iterations) for w in starts]
+        ends = [problem.climb(problem.point(w), max(self.tol, ENOUGH), self.max_iterations) for w in starts]
         best = max(ends, key=lambda end: end.bound)
         gap = best.bound - min(end.bound for end in ends)
         if gap > 1e-3:
             notes.append(f"the lower bound has several maxima: this one, and one that is {gap:.3g} lower")
-        if best is not ends[-1] or best.change > self.tol:
-            best = problem.climb(best.weight, self.tol, self.max_iterations)
+        if best is not ends[-1]:  # whose state has been written over
+            best = problem.point(best.weight)
+        best = problem.climb(best, self.tol, self.max_iterations)
         converged = best.change <= self.tol
         if converged:
             workspace.memory["scale-mixture"] = best.weight
@@ -161,21 +162,20 @@ class _Problem(AbstractSiteProblem):
         distant = squares + max(float(np.median(squares)), regular[0, 0])
         return [_term(self.model.likelihood, e).weight for e in (distant, regular)]
 
-    def climb(self, w: np.ndarray, tol: float, max_iterations: int) -> _Point:
-        """From weights w (n, 1) until they change by no more than `tol`: Newton steps, or plain ones where
-        those would lower the bound.
+    def climb(self, at: _Point, tol: float, max_iterations: int) -> _Point:
+        """From weights on until they change by no more than `tol`: Newton steps, or plain ones where those
+        would lower the bound.
         """
-        at = self._point(w)
         for _ in range(max_iterations):
             if at.change <= tol:
                 break
-            new = self._point(_newton(at))
+            new = self.point(_newton(at))
             if not new.bound >= at.bound - 1e-10 * abs(at.bound):  # a bound of n terms is no more accurate
-                new = self._point(at.best.weight)
+                new = self.point(at.best.weight)
             at = new
         return at
 
-    def _point(self, w: np.ndarray) -> _Point:
+    def point(self, w: np.ndarray) -> _Point:
         state = self.weighted(w)
         squares = _squares(self.model.likelihood, state)
         best, e = _term(self.model.likelihood, squares.expected), squares.expected

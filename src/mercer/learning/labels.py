@@ -42,7 +42,7 @@ class ProbitMap:
         found = minimize(cost, [0.0, 1.0], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         return cls(float(found.x[0]), unit * float(found.x[1]))
 
-    def log_probability(self, mean: np.ndarray, variance: np.ndarray, y: Any = 1.0) -> np.ndarray:
+    def log_probability(self, mean: np.ndarray, variance: np.ndarray | float, y: Any = 1.0) -> np.ndarray:
         """That of the labels y."""
         return log_ndtr(y * (mean + self.shift) / np.sqrt(variance + self.spread))
 

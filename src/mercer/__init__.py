@@ -111,6 +111,7 @@ _ROOMS = (
     "theory",
     "uncertain",
     "viz",
+    "warps",
 )
 
 __all__ = ["fixed", "kernels", "param", *_LAZY, *_ROOMS]

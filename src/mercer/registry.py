@@ -56,6 +56,7 @@ ROOMS = (
     "selection",
     "series",
     "solvers",
+    "warps",
 )
 
 

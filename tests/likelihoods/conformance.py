@@ -26,8 +26,10 @@ from mercer.likelihoods import (
     Poisson,
     Real,
     StudentT,
+    Warped,
     Weibull,
 )
+from mercer.warps import Log, Tanh
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -87,6 +89,8 @@ CASES = {
     "weibull": Case(Weibull(1.4), (0.2, 3.0), support=(0.0, np.inf)),
     "log-logistic": Case(LogLogistic(2.6), (0.2, 3.0), support=(0.0, np.inf)),
     "censored, but nothing is": Case(Censored(0.5), (-1.2, 2.0)),
+    "warped, log": Case(Warped(Log(), Gaussian(0.3)), (0.2, 3.0), support=(0.0, np.inf)),
+    "warped, tanh": Case(Warped(Tanh([0.4], [1.5], [0.2]), Gaussian(0.3)), (-1.2, 2.0)),
     "student": Case(StudentT(0.4, 3.0), (-1.2, 2.0)),
     "cauchy": Case(StudentT(0.5, 1.0), (0.3, 4.0)),
     "laplace": Case(Laplace(0.5), (-1.2, 2.0), kinks=(0.0,)),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer import columns, hyperpriors, inference, likelihoods, means, relatives, series, solvers
+from mercer import columns, hyperpriors, inference, likelihoods, means, relatives, series, solvers, warps
 from mercer import kernels as k
 from mercer.em import HMM, CategoricalEmission, MarkovChain
 from mercer.params import Info, Param, Static, parameters
@@ -73,6 +73,7 @@ EXAMPLES = {
     "means.Coordinates": lambda: means.Coordinates([1, 3], centre=[0.5, 0.1], covariance=2.0),
     "means.Features": lambda: means.Features(trend, name="trend", covariance=[1.0, 2.0]),
     "means.Sum": lambda: means.Constant(1.0) + means.Linear([0.5, 0.1]),
+    "likelihoods.Warped": lambda: likelihoods.Warped(warps.Log(), likelihoods.Gaussian(0.3)),
     "hyperpriors.Each": lambda: hyperpriors.Each(
         (hyperpriors.LogNormal(0.1, 2.0), hyperpriors.Gamma(2.0, 3.0))
     ),

@@ -12,6 +12,7 @@ from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Array
 from mercer.likelihoods.gaussian import Gaussian
+from mercer.likelihoods.warped import Warped
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
 from mercer.params import strip
@@ -22,7 +23,9 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclasses.dataclass(frozen=True)
 class Exact(AbstractSiteRule):
-    """c = y, g = 0, W = 1 / noise variance. The evidence and its gradient are exact."""
+    """c = y, g = 0, W = 1 / noise variance. The evidence and its gradient are exact. Where a function of y is
+    f plus Gaussian noise (`likelihoods.Warped`) c is that function, whose slope is part of the density of y.
+    """
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet"})
 
@@ -40,6 +43,8 @@ class Exact(AbstractSiteRule):
         W = sites.precision[:, 0]
         xp = np if isinstance(W, np.ndarray) else jax.numpy
         evidence = state.log_normaliser + 0.5 * xp.sum(xp.log(W)) - 0.5 * W.shape[0] * _LOG_2PI
+        if isinstance(model.likelihood, Warped):
+            evidence = evidence + np.sum(model.likelihood.log_slope(y))
         notes = []
         if floor:
             notes.append(
@@ -64,13 +69,19 @@ class Exact(AbstractSiteRule):
         W = np.asarray(state.sites.precision[:, 0])
         W_bar = np.asarray(cotangents.sites.precision[:, 0]) + 0.5 * log_evidence_bar / W
         noise_bar = -W_bar * W**2
-        by_noise = model.likelihood.pull(noise_bar)
+        if isinstance(model.likelihood, Warped):
+            centre_bar = np.asarray(cotangents.sites.centre[:, 0])
+            by_noise = model.likelihood.pull(noise_bar, y, centre_bar, log_evidence_bar)
+        else:
+            by_noise = model.likelihood.pull(noise_bar)
         return gradient | {f"likelihood.{name}": bar for name, bar in by_noise.items()}
 
 
 def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
     """The data as sites, and the noise floor if one had to be used."""
-    if not isinstance(model.likelihood, Gaussian):
+    if isinstance(model.likelihood, Warped):
+        y = model.likelihood.warped(np.asarray(y))
+    elif not isinstance(model.likelihood, Gaussian):
         raise SolverError(
             f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an "
             "approximate rule."

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mercer.likelihoods.softmax import Softmax
     from mercer.likelihoods.student_t import StudentT
     from mercer.likelihoods.uniform import ContaminatedUniform
+    from mercer.likelihoods.warped import Warped
 
 # where the others are; a module is imported when one of its names is first asked for
 _MODULES = {
@@ -55,6 +56,7 @@ _MODULES = {
     "softmax": "Softmax",
     "student_t": "StudentT",
     "uniform": "ContaminatedUniform",
+    "warped": "Warped",
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -84,6 +86,7 @@ __all__ = [
     "Real",
     "Softmax",
     "StudentT",
+    "Warped",
     "Weibull",
     "by_name",
     "of_numbers",

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.estimators import defaults
 from mercer.estimators.base import read_kernel
+from mercer.estimators.regression.warped import with_warp
 from mercer.gp import GP, Model
 from mercer.inputs import InputError, Inputs, as_inputs
 from mercer.kernels import AbstractKernel
@@ -17,6 +18,7 @@ from mercer.posteriors.source import Made
 from mercer.processes import check_fork
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import AbstractSolver, Sites
+from mercer.warps import by_name as warp_by_name
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.regressor import GPRegressor
@@ -48,6 +50,12 @@ def _standard_kernel(d: int) -> AbstractKernel:
 
 def _noise(estimator: GPRegressor) -> AbstractLikelihood:
     """The likelihood, as far as it was given: noise that only data can tell is left out."""
+    if estimator.warp is not None:
+        return with_warp(warp_by_name(estimator.warp), _plain_noise(estimator))
+    return _plain_noise(estimator)
+
+
+def _plain_noise(estimator: GPRegressor) -> AbstractLikelihood:
     given, name = estimator.noise_variance, estimator.likelihood
     if isinstance(name, AbstractLikelihood):
         return estimator._likelihood(name, NOTHING)

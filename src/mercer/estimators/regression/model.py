@@ -11,6 +11,7 @@ import numpy as np
 from mercer.estimators import defaults, roughness
 from mercer.estimators.learned import AbstractLearned
 from mercer.estimators.regression.noise import RowNoise, check_duplicates
+from mercer.estimators.regression.warped import is_learned, warp_for, with_warp
 from mercer.gp import GP, Model
 from mercer.hyperpriors import Normal
 from mercer.inputs import Inputs
@@ -29,6 +30,7 @@ class AbstractModelled(AbstractLearned):
     mean: Any
     basis: AbstractBasis | None
     noise_variance: Any
+    warp: Any
 
     @property
     def _own_kernel(self) -> bool:
@@ -41,17 +43,23 @@ class AbstractModelled(AbstractLearned):
         """The model before learning."""
         said = self.noise_variance is not None or likelihood not in (None, "gaussian")
         kernel, white = (kernel, None) if kernel is None or said else noise_apart(kernel)
-        likelihood = self._likelihood(likelihood, y, known) if white is None else known.gaussian(white, y)
+        warp = warp_for(self.warp, y)
+        z = y if warp is None else np.asarray(warp.forward(y))
+        noise = self._likelihood(likelihood, z, known) if white is None else known.gaussian(white, z)
+        likelihood = with_warp(warp, noise)
         if isinstance(likelihood, Heteroscedastic):
             return self._varying(likelihood, kernel, inputs, y)
         latent, robust = np.asarray(likelihood.guess(y), float), isinstance(likelihood, AbstractNoise)
-        shares = known.shares(y)
+        shares = known.shares(latent)
         if kernel is None:
             scale = defaults.target_scale(latent, robust, shares)
             kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
-        if isinstance(likelihood, Gaussian):
-            check_duplicates(inputs.values, y, np.broadcast_to(likelihood.variances, y.shape))
-        return Model(GP(kernel, self._mean(latent, robust, shares), self.basis), likelihood)
+        if isinstance(noise, Gaussian):
+            check_duplicates(inputs.values, y, np.broadcast_to(noise.variances, y.shape))
+        mean = self._mean(latent, robust, shares)
+        if is_learned(likelihood) and self.mean == "empirical" and isinstance(mean, Constant):
+            mean = Constant(param(mean.constant))
+        return Model(GP(kernel, mean, self.basis), likelihood)
 
     def _varying(
         self, likelihood: Heteroscedastic, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray

@@ -27,6 +27,7 @@ from mercer.estimators.regression.repeats import Copies, copies
 from mercer.estimators.regression.robust import Candidate, RobustComparison, judged, warm_start
 from mercer.estimators.regression.side import Side, seen_or_limit
 from mercer.estimators.regression.tails import GAUSSIAN, left_out_densities
+from mercer.estimators.regression.warped import check_warped, gaussian_noise, warp_of
 from mercer.gp import Model
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import Inputs, Targets, as_targets
@@ -40,6 +41,7 @@ from mercer.params import Param, parameters
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver, SolverError
+from mercer.warps import AbstractWarp
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.outputs import AbstractOutputs
@@ -128,6 +130,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         (-1) along the column, or is convex (+1) or concave (-1), within the range of the data. By virtual
         observations of the signs of its derivative, as many as it takes, which a note counts; hyperparameters
         are learned with a few of them. For Gaussian noise.
+    warp: str, warp or None. A rising function of y that is Gaussian where y is not (a warped GP), learned
+        with the kernel by the evidence of y: "log" (positive y), "box-cox" (positive, a power learned),
+        "logit" (between 0 and 1; `warps.Logit(lower, upper)` for others), "yeo-johnson" (any y, a power
+        learned), "tanh" (any y, bends learned), or an instance of `mercer.warps`. Means, standard deviations,
+        quantiles, draws and densities are those of y; `latent`, the kernel and the noise are in units of the
+        warped target. For Gaussian noise.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -136,6 +144,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     noise_variance_: learned noise variance, or the array given; with `noise_by` one for each of
         `noise_groups_`; infinite for Student-t noise of at most 2 degrees of freedom, None for counts
     input_noise_: with `input_noise` the standard deviations (d,) of errors of the columns, else None
+    warp_: with `warp` the learned one: `warp_.forward(y)` are the warped targets; else None
     noise_groups_: with `noise_by` what the groups are called, else None
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
@@ -178,6 +187,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     numeric_targets: ClassVar[bool] = True
     noise_groups_: tuple[str, ...] | None
     input_noise_: np.ndarray | None
+    warp_: AbstractWarp | None
     _several: AbstractOutputs | None
 
     def __init__(
@@ -204,6 +214,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         outputs: Literal["independent", "coregional"] = "independent",
         monotone: Mapping[Any, int] | None = None,
         convex: Mapping[Any, int] | None = None,
+        warp: str | AbstractWarp | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -227,6 +238,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.outputs = outputs
         self.monotone = monotone
         self.convex = convex
+        self.warp = warp
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -291,6 +303,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         index = frame_index(X)
         inputs, y = self._training_data(X, seen_or_limit(y, lower, upper), (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))
+        check_warped(self.warp, self.likelihood, known, [self.input_noise, self.monotone, self.convex])
         side = Side.read(len(y), exposure=exposure, trials=trials, event=event, lower=lower, upper=upper)
         self._index, self.robust_comparison_ = index, None
         self._copies = self._repeated(inputs, y, known, side)
@@ -458,12 +471,13 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             posterior = posterior.noting(MOSTLY_EQUAL)
         if self._copies is not None:
             posterior = posterior.noting(self._copies.note())
-        if (few := few_rows(found.model.likelihood, posterior.inputs.values)) is not None:
+        likelihood: Any = gaussian_noise(found.model.likelihood)
+        if (few := few_rows(likelihood, posterior.inputs.values)) is not None:
             posterior = posterior.noting(few)
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = of_function(found.model.kernels[0])
-        likelihood: Any = found.model.likelihood
+        self.warp_ = warp_of(found.model.likelihood)
         noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise
         grouped = isinstance(likelihood, Gaussian) and likelihood.by is not None
@@ -493,7 +507,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         fits: Any = tuple(member.fit_ for member in several.members)
         self.fit_ = fits
         self.noise_variance_, self.noise_groups_ = several.noise_variance, None
-        self.input_noise_ = self.robust_comparison_ = self._copies = self._index = None
+        self.input_noise_ = self.warp_ = self.robust_comparison_ = self._copies = self._index = None
         self.log_marginal_likelihood_ = several.log_evidence
         for name in {"posterior_", "model_", "kernel_"} & set(vars(self)):
             delattr(self, name)

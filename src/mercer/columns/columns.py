@@ -12,7 +12,7 @@ import numpy as np
 from mercer.columns.roles import AbstractColumn, Category, Date, LeftOut, Number, Raw
 from mercer.columns.table import Cells, Table, as_table
 from mercer.inputs import InputError, Inputs, as_inputs, is_table, named_columns
-from mercer.registry import Saved
+from mercer.registry import Saved, unknown
 
 __all__ = ["ColumnWarning", "Columns", "Encoded"]
 
@@ -62,8 +62,13 @@ class Columns:
     # -- learning --------------------------------------------------------------------------------------------
 
     @classmethod
-    def learn(cls, X: Any, missing: str = "indicator", named: bool = True) -> Columns:
+    def learn(
+        cls, X: Any, missing: str = "indicator", named: bool = True, groups: Sequence[str | int] = ()
+    ) -> Columns:
         """What the columns of a frame, a dict or an array are.
+
+        groups: columns, by name or position, that say which group a row is of: categories, whatever stands in
+        them, all of whose levels are told apart
 
         missing: "indicator": an empty cell of a number or date is put at the column's mean, and an indicator
         column says so; empty is one more level of a category. "error" refuses empty cells.
@@ -76,7 +81,11 @@ class Columns:
         assert names is not None
         if missing == "error":
             _refuse_empty(names, table)
-        columns = tuple(map(_role, names, table.columns))
+        grouping = {names[position(names, group)] for group in groups}
+        columns = tuple(
+            _group(name, cells) if name in grouping else _role(name, cells)
+            for name, cells in zip(names, table.columns, strict=True)
+        )
         if not any(column.width for column in columns):
             raise InputError("X has no column to learn from: " + "; ".join(_left_out(columns)) + ".")
         return cls(columns, named, (*_left_out(columns), *_seen(names, columns, table)))
@@ -93,6 +102,10 @@ class Columns:
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.name for column in self.columns)
+
+    def name_of(self, column: str | int) -> str:
+        """The name of a column given by its name or its position."""
+        return self.names[position(self.names, column)]
 
     @property
     def encoded_names(self) -> tuple[str, ...] | None:
@@ -170,6 +183,21 @@ class Columns:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: each column and what it is, as text."""
         return ["column", "read as"], [[column.name, column.words()] for column in self.columns]
+
+
+def position(names: tuple[str, ...], column: str | int) -> int:
+    """Where a column stands that is given by its name, or by its position."""
+    at = names.index(column) if column in names else column
+    if isinstance(at, str) or not -len(names) <= at < len(names):
+        raise InputError(unknown("column", column, names))
+    return at % len(names)
+
+
+def _group(name: str, cells: Cells) -> AbstractColumn:
+    column = Category.learn(name, cells, most=None)
+    if isinstance(column, LeftOut):
+        raise InputError(f"column {name!r} {column.why}: its rows form no groups.")
+    return column
 
 
 def _role(name: str, cells: Cells) -> AbstractColumn:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.columns.columns import Columns
+from mercer.columns.columns import Columns, position
 from mercer.columns.roles import MOST, Category, LeftOut
 from mercer.inputs import InputError
-from mercer.registry import Saved, unknown
+from mercer.registry import Saved
 
 __all__ = ["Groups"]
 
@@ -46,10 +46,7 @@ class Groups:
     @classmethod
     def learn(cls, columns: Columns, by: str | int, X: np.ndarray) -> Groups:
         """The groups of encoded rows X (n, d) by a column: its name, or its position."""
-        at = columns.names.index(by) if by in columns.names else by
-        if isinstance(at, str) or not -len(columns.names) <= at < len(columns.names):
-            raise InputError(unknown("column", by, columns.names))
-        column = columns.columns[at]
+        column = columns.columns[position(columns.names, by)]
         if isinstance(column, LeftOut):
             raise InputError(f"column {column.name!r} {column.why}: its rows form no groups.")
         where = columns.groups[column.name]

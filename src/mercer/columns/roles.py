@@ -103,7 +103,7 @@ class Category(AbstractColumn):
     """One of several labels, of which only equality means something: as many columns, 0 or 1 / sqrt 2, that
     share one length-scale, so that rows with different labels are 1 apart.
 
-    levels: the labels told apart, of at most 32; None is that of empty cells
+    levels: the labels told apart, of at most 32 (of groups: all); None is that of empty cells
     rare: other labels of the training data, taken together as one
 
     A label that was not seen in training has a column of its own, which is 0 for every training row: it is
@@ -120,15 +120,15 @@ class Category(AbstractColumn):
             raise ValueError("the levels of a category are different labels.")
 
     @classmethod
-    def learn(cls, name: str, cells: Cells) -> Category | LeftOut:
-        """Up to 32 levels are told apart, of more the most frequent ones. Where no label comes twice there is
-        nothing to learn.
+    def learn(cls, name: str, cells: Cells, most: int | None = MOST) -> Category | LeftOut:
+        """Up to `most` levels are told apart (None: all), of more the most frequent ones. Where no label
+        comes twice there is nothing to learn.
         """
         counts = collections.Counter(_labels(cells))
         if len(counts) > 2 and set(counts.values()) == {1}:
             return LeftOut(name, "has a different value in every row")
-        often = [level for level, count in counts.most_common(MOST) if count > 1]
-        levels = set(counts) if len(counts) <= MOST else set(often)
+        often = [level for level, count in counts.most_common(most) if count > 1]
+        levels = set(counts) if most is None or len(counts) <= most else set(often)
         return cls(name, tuple(sorted(levels, key=_order)), tuple(sorted(set(counts) - levels, key=_order)))
 
     @property

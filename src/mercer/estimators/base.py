@@ -38,6 +38,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     numeric_targets: ClassVar[bool]
     missing: str
+    grouping: Sequence[str | int] = ()  # columns that say which group a row is of
     columns_: Columns | None = None
 
     # -- what pictures ask -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.estimators import defaults, roughness
 from mercer.estimators.learned import AbstractLearned
+from mercer.estimators.regression.groups import default_kernel
 from mercer.estimators.regression.noise import RowNoise, check_duplicates
 from mercer.estimators.regression.warped import is_learned, warp_for, with_warp
 from mercer.gp import GP, Model
@@ -31,6 +32,7 @@ class AbstractModelled(AbstractLearned):
     basis: AbstractBasis | None
     noise_variance: Any
     warp: Any
+    groups: Any
 
     @property
     def _own_kernel(self) -> bool:
@@ -53,7 +55,7 @@ class AbstractModelled(AbstractLearned):
         shares = known.shares(latent)
         if kernel is None:
             scale = defaults.target_scale(latent, robust, shares)
-            kernel = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
+            kernel = default_kernel(inputs.values, scale, self.columns_, self.groups)
         if isinstance(noise, Gaussian):
             check_duplicates(inputs.values, y, np.broadcast_to(noise.variances, y.shape))
         mean = self._mean(latent, robust, shares)
@@ -68,7 +70,7 @@ class AbstractModelled(AbstractLearned):
         if self.basis is not None:
             raise ValueError("basis goes with one latent function: add a linear kernel instead.")
         scale = defaults.target_scale(y)
-        own = defaults.default_kernel(inputs.values, scale, columns=self.columns_)
+        own = default_kernel(inputs.values, scale, self.columns_, self.groups)
         level = param(np.log(NOISE_SHARE * scale**2), prior=Normal(np.log(NOISE_SHARE * scale**2), 2.0))
         noise = defaults.default_kernel(inputs.values, 1.0, columns=self.columns_)
         return Model(

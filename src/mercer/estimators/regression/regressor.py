@@ -18,6 +18,7 @@ from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import checkpoint_of
 from mercer.estimators.regression.before import prior_of
+from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
 from mercer.estimators.regression.left_out import AbstractLeftOut
 from mercer.estimators.regression.model import AbstractModelled
@@ -136,6 +137,11 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         learned), "tanh" (any y, bends learned), or an instance of `mercer.warps`. Means, standard deviations,
         quantiles, draws and densities are those of y; `latent`, the kernel and the noise are in units of the
         warped target. For Gaussian noise.
+    groups: str, int, dict or None. A column, by name or position, whose rows of one value (a school, a
+        patient) have an offset of their own in common: a random effect, whose variance is learned, see
+        `group_effects`. {column: "offset" or "function", ...}: or a function of the other columns of their
+        own, of which all groups' mean is learned, too. The other columns have the default kernel; a group
+        that was not seen is predicted by what groups have in common, and is less certain.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -179,6 +185,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     >>> GPRegressor().fit(X, y, y_error=errors)               # known errors, beside a learned noise
     >>> GPRegressor(noise_by="instrument").fit(df[["a", "instrument"]], y)
 
+    >>> GPRegressor(groups="school").fit(df[["age", "school"]], y).group_effects()
     >>> model = GPRegressor(likelihood="student-t").fit(X, y)
     >>> print(model.outliers_)
     >>> lower, upper = model.predict_interval(Xs, level=0.95)
@@ -215,6 +222,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         monotone: Mapping[Any, int] | None = None,
         convex: Mapping[Any, int] | None = None,
         warp: str | AbstractWarp | None = None,
+        groups: str | int | Mapping[Any, str] | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -239,6 +247,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.monotone = monotone
         self.convex = convex
         self.warp = warp
+        self.groups = groups
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -300,6 +309,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
                 raise ValueError("monotone and convex are of one output each: use outputs='independent'.")
             return self._take_outputs(kind_of(self.outputs).fit(self, X, outputs))
         kernel = None if self._own_kernel else read_kernel(self.kernel)
+        if self.groups is not None and self.kernel is not None:
+            raise ValueError(
+                "groups adds to the default kernel: to one of your own add a term such as "
+                "kernels.Categorical(correlation=mercer.fixed(0.0)).on('school')."
+            )
+        self.grouping = tuple(kinds_of(self.groups))
         index = frame_index(X)
         inputs, y = self._training_data(X, seen_or_limit(y, lower, upper), (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))
@@ -532,6 +547,18 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         if "fit_" in vars(self):
             self._check_one()
         return (self.posterior_, self._inputs(X)) if "posterior_" in vars(self) else prior_of(self, X)
+
+    def group_effects(self) -> dict[str, GroupEffects]:
+        """Of each column that `groups` says has offsets: the offset of every group, with its standard
+        deviation. Functions of groups are terms in `components(X)`.
+
+        >>> print(model.group_effects()["school"])
+        """
+        self._check_one()
+        if "offset" not in kinds_of(self.groups).values():
+            raise ValueError("there are no offsets of groups: fit with GPRegressor(groups='column').")
+        assert self.columns_ is not None
+        return effects(self.posterior_, self.columns_, self.groups)
 
     # -- what the shared parts ask ---------------------------------------------------------------------------
 

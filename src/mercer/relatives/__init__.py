@@ -9,6 +9,7 @@ from mercer.relatives.neural_network import BayesianNeuralNetwork
 from mercer.relatives.preprocessing import Preprocessor
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
 from mercer.relatives.splines import SmoothingSpline, ramps
+from mercer.relatives.student_process import StudentTPosterior, StudentTProcess
 from mercer.relatives.support_vector import SupportVectorRegression
 from mercer.relatives.thin_plate import Polyharmonic, ThinPlate
 
@@ -25,6 +26,8 @@ __all__ = [
     "Preprocessor",
     "ProbabilisticNearestNeighbour",
     "SmoothingSpline",
+    "StudentTPosterior",
+    "StudentTProcess",
     "SupportVectorRegression",
     "ThinPlate",
     "platt",

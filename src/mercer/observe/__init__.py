@@ -8,9 +8,19 @@
 
 from __future__ import annotations
 
+from mercer.observe.invariances import VirtualExamples, tangents, virtual_examples
 from mercer.observe.observations import Observations, derivatives, integrals, signs, values
 
-__all__ = ["Observations", "derivatives", "integrals", "signs", "values"]
+__all__ = [
+    "Observations",
+    "VirtualExamples",
+    "derivatives",
+    "integrals",
+    "signs",
+    "tangents",
+    "values",
+    "virtual_examples",
+]
 
 
 def __dir__() -> list[str]:

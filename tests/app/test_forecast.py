@@ -161,3 +161,16 @@ def test_seasons_as_text():
     assert _seasons("week, cycle=11.5") == {"week": "week", "cycle": 11.5}
     with pytest.raises(ValueError, match="period of 'cycle' is not a number"):
         _seasons("cycle=long")
+
+
+def test_changes_of_level_are_kept(tmp_path):
+    rng = np.random.default_rng(3)
+    day = np.datetime64("2024-01-01") + np.arange(60)
+    y = 10.0 + 5.0 * (np.arange(60) >= 30) + 0.2 * rng.standard_normal(60)
+    write_table(tmp_path / "data.csv", {"day": [str(d) for d in day], "y": y})
+    given = ("--time", "day", "--target", "y", "--seasonal", "none", "--horizon", 3)
+    model, out = tmp_path / "ts.mercer", tmp_path / "next.csv"
+    result = run(tmp_path / "data.csv", *given, "--changes", "--model", model, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert [str(time)[:10] for time in mc.load(model).changes_.index] == ["2024-01-31"]
+    np.testing.assert_allclose(read_table(out)["mean"], 15.0, atol=0.5)

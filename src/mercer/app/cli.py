@@ -111,6 +111,43 @@ def fit(
         str | None,
         typer.Option(help="Column of groups (instruments, methods) that each have a noise of their own."),
     ] = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(
+            help="What the target is: poisson or negative-binomial (counts), binomial (successes), beta "
+            "(shares), gamma (positive), weibull or log-logistic (waiting times), censored, heteroscedastic "
+            "(default: a number with Gaussian noise)."
+        ),
+    ] = None,
+    trials: Annotated[
+        str | None, typer.Option(help="Column with the number of trials of each row, for binomial.")
+    ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="Column with how much was observed in each row (days, area, people), for counts."),
+    ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help="Column that is 0 where it had not happened by the time of the target, else 1."),
+    ] = None,
+    lower: Annotated[
+        str | None,
+        typer.Option(help="Column with limits that the target is above, empty where it was seen itself."),
+    ] = None,
+    upper: Annotated[
+        str | None,
+        typer.Option(help="Column with limits that the target is below, empty where it was seen itself."),
+    ] = None,
+    warp: Annotated[
+        str | None,
+        typer.Option(
+            help="Rising function of a skewed target, learned: log, box-cox, yeo-johnson, tanh, logit."
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Column of groups (schools, patients) that each have an offset of their own."),
+    ] = None,
     robust: Annotated[
         str,
         typer.Option(
@@ -151,6 +188,8 @@ def fit(
 
     Says what was learned and how well each datum is predicted by the others. A target of text is classified.
     With --robust it also says which rows are outliers, and with --robust auto why it kept a noise model.
+    What --trials, --exposure, --event, --lower and --upper say of rows is of training rows alone: predictions
+    are of one trial, of exposure 1, and of targets that are seen.
 
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot
     weather.png
@@ -160,11 +199,14 @@ def fit(
     from mercer.app import work
 
     how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
-    of_rows = {k: name for k, name in (("y_error", error), ("sample_weight", weight)) if name is not None}
+    beside = {"y_error": error, "sample_weight": weight, "exposure": exposure, "trials": trials}
+    beside |= {"event": event, "lower": lower, "upper": upper}
+    of_rows = {keyword: name for keyword, name in beside.items() if name is not None}
+    what = {"likelihood": likelihood, "warp": warp, "groups": groups}
     X, y, rows, notes, known = work.training_data(data, target, features, classify, kernel, of_rows)
     with warnings_as_notes(quiet):
         model = work.fit_model(
-            X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how, noise_by, known
+            X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how, noise_by, known, what
         )
     model.save(out)
     if plot is not None:

@@ -40,8 +40,10 @@ def training_data(
     A target holds classes if `classify` says so, or if it is text with at most half as many different values
     as rows.
     """
-    source = str(path)
+    source, aside = str(path), of_rows or {}
     everything = read_table(path)
+    for limit in (aside[side] for side in ("lower", "upper") if side in aside):
+        everything = _or_limit(everything, target, limit, source)
     table, rows = drop_missing(everything, target, source)
     text = table[target].dtype.kind not in "fiub"
     if text and (classify or 2 * len(set(table[target])) <= len(rows)):
@@ -55,9 +57,10 @@ def training_data(
         if dropped
         else []
     )
-    aside = of_rows or {}
     if target in aside.values() or len(set(aside.values())) < len(aside):
-        raise TableError(f"target, error and weight are columns of their own: {target}, {_listed(aside)}.")
+        raise TableError(
+            f"the target, and what is known of rows, are columns of their own: {target}, {_listed(aside)}."
+        )
     if features is None:
         names = [name for name in table if name != target and name not in aside.values()]
         if not names:
@@ -67,12 +70,27 @@ def training_data(
         if target in names:
             raise TableError(f"--features names the target {target!r} itself.")
         if both := [name for name in names if name in aside.values()]:
-            raise TableError(f"--features names {both[0]!r}, which is the error or weight of a row.")
+            (said,) = (keyword for keyword, name in aside.items() if name == both[0])
+            raise TableError(
+                f"--features names {both[0]!r}, which is the {_CALLED.get(said, said)} of a row."
+            )
         if len(set(names)) != len(names):
             raise TableError(f"--features names a column twice: {features}.")
     X, left = training_columns(table, names, source, rows, kernel, named=features is not None)
-    known = {keyword: numeric(table, [name], source, rows)[name] for keyword, name in aside.items()}
+    known = {
+        keyword: numeric(table, [name], source, rows, empty=keyword in ("lower", "upper"))[name]
+        for keyword, name in aside.items()
+    }
     return X, y, rows, [*notes, *left, *([] if classify else perhaps_classes(y, target))], known
+
+
+_CALLED = {"y_error": "error", "sample_weight": "weight"}
+
+
+def _or_limit(table: Table, target: str, limit: str, source: str) -> Table:
+    """The table with a limit in the place of each empty target that has one: there the target is not read."""
+    y, known = (numeric(table, [name], source, empty=True)[name] for name in (target, limit))
+    return dict(table) | {target: np.where(np.isnan(y), known, y)}
 
 
 def _listed(columns: dict[str, str]) -> str:
@@ -93,27 +111,37 @@ def fit_model(
     how: dict[str, Any] | None = None,
     noise_by: str | None = None,
     known: dict[str, np.ndarray] | None = None,
+    what: dict[str, str | None] | None = None,
 ) -> Estimator:
     """A fitted estimator: a classifier if `classify`, or if y is text. `robust` names the noise,
     `rows` the rows for its report; `how` holds solver, memory and checkpoint; `noise_by` names a column, and
-    `known` holds weights and errors of the rows.
+    `known` holds weights, errors and the like of the rows; `what` likelihood, warp and groups.
     """
     common: dict[str, Any] = dict(
         kernel=kernel, restarts=restarts, random_state=seed, progress=None if progress else False
     ) | (how or {})
     if not classify and y.dtype != object:
         if robust == "none":
-            return GPRegressor(noise_variance=noise, noise_by=noise_by, **common).fit(X, y, **(known or {}))
+            settings = common | (what or {})
+            return GPRegressor(noise_variance=noise, noise_by=noise_by, **settings).fit(X, y, **(known or {}))
         if known or noise_by is not None:
-            raise ValueError("--error, --weight and --noise-by go with Gaussian noise: leave out --robust.")
+            raise ValueError(
+                "--error, --weight, --noise-by and what else is known of rows do not go with --robust: "
+                "leave it out."
+            )
+        if said := [name for name, value in (what or {}).items() if value is not None]:
+            raise ValueError(f"--{said[0]} and --robust both say what the noise is: leave out one of them.")
         if noise is not None:
             raise ValueError("--noise is the variance of Gaussian noise: leave it out with --robust.")
         model = GPRegressor(likelihood=robust, **common).fit(X, y)
         return model if rows is None else model.name_rows(rows)
     if robust != "none":
         raise ValueError("--robust is for numeric targets; classes have no outliers in this sense.")
-    if known or noise_by is not None:
-        raise ValueError("--error, --weight and --noise-by are for numeric targets; classes have no noise.")
+    if known or noise_by is not None or any((what or {}).values()):
+        raise ValueError(
+            "--likelihood, --warp, --groups, --noise-by and columns such as --error and --trials are for "
+            "numeric targets; classes have no noise."
+        )
     if noise is not None:
         raise ValueError("--noise is for numeric targets; classes have no noise variance.")
     return GPClassifier(**common).fit(X, y)
@@ -126,8 +154,10 @@ def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ..
     columns = ("measure", "value", "meaning")
     if isinstance(model, GPClassifier):
         return columns, _class_quality(model, y, target)
-    loo = model.loo()
-    lower, upper = model.loo_interval(0.95)
+    loo, (lower, upper) = model.loo(), model.loo_interval(0.95)
+    if (seen := model.seen_rows()) is not None and seen.any():
+        y, lower, upper = y[seen], lower[seen], upper[seen]
+        loo = mc.posteriors.LeaveOneOut(loo.mean[seen], loo.variance[seen], loo.log_density[seen])
     inside, n, spread = int(np.sum((lower <= y) & (y <= upper))), len(y), float(np.std(y))
     away = mc.metrics.mae(y, np.median(y))
     blind = (

@@ -65,6 +65,14 @@ class AbstractLeftOut(AbstractPredictions):
             lower, upper = (posterior.model.likelihood.quantile(q, *moments) for q in tails)
         return self._each_row(lower), self._each_row(upper)
 
+    def seen_rows(self) -> np.ndarray | None:
+        """Which training rows' targets were seen themselves (n,), where of some only a limit is known; else
+        None.
+        """
+        self._check_one()
+        seen = self.model_.likelihood.seen
+        return None if seen is None else self._each_row(seen)
+
     def coverage(
         self, levels: ArrayLike, X: Any = None, y: ArrayLike | None = None
     ) -> tuple[int, np.ndarray]:
@@ -135,10 +143,9 @@ class AbstractLeftOut(AbstractPredictions):
             return []
         y, (lower, upper) = self._each_row(self.posterior_.y), self.loo_interval(0.95)
         inside, mean = (lower <= y) & (y <= upper), self.loo().mean
-        seen = self.model_.likelihood.seen
-        if seen is None:
+        rows = self.seen_rows()
+        if rows is None:
             return [numbers_left_out(y, mean, inside)]
-        rows = self._each_row(seen)
         return (
             [numbers_left_out(y[rows], mean[rows], inside[rows], "row that was seen itself is")]
             if rows.any()

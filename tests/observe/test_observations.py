@@ -41,6 +41,31 @@ def test_the_predicted_derivative_is_that_of_the_prediction(post):
     ).all()
 
 
+def test_derivatives_and_integrals_after_plain_data():
+    """Conditioned on X and y, a posterior says the same of derivatives and integrals as on their values."""
+    plain, rows = GP.condition(X, Y, 0.01), GP.condition(observe.values(X, Y), noise_variance=0.01)
+    Xs = np.array([[0.4], [1.9], [2.6]])
+    for places in (observe.derivatives(Xs), observe.integrals(Xs, Xs + 0.5)):
+        np.testing.assert_allclose(plain.mean(places), rows.mean(places), rtol=1e-9)
+        np.testing.assert_allclose(plain.std(places), rows.std(places), rtol=1e-8)
+        np.testing.assert_allclose(
+            plain.covariance(places, latent=True), rows.covariance(places, latent=True), atol=1e-10
+        )
+        np.testing.assert_allclose(plain.sample(places, 2, seed=0), rows.sample(places, 2, seed=0), atol=1e-7)
+    assert plain.quantile(observe.derivatives(Xs), [0.1, 0.9]).shape == (3, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "y"), [(lk.Bernoulli(), [1, 1, -1, -1]), (lk.Poisson(), [1, 2, 0, 3])]
+)
+def test_derivatives_after_classes_and_counts(likelihood, y):
+    plain = mc.Model(GP, likelihood).condition(X, y)
+    Xs, h = np.array([[0.4], [1.9], [2.6]]), 1e-4
+    slope = (plain.mean(Xs + h, latent=True) - plain.mean(Xs - h, latent=True)) / (2 * h)
+    np.testing.assert_allclose(plain.mean(observe.derivatives(Xs), latent=True), slope, rtol=1e-6)
+
+
 def test_figure_9_1():
     """Four values without noise, and their slopes: both are matched exactly."""
     slopes = np.cos(X[:, 0])
@@ -139,7 +164,7 @@ def test_what_cannot_be_conditioned_on(post):
     with pytest.raises(InputError, match="2 columns but the model was conditioned on 1"):
         post.mean(observe.values(np.hstack([X, X])))
     with pytest.raises(mc.posteriors.PosteriorError, match=r"mercer\.observe\.values"):
-        GP.condition(X, Y, 0.1).mean(observe.derivatives(X))
+        GP.condition(X, Y, 0.1, solver=mc.solvers.VFE(m=2)).mean(observe.derivatives(X))
     with pytest.raises(InputError, match="need a y_error above 0"):
         mc.Model(GP, lk.Poisson()).condition(observe.values(X, [1, 2, 0, 3]) + observe.derivatives(X, Y))
 

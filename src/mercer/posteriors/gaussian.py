@@ -16,6 +16,8 @@ from mercer.inputs import Inputs
 from mercer.kernels.algebra.sums import Sum
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import cholesky
+from mercer.observe import Observations
+from mercer.observe import values as observed_values
 from mercer.posteriors.answers import Component, EvidenceBounds, EvidenceTerms, InferenceStatus, LeaveOneOut
 from mercer.posteriors.cavity import cavity
 from mercer.posteriors.functions import NO_FUNCTIONS, SampledFunctions, has_functions, sample_functions
@@ -23,8 +25,9 @@ from mercer.posteriors.loo import leave_one_out
 from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior, not_gaussian, not_with
 from mercer.posteriors.scores import log_likelihoods, normal_draws
-from mercer.posteriors.source import AbstractSource, Recalled
+from mercer.posteriors.source import AbstractSource, Made, Recalled
 from mercer.progress import shown, tell
+from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import AbstractState
 from mercer.uncertain.predictor import Predictor
 
@@ -132,6 +135,8 @@ class GaussianPosterior(AbstractPosterior):
 
     def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean and variance of f at Xs, in blocks: (m,) each; (m, L) and (m, L, L) for L latent functions."""
+        if (this := self._reading(Xs)) is not self:
+            return this.latent_moments(Xs, variance)
         L = self.model.likelihood.latents
         means, variances = [np.zeros((0, L))], [np.zeros((0, L, L) if L > 1 else (0, 1))]
         with shown("predicting"):
@@ -342,6 +347,23 @@ class GaussianPosterior(AbstractPosterior):
         return out
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _reading(self, Xs: Any) -> GaussianPosterior:
+        plain = self.model.observed is None and self.model.likelihood.latents == 1
+        return self._of_rows if plain and isinstance(Xs, Observations) and self.state.exact else self
+
+    @functools.cached_property
+    def _of_rows(self) -> GaussianPosterior:
+        """The same posterior, by the same sites, with the kernel that reads rows of observations; factored
+        when derivatives or integrals are first asked for.
+        """
+        data = observed_values(self.inputs, self.y)
+        model = self.model.observing(data).bind(Inputs(data.rows))
+        solver = Dense() if self.state.prior.basis is None else Dense().with_basis()
+        state = solver.factor(model.priors, data.rows, self.state.sites)
+        return dataclasses.replace(
+            self, model=model, inputs=Inputs(data.rows), source=Made(state), solver=solver
+        )
 
     def _blocks(self, Xs: Any, rows: int | None = None) -> Iterator[tuple[float, np.ndarray]]:
         """Rows of Xs, and the share that is done after them."""

@@ -138,9 +138,10 @@ class AbstractPosterior(AbstractConditioned):
         """Predictive mean (m,) of y, or of f with `latent=True` (the same where noise is symmetric)."""
         if latent or self.model.likelihood.mean_is_latent:
             return self.latent_moments(Xs, variance=False)[0]
-        values = self._values(Xs)
-        self._likelihood(values, None)
-        return self._observed(values, None)[0]
+        this = self._reading(Xs)
+        values = this._values(Xs)
+        this._likelihood(values, None)
+        return this._observed(values, None)[0]
 
     def variance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
         """Predictive variance (m,) of y, or of f with `latent=True`: (m, L, L) for L latent functions."""
@@ -171,17 +172,19 @@ class AbstractPosterior(AbstractConditioned):
         if np.any((levels <= 0) | (levels >= 1)):
             raise ValueError(f"quantiles must lie strictly between 0 and 1, got {np.asarray(q, float)}.")
         self.check("quantile")
-        values = self._values(Xs)
-        self._likelihood(values, noise_variance)
-        mean, variance, quantiles = self._predictive(values, levels, noise_variance)
+        this = self._reading(Xs)
+        values = this._values(Xs)
+        this._likelihood(values, noise_variance)
+        mean, variance, quantiles = this._predictive(values, levels, noise_variance)
         return Predictive(mean, np.sqrt(variance), quantiles)
 
     def log_density(self, Xs: Any, ys: Any, noise_variance: Any = None) -> np.ndarray:
         """Log predictive density (m,), or probability, of each observation ys at Xs."""
-        values = self._values(Xs)
-        likelihood = self._likelihood(values, noise_variance)
+        this = self._reading(Xs)
+        values = this._values(Xs)
+        likelihood = this._likelihood(values, noise_variance)
         targets = likelihood.targets(as_targets(ys, values.shape[0], "ys"))
-        return self._log_density(values, targets, noise_variance)
+        return this._log_density(values, targets, noise_variance)
 
     def probability(self, Xs: Any, how: str = "average") -> np.ndarray:
         """Class probabilities: (m,) of class 1 for two classes, (m, C) for more.
@@ -210,23 +213,25 @@ class AbstractPosterior(AbstractConditioned):
     def covariance(self, Xs: Any, latent: bool = False, noise_variance: Any = None) -> np.ndarray:
         """Joint predictive covariance (m, m) of y at Xs, for Gaussian noise, or of f with `latent=True`."""
         self.check("covariance")
-        values = self._values(Xs)
+        this = self._reading(Xs)
+        values = this._values(Xs)
         if not latent:
-            self._gaussian("the joint covariance of observations", "latent=True gives that of f")
-            self._likelihood(values, noise_variance)
-        return self._covariance(values, latent, noise_variance)
+            this._gaussian("the joint covariance of observations", "latent=True gives that of f")
+            this._likelihood(values, noise_variance)
+        return this._covariance(values, latent, noise_variance)
 
     def sample(
         self, Xs: Any, size: int = 1, seed: Any = None, latent: bool = False, noise_variance: Any = None
     ) -> np.ndarray:
         """`size` joint draws at Xs: (size, m), of y or of f."""
         self.check("sample")
-        values = self._values(Xs)
+        this = self._reading(Xs)
+        values = this._values(Xs)
         if not latent:
-            self._likelihood(values, noise_variance)
+            this._likelihood(values, noise_variance)
         if values.shape[0] == 0:
             return np.zeros((size, 0))
-        return self._sample(values, size, np.random.default_rng(seed), latent, noise_variance)
+        return this._sample(values, size, np.random.default_rng(seed), latent, noise_variance)
 
     def sample_functions(
         self, size: int = 1, seed: Any = None, points: Any = None, waves: int = WAVES
@@ -457,11 +462,18 @@ class AbstractPosterior(AbstractConditioned):
 
     # -- shared ----------------------------------------------------------------------------------------------
 
+    def _reading(self, Xs: Any) -> Self:
+        """The same posterior as one that reads Xs: another where they are derivatives or integrals and it was
+        conditioned on X and y, if it can.
+        """
+        return self
+
     def _moments(self, Xs: Any, latent: bool, noise_variance: Any) -> tuple[np.ndarray, np.ndarray]:
         if not latent:
-            values = self._values(Xs)
-            self._likelihood(values, noise_variance)
-            return self._observed(values, noise_variance)
+            this = self._reading(Xs)
+            values = this._values(Xs)
+            this._likelihood(values, noise_variance)
+            return this._observed(values, noise_variance)
         mean, variance = self.latent_moments(Xs)
         assert variance is not None
         return mean, variance
@@ -482,8 +494,8 @@ class AbstractPosterior(AbstractConditioned):
             return rows
         if isinstance(Xs, Observations):
             raise PosteriorError(
-                "this posterior was conditioned on X and y, and speaks of values alone: condition on "
-                "mercer.observe.values(X, y) to predict derivatives and integrals."
+                "this posterior speaks of values alone: to predict derivatives and integrals condition on "
+                "mercer.observe.values(X, y), on solver='dense'."
             )
         inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())
         d = self.inputs.values.shape[1]

@@ -10,7 +10,14 @@ import numpy as np
 
 from mercer.inputs import Inputs
 
-__all__ = ["AbstractConditioned", "AbstractSubject", "ClassFunction", "Classified", "PointFunction"]
+__all__ = [
+    "AbstractConditioned",
+    "AbstractSubject",
+    "ClassFunction",
+    "Classified",
+    "LatentSpace",
+    "PointFunction",
+]
 
 
 class Classified(NamedTuple):
@@ -49,6 +56,17 @@ class PointFunction(NamedTuple):
     interval: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
+class LatentSpace(NamedTuple):
+    """Rows of a table as points of a latent space: the points (n, q), their standard deviations (n, q), and a
+    shade behind them: a function of places in the first two dimensions, (m, 2) to (m,), and what it is.
+    """
+
+    points: np.ndarray
+    std: np.ndarray
+    shade: Callable[[np.ndarray], np.ndarray]
+    shade_name: str
+
+
 class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
     """What a picture may be of. Each question is answered by None where there is nothing to say."""
 
@@ -82,6 +100,10 @@ class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
 
     def outlier_report(self) -> Any:
         """Which training rows are outliers (`GPRegressor.outliers_`)."""
+        return None
+
+    def latent_space(self) -> LatentSpace | None:
+        """The rows as points of a latent space."""
         return None
 
     def course(self) -> Any:

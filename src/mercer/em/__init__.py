@@ -15,6 +15,7 @@ from mercer.em.hmm import HMM, Filter, Q, left_right
 from mercer.em.mixture import GaussianMixture, Labelled, Mixture
 from mercer.em.student import StudentTEmission
 from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_gradient
+from mercer.em.topographic import TopographicMap
 from mercer.em.variational import VariationalHMM, VariationalMixture
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "SoftmaxGate",
     "Sticks",
     "StudentTEmission",
+    "TopographicMap",
     "VariationalHMM",
     "VariationalMixture",
     "em",

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mercer.estimators.hidden.experts import GPMixture
     from mercer.estimators.hidden.hmm import HMM
     from mercer.estimators.hidden.mixture import GaussianMixture
+    from mercer.estimators.latent.gplvm import GPLVM
+    from mercer.estimators.latent.gtm import GTM
     from mercer.estimators.points.density import GPDensity
     from mercer.estimators.points.intensity import ExpectedCount, GPIntensity
     from mercer.estimators.regression.regressor import GPRegressor
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from mercer.estimators.series.panel import GPPanel
 
 __all__ = [
+    "GPLVM",
+    "GTM",
     "HMM",
     "BayesianGaussianMixture",
     "BayesianHMM",
@@ -44,6 +48,8 @@ __getattr__ = exporter(
         "hidden.experts": "GPMixture",
         "hidden.hmm": "HMM",
         "hidden.mixture": "GaussianMixture",
+        "latent.gplvm": "GPLVM",
+        "latent.gtm": "GTM",
         "points.density": "GPDensity",
         "points.intensity": "ExpectedCount GPIntensity",
         "regression.regressor": "GPRegressor",

@@ -15,6 +15,7 @@ from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._effects import effects
 from mercer.viz._kernel import kernel
+from mercer.viz._latent import latent_space
 from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, raster, scores
@@ -37,6 +38,7 @@ __all__ = [
     "importance",
     "kernel",
     "latent",
+    "latent_space",
     "marginals",
     "observed_vs_predicted",
     "outliers",

@@ -108,6 +108,14 @@ def test_what_cannot_be(alone):
         mc.GPRegressor().fit(X, Y, sample_weight=np.ones(N))
     with pytest.raises(ValueError, match="goes with Gaussian noise"):
         mc.GPRegressor(outputs="coregional", likelihood="student-t").fit(X, Y)
+    with pytest.raises(ValueError, match="learns a noise of each output: leave out White"):
+        mc.GPRegressor(k.SE() + k.White(0.1), outputs="coregional").fit(X, Y)
+    with pytest.raises(ValueError, match="output_rank must be between 1 and the number of outputs, 2; got 3"):
+        mc.GPRegressor(outputs="coregional", output_rank=3).fit(X, Y)
+    with pytest.raises(ValueError, match=r"output_noise 'both'.*correlated"):
+        mc.GPRegressor(outputs="coregional", output_noise="both").fit(X, Y)
+    with pytest.raises(ValueError, match="use outputs='coregional'"):
+        mc.GPRegressor(output_noise="correlated").fit(X, Y)
     with pytest.raises(InputError, match="a column for each of y0, y1"):
         alone.log_density(XS, np.zeros((3, 3)))
     with pytest.raises(InputError, match="not numeric"):
@@ -152,6 +160,52 @@ def test_without_common_parts_they_are_independent(solver):
             both.variance(at, latent=True), alone.variance(XS, latent=True), rtol=1e-9, atol=1e-12
         )
     assert both.log_evidence == pytest.approx(evidence, rel=1e-10)
+
+
+def test_correlated_noise_is_found(tmp_path):
+    """Functions that run against each other, and noise that runs with each other: both as they were drawn."""
+    rng, n = np.random.default_rng(1), 120
+    x = np.sort(rng.uniform(0, 6, n))[:, None]
+    f = np.column_stack([np.sin(3 * x[:, 0]), -4.0 * np.sin(3 * x[:, 0])])
+    Sigma = np.array([[0.09, 0.30], [0.30, 1.44]])  # a correlation of 0.83
+    noisy = f + rng.multivariate_normal([0.0, 0.0], Sigma, n)
+    model = mc.GPRegressor(outputs="coregional", output_noise="correlated").fit(x, noisy)
+    S = model.noise_covariance_
+    np.testing.assert_allclose(S, Sigma, rtol=0.25)
+    np.testing.assert_allclose(np.diag(S), model.noise_variance_)
+    assert model._several.correlations[0, 1] < -0.95
+    plain = mc.GPRegressor(outputs="coregional").fit(x, noisy)
+    assert model.log_marginal_likelihood_ > plain.log_marginal_likelihood_ + 20
+    assert np.array_equal(plain.noise_covariance_, np.diag(plain.noise_variance_))
+    _, of_y = model.predict(XS, return_std=True)
+    _, of_f = model.predict(XS, return_std=True, latent=True)
+    np.testing.assert_allclose(of_y**2 - of_f**2, np.tile(model.noise_variance_, (3, 1)), rtol=1e-6)
+    assert "correlation of their noise" in model.summary()
+    model.save(tmp_path / "m.mercer")
+    again = mc.load(tmp_path / "m.mercer")
+    np.testing.assert_allclose(again.predict(XS, return_std=True)[1], of_y, rtol=1e-8)
+    np.testing.assert_allclose(again.noise_covariance_, S, rtol=1e-12)
+
+
+def test_a_sum_of_kernels_has_a_covariance_for_each_term():
+    """The linear model of coregionalisation, against the dense sum by hand; of any rank."""
+    model = mc.GPRegressor(
+        k.SE(0.5) + k.Matern(2.0, nu=1.5), outputs="coregional", output_rank=1, learn=False
+    ).fit(X, Y)
+    (member,), several = model.estimators_, model._several
+    first, second = (term.factors for term in member.kernel_.terms)
+    long, noise = member.posterior_.inputs.values, np.asarray(member.noise_variance_)
+    output = long[:, 1].astype(int)
+    K = np.diag(noise[output])
+    for (inner, mixing), plain in zip((first, second), (k.SE(0.5), k.Matern(2.0, nu=1.5)), strict=True):
+        assert np.shape(mixing.kernel.loadings) == (2, 1)
+        B = np.asarray(mixing.kernel.covariance())
+        assert np.asarray(inner.kernel.lengthscale) == np.asarray(plain.lengthscale)
+        K = K + inner.kernel(long[:, :1]) * B[np.ix_(output, output)]
+    y = member.posterior_.y
+    evidence = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(2 * np.pi * K)[1])
+    expected = evidence - N * np.sum(np.log(several.scale))
+    assert model.log_marginal_likelihood_ == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.slow

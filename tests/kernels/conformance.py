@@ -93,6 +93,11 @@ def outputs_of_rows(rng, n):
     return np.column_stack([rng.integers(0, n // 2, n), rng.integers(0, 3, n)]).astype(object)
 
 
+def rows_of_outputs(rng, n):
+    """Two columns, and the number of an output."""
+    return np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 2, n)]).astype(object)
+
+
 CASES = [
     ("se", k.SE(0.7, 1.3), 1),
     ("se-ard", k.SE([0.6, 1.1, 2.0], 2.0), 3),
@@ -194,6 +199,7 @@ CASES = [
         labels,
     ),
     ("output-noise", k.OutputNoise([[0.4, 0.1], [-0.3, 0.2], [0.2, 0.7]]), outputs_of_rows),
+    ("process-convolution", k.ProcessConvolution([[0.4, 0.9], [1.3, 0.5]], [1.1, -0.7]), rows_of_outputs),
     ("graph-matern", k.GraphMatern(ANTS, 0.8, 1.7, 1.3), labels),
     ("graph-diffusion", k.GraphDiffusion(ANTS, 0.8, 1.3), labels),
     ("mixed-table", k.SE(0.7).on(0) * k.Categorical().on(1) + 0.3, mixed),

@@ -39,7 +39,7 @@ def long(n=N, p=3, seed=1):
 
 X = long()
 # new rows, one with an output of the data's own row
-XS = np.array([[0.3, 0.1, -1.0, 0.0], [0.3, 0.1, -1.0, 2.0], X[4], [1.0, 2.0, -2.0, 1.0]])
+XS = np.array([[0.3, 0.1, 8.0, 0.0], [0.3, 0.1, 8.0, 2.0], X[4], [1.0, 2.0, -1.0, 1.0]])
 
 
 def sites(slope=False):

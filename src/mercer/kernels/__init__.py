@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mercer.kernels.families.networks import ArcCosine, GaussianNetwork, NeuralNetwork
     from mercer.kernels.families.nonstationary import ChangePoint, Gibbs, PaciorekSchervish
     from mercer.kernels.families.objects import ObjectKernel, Precomputed
-    from mercer.kernels.families.outputs import OutputNoise
+    from mercer.kernels.families.outputs import OutputNoise, ProcessConvolution
     from mercer.kernels.families.periodic import PeriodicOf, Periodised, ZeroSumPeriodic, locally_periodic
     from mercer.kernels.families.stationary import (
         SE,
@@ -110,7 +110,7 @@ _MODULES = {
     "families.networks": "ArcCosine GaussianNetwork NeuralNetwork",
     "families.nonstationary": "ChangePoint Gibbs PaciorekSchervish",
     "families.objects": "ObjectKernel Precomputed",
-    "families.outputs": "OutputNoise",
+    "families.outputs": "OutputNoise ProcessConvolution",
     "families.periodic": "PeriodicOf Periodised ZeroSumPeriodic locally_periodic",
     "families.stationary": (
         "SE AbstractStationary GammaExponential Matern OrnsteinUhlenbeck Periodic RationalQuadratic "
@@ -198,6 +198,7 @@ __all__ = [
     "Power",
     "Precomputed",
     "Preference",
+    "ProcessConvolution",
     "Product",
     "RationalQuadratic",
     "Regularity",

@@ -133,8 +133,10 @@ class OutputsWorkspace(AbstractWorkspace):
         self.p, self.n = self.index.shape
         self.values = X[self.index[:, 0], self.column]
         sides = Sides(prior.kernel, X.shape[1], self.column)
-        if sides.noise is not None and len(np.unique(X[self.index[0], sides.row])) < self.n:
-            raise SolverError("Outputs: rows with noise that outputs share need a number each.")
+        if sides.noise is not None:
+            rows = X[self.index[0], sides.row]
+            if len(np.unique(rows)) < self.n or (rows < 0).any():
+                raise SolverError("Outputs: rows with noise that outputs share need a number each, from 0.")
         self.inputs = tiles.Panels(sides.x.encode(X[self.index[0]]), tiles.tile_size(self.n))
         self.outputs = X[self.index[:, 0]]
         self._buffers: list[np.ndarray] = []

@@ -55,9 +55,10 @@ class AbstractPredictions(AbstractExplained):
             raise ValueError("ask for return_std or return_cov, not both.")
         if (several := self._asking(return_cov or noise_variance is not None)) is not None:
             if not return_std:
-                return several.ask(X, lambda m, X: m.predict(X, latent=latent)[:, None], ("value",))[..., 0]
+                one = lambda m, X: m.predict(X, latent=latent)[:, None]  # noqa: E731
+                return several.ask(X, one, ("value",), latent)[..., 0]
             both = several.ask(
-                X, lambda m, X: np.stack(m.predict(X, True, latent=latent), 1), ("value", "spread")
+                X, lambda m, X: np.stack(m.predict(X, True, latent=latent), 1), ("value", "spread"), latent
             )
             return both[..., 0], both[..., 1]
         posterior, X = self._at(X)

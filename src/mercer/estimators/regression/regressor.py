@@ -126,7 +126,11 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     outputs: "independent" or "coregional". What several outputs, y (n, p) or a frame, have in common:
         nothing, a model for each (`estimators_`), or correlated functions of the same length-scales, learned
         together (cokriging): k(x, x') times a covariance between outputs, of rank 2 and a part of each
-        output's own, and a noise of each. Empty cells of y are not known, and predicted from the rest.
+        output's own, and a noise of each. A kernel that is a sum has such a covariance for each term (the
+        linear model of coregionalisation). Empty cells of y are not known, and predicted from the rest.
+    output_rank: int or None. Rank of the part that coregional outputs have in common; None is 2.
+    output_noise: "independent" or "correlated". Whether the noise of coregional outputs has something in
+        common, too, within a row: an error of the row's, such as of its place or its dilution.
     monotone, convex: dict or None. {column: +1 or -1}, by name or position: the function rises (+1) or falls
         (-1) along the column, or is convex (+1) or concave (-1), within the range of the data. By virtual
         observations of the signs of its derivative, as many as it takes, which a note counts; hyperparameters
@@ -149,6 +153,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         averaged over
     noise_variance_: learned noise variance, or the array given; with `noise_by` one for each of
         `noise_groups_`; infinite for Student-t noise of at most 2 degrees of freedom, None for counts
+    noise_covariance_: of several outputs, (p, p), between their noise in one row; None where not Gaussian
     input_noise_: with `input_noise` the standard deviations (d,) of errors of the columns, else None
     warp_: with `warp` the learned one: `warp_.forward(y)` are the warped targets; else None
     noise_groups_: with `noise_by` what the groups are called, else None
@@ -193,6 +198,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
 
     numeric_targets: ClassVar[bool] = True
     noise_groups_: tuple[str, ...] | None
+    noise_covariance_: np.ndarray | None
     input_noise_: np.ndarray | None
     warp_: AbstractWarp | None
     _several: AbstractOutputs | None
@@ -219,6 +225,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         noise_by: str | int | None = None,
         input_noise: ArrayLike | Mapping[str, float] | str | None = None,
         outputs: Literal["independent", "coregional"] = "independent",
+        output_rank: int | None = None,
+        output_noise: Literal["independent", "correlated"] = "independent",
         monotone: Mapping[Any, int] | None = None,
         convex: Mapping[Any, int] | None = None,
         warp: str | AbstractWarp | None = None,
@@ -244,6 +252,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.noise_by = noise_by
         self.input_noise = input_noise
         self.outputs = outputs
+        self.output_rank = output_rank
+        self.output_noise = output_noise
         self.monotone = monotone
         self.convex = convex
         self.warp = warp
@@ -522,6 +532,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         fits: Any = tuple(member.fit_ for member in several.members)
         self.fit_ = fits
         self.noise_variance_, self.noise_groups_ = several.noise_variance, None
+        self.noise_covariance_ = several.noise_covariance
         self.input_noise_ = self.warp_ = self.robust_comparison_ = self._copies = self._index = None
         self.log_marginal_likelihood_ = several.log_evidence
         for name in {"posterior_", "model_", "kernel_"} & set(vars(self)):

@@ -3,21 +3,27 @@
 from mercer.relatives.calibration import PlattScaling, platt
 from mercer.relatives.classifiers import GaussianClassConditional, ProbabilisticNearestNeighbour
 from mercer.relatives.kernel_pca import KernelPCA
+from mercer.relatives.kernel_ridge import KernelRidge
 from mercer.relatives.linear import LeastAbsoluteDeviations, LinearRegression
 from mercer.relatives.nadaraya_watson import NadarayaWatson
 from mercer.relatives.neural_network import BayesianNeuralNetwork
 from mercer.relatives.preprocessing import Preprocessor
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
+from mercer.relatives.relevance_vector import RVM, RVMClassifier
+from mercer.relatives.rkhs import KernelFunction, interpolant, mercer_inner
 from mercer.relatives.splines import SmoothingSpline, ramps
 from mercer.relatives.student_process import StudentTPosterior, StudentTProcess
 from mercer.relatives.support_vector import SupportVectorRegression
 from mercer.relatives.thin_plate import Polyharmonic, ThinPlate
 
 __all__ = [
+    "RVM",
     "BayesianNeuralNetwork",
     "GaussianClassConditional",
     "GridOptimum",
+    "KernelFunction",
     "KernelPCA",
+    "KernelRidge",
     "LeastAbsoluteDeviations",
     "LinearRegression",
     "NadarayaWatson",
@@ -25,11 +31,14 @@ __all__ = [
     "Polyharmonic",
     "Preprocessor",
     "ProbabilisticNearestNeighbour",
+    "RVMClassifier",
     "SmoothingSpline",
     "StudentTPosterior",
     "StudentTProcess",
     "SupportVectorRegression",
     "ThinPlate",
+    "interpolant",
+    "mercer_inner",
     "platt",
     "ramps",
     "search_grid",

@@ -16,6 +16,7 @@ import pytest
 
 import mercer as mc
 from mercer.app.cli import main
+from mercer.app.tables import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -62,8 +63,29 @@ def instruments():
     Path("data.csv").write_text(
         "\n".join(["a,b,sd,instrument,y", *(",".join(map(str, row)) for row in rows)])
     )
+    pupils = [f"{age:.2f},{i % 8},{i % 8 + age:.2f}" for i, age in enumerate(rng.uniform(6, 12, 40))]
+    Path("pupils.csv").write_text("\n".join(["age,school,score", *pupils]))
     new = [f"{row[0]},{row[1]},{row[3]}" for row in rows[:5]]
     Path("new.csv").write_text("\n".join(["a,b,instrument", *new]))
+
+
+def other_targets():
+    rng = np.random.default_rng(0)
+    x, n = np.linspace(0.0, 3.0, 24), 24
+    rate, some = np.exp(np.sin(2 * x)), rng.integers(3, 9, n)
+    time, level = rate * rng.weibull(2.0, n), np.sin(2 * x) + 0.1 * rng.standard_normal(n)
+    for name, columns in {
+        "faults.csv": {"x": x, "days": some, "faults": rng.poisson(some * rate)},
+        "quiz.csv": {"x": x, "questions": some, "right": rng.binomial(some, rate / 3)},
+        "study.csv": {"x": x, "died": (time < 1.5).astype(int), "time": np.minimum(time, 1.5)},
+        "water.csv": {
+            "x": x,
+            "limit": np.where(level < -0.5, -0.5, np.nan),
+            "arsenic": np.where(level < -0.5, np.nan, level),
+        },
+        "new.csv": {"x": x[:3]},
+    }.items():
+        write_table(Path(name), columns)
 
 
 def plants():
@@ -96,6 +118,7 @@ FILES = {
     "docs/classification.md": plants,
     "docs/robust.md": table,
     "docs/tables.md": instruments,
+    "docs/targets.md": other_targets,
     "docs/timeseries.md": two_series,
 }
 

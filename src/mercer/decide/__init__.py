@@ -9,8 +9,10 @@ _MODULES = {
     "loss": (
         "AbstractPredictive Decision PredictiveMixture Samples expected_loss gaussian optimal_prediction"
     ),
+    "measures": "AbstractMeasure NormalMeasure UniformMeasure",
     "optimiser": "Evaluation Optimiser Optimum",
     "preferences": "Utilities utilities",
+    "quadrature": "Evidence Integral evidence integral integrate",
     "run": "optimise",
     "space": "AbstractSearchColumn Categorical Integer LinearConstraint Real Space SpaceError",
 }

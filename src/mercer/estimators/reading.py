@@ -99,17 +99,18 @@ def name_features(estimator: AbstractEstimator, columns: Columns) -> None:
 def several_outputs(Y: Any) -> dict[str, np.ndarray] | None:
     """The columns of a table of targets, by name, NaN where a cell is empty; None where there is but one."""
     if is_table(Y):
-        columns = {name: _output(column, name) for name, column in named_columns(Y, "y").items()}
+        columns = {name: one_output(column, name) for name, column in named_columns(Y, "y").items()}
         return columns if len(columns) > 1 else None
     if isinstance(Y, list | tuple) and not (Y and np.ndim(Y[0]) == 1):
         return None
     array = np.asarray(Y) if isinstance(Y, np.ndarray | list | tuple) else np.zeros(0)
     if array.ndim != 2 or array.shape[1] < 2:
         return None
-    return {f"y{j}": _output(column, f"y{j}") for j, column in enumerate(array.T)}
+    return {f"y{j}": one_output(column, f"y{j}") for j, column in enumerate(array.T)}
 
 
-def _output(column: Any, name: str) -> np.ndarray:
+def one_output(column: Any, name: str) -> np.ndarray:
+    """The values of an output, NaN where a cell is empty."""
     try:
         values = np.asarray(column, dtype=float).copy()
     except (TypeError, ValueError):

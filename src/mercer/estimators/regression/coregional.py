@@ -210,8 +210,9 @@ def _refuse_settings(estimator: GPRegressor) -> None:
 
 
 def _member(estimator: GPRegressor, kernel: AbstractKernel) -> GPRegressor:
-    settings = {"kernel": kernel, "noise_by": -1, "mean": None, "outputs": "independent", "repeats": "keep"}
-    return clone(estimator).set_params(**settings)
+    settings = {"kernel": kernel, "noise_by": -1, "mean": None, "repeats": "keep"}
+    alone = {"outputs": "independent", "output_column": None}
+    return clone(estimator).set_params(**settings, **alone)
 
 
 def _solver(estimator: GPRegressor, kernel: AbstractKernel, inputs: Inputs, z: np.ndarray) -> dict[str, Any]:

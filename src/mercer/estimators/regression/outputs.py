@@ -90,7 +90,9 @@ class Independent(AbstractOutputs):
         members = []
         for y in outputs.values():
             seen = ~np.isnan(y)
-            members.append(clone(estimator).fit(reading.some_rows(X, seen), y[seen]))
+            members.append(
+                clone(estimator).set_params(output_column=None).fit(reading.some_rows(X, seen), y[seen])
+            )
         return cls(tuple(outputs), tuple(members))
 
     def ask(self, X: Any, question: Question, units: Sequence[str], latent: bool = False) -> np.ndarray:
@@ -129,7 +131,10 @@ class Independent(AbstractOutputs):
 
     @classmethod
     def unpacked(cls, estimator: GPRegressor, said: dict[str, Any]) -> Independent:
-        names, members = tuple(map(str, said["names"])), tuple(clone(estimator) for _ in said["members"])
+        names, members = (
+            tuple(map(str, said["names"])),
+            tuple(clone(estimator).set_params(output_column=None) for _ in said["members"]),
+        )
         for member, learned in zip(members, said["members"], strict=True):
             member._relearn(learned)
         if len(names) != len(members):

@@ -17,6 +17,7 @@ from mercer.posteriors.answers import Method
 from mercer.posteriors.functions import WAVES
 
 if TYPE_CHECKING:
+    from mercer.estimators.regression.long import OfRows
     from mercer.estimators.regression.outputs import AbstractOutputs
 
 ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
@@ -26,7 +27,7 @@ class AbstractPredictions(AbstractExplained):
     """An estimator that predicts one number for each row."""
 
     @abc.abstractmethod
-    def _asking(self, refused: bool) -> AbstractOutputs | None:
+    def _asking(self, refused: bool) -> AbstractOutputs | OfRows | None:
         """The models of several outputs, where there are several; `refused`: they cannot be asked that."""
 
     @abc.abstractmethod

@@ -21,6 +21,7 @@ from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
 from mercer.estimators.regression.left_out import AbstractLeftOut
+from mercer.estimators.regression.long import OfRows, widened
 from mercer.estimators.regression.model import AbstractModelled
 from mercer.estimators.regression.monotone import Wish, constrained, of_function, wishes
 from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
@@ -131,6 +132,9 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     output_rank: int or None. Rank of the part that coregional outputs have in common; None is 2.
     output_noise: "independent" or "correlated". Whether the noise of coregional outputs has something in
         common, too, within a row: an error of the row's, such as of its place or its dilution.
+    output_column: str, int or None. A column of X that says of which output each y (n,) is, in a long table
+        of several outputs: rows that agree in all others are one. Predictions (m,) are of the outputs that
+        the column says; of tables without it (m, p), of all.
     monotone, convex: dict or None. {column: +1 or -1}, by name or position: the function rises (+1) or falls
         (-1) along the column, or is convex (+1) or concave (-1), within the range of the data. By virtual
         observations of the signs of its derivative, as many as it takes, which a note counts; hyperparameters
@@ -227,6 +231,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         outputs: Literal["independent", "coregional"] = "independent",
         output_rank: int | None = None,
         output_noise: Literal["independent", "correlated"] = "independent",
+        output_column: str | int | None = None,
         monotone: Mapping[Any, int] | None = None,
         convex: Mapping[Any, int] | None = None,
         warp: str | AbstractWarp | None = None,
@@ -254,6 +259,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.outputs = outputs
         self.output_rank = output_rank
         self.output_noise = output_noise
+        self.output_column = output_column
         self.monotone = monotone
         self.convex = convex
         self.warp = warp
@@ -309,7 +315,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         A row is then a copy of another (see `repeats`) if they agree, too.
         """
         self._several = None
-        if (outputs := reading.several_outputs(y)) is not None:
+        outputs = reading.several_outputs(y)
+        if self.output_column is not None:
+            if outputs is not None:
+                raise ValueError("output_column is for one column of targets: leave it out for y (n, p).")
+            X, outputs = widened(X, self.output_column, y)
+        if outputs is not None:
             of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper)
             if any(given is not None for given in of_rows):
                 raise ValueError("weights, errors and the like of rows go with one output: fit each alone.")
@@ -512,11 +523,13 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.log_marginal_likelihood_ = evidence_of(posterior)
         return self
 
-    def _asking(self, refused: bool) -> AbstractOutputs | None:
+    def _asking(self, refused: bool) -> AbstractOutputs | OfRows | None:
         several: AbstractOutputs | None = vars(self).get("_several")
         if several is not None and refused:
             raise ValueError("return_cov and noise_variance go with one output: ask those in estimators_.")
-        return several
+        if several is None or self.output_column is None:
+            return several
+        return OfRows(several, self.output_column)
 
     def _check_one(self) -> None:
         """Fitted, to one output."""

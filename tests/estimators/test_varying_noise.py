@@ -50,6 +50,22 @@ def test_what_it_says_and_keeps(fitted, tmp_path):
     )
 
 
+def test_draws_are_joint(fitted):
+    """Of y their moments are the predicted ones; of f they are smooth, and go with the noise."""
+    X = np.array([[0.5], [0.52], [2.8]])
+    y, f = (fitted.sample_y(X, 40000, random_state=1, latent=latent) for latent in (False, True))
+    mean, std = fitted.predict(X, return_std=True)
+    np.testing.assert_allclose(y.mean(1), mean, atol=0.01)
+    np.testing.assert_allclose(y.std(1), std, rtol=0.03)
+    np.testing.assert_allclose(f.std(1), fitted.predict(X, return_std=True, latent=True)[1], rtol=0.03)
+    both = fitted.posterior_.sample(X, 40000, seed=2, latent=True)
+    moments, covariances = fitted.posterior_.latent_moments(X)
+    np.testing.assert_allclose(both.mean(0), moments, atol=0.02)
+    for i in range(3):
+        np.testing.assert_allclose(np.cov(both[:, i].T), covariances[i], rtol=0.05, atol=3e-4)
+    assert np.corrcoef(f)[0, 1] > 0.95 > 0.3 > abs(np.corrcoef(y)[0, 1])
+
+
 def test_left_out_moments_are_those_of_the_others(fitted):
     """Laplace's cavity is close to conditioning again without the datum, at its hyperparameters."""
     post = fitted.posterior_

@@ -66,7 +66,9 @@ def test_shapes(name, m):
     if post.can("covariance"):
         assert post.covariance(Xs, latent=True).shape == (m, m)
     if post.can("sample"):
-        assert post.sample(Xs, 2, seed=0).shape == post.sample(Xs, 2, seed=0, latent=True).shape == (2, m)
+        of_f = (m, L) if L > 1 and m else (m,)
+        assert post.sample(Xs, 2, seed=0).shape == (2, m)
+        assert post.sample(Xs, 2, seed=0, latent=True).shape == (2, *of_f)
     if post.can("components"):
         assert [(c.mean.shape, c.std.shape) for c in post.components(Xs)] == [((m,), (m,))] * len(
             post.components(Xs)

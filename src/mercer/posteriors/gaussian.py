@@ -129,7 +129,7 @@ class GaussianPosterior(AbstractPosterior):
             return "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
         if question == "sample_functions" and likelihood.latents == 1 and not has_functions(self.state):
             return NO_FUNCTIONS
-        return not_with(likelihood, question)
+        return None if question == "sample" else not_with(likelihood, question)
 
     # -- predictions -----------------------------------------------------------------------------------------
 

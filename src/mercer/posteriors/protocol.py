@@ -223,7 +223,7 @@ class AbstractPosterior(AbstractConditioned):
     def sample(
         self, Xs: Any, size: int = 1, seed: Any = None, latent: bool = False, noise_variance: Any = None
     ) -> np.ndarray:
-        """`size` joint draws at Xs: (size, m), of y or of f."""
+        """`size` joint draws at Xs: (size, m), of y or of f; (size, m, L) of several latent functions."""
         self.check("sample")
         this = self._reading(Xs)
         values = this._values(Xs)
@@ -541,8 +541,8 @@ def not_with(likelihood: Any, question: str) -> str | None:
         return "predictions at uncertain inputs are of one latent function: ask a model of one."
     if question in ("covariance", "sample", "sample_functions") and likelihood.latents > 1:
         return (
-            "joint covariances and draws are available for one latent function; use latent_moments or mean "
-            "for several."
+            "joint covariances, and draws of mixtures, are available for one latent function; use "
+            "latent_moments or mean for several."
         )
     if question == "outlier_score" and not isinstance(likelihood, Gaussian | AbstractNoise):
         return (

@@ -232,10 +232,6 @@ class CoupledState(AbstractState):
     def predict(
         self, Xs: np.ndarray, full: bool = False, variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        if full and self.L > 1:
-            raise SolverError(
-                "a joint covariance over inputs is available for one latent function; ask for variances."
-            )
         prior = np.concatenate([np.asarray(p.mean.value(Xs), float)[:, None] for p in self.priors], 1)
         mean = prior + np.stack(
             [part.cross(Xs, self._alpha[:, [j]])[:, 0] for j, part in enumerate(self.parts)], 1
@@ -246,6 +242,11 @@ class CoupledState(AbstractState):
         S = [self._whiten(part.cross(Xs, G)) for part, G in zip(self.parts, self.G, strict=True)]
         if self.L == 1:
             return mean, own[0] + (S[0].T @ S[0] if full else np.sum(S[0] ** 2, 0)[:, None])
+        if full:
+            both = np.stack([[Si.T @ Sj for Sj in S] for Si in S])  # (L, L, m, m)
+            for j in range(self.L):
+                both[j, j] += own[j]
+            return mean, both.transpose(2, 0, 3, 1)
         out = np.empty((Xs.shape[0], self.L, self.L))
         for j in range(self.L):
             for i in range(j + 1):

@@ -469,16 +469,19 @@ class AbstractState(abc.ABC):
     def predict(
         self, Xs: np.ndarray, full: bool = False, variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Mean (m, L) and variance of f at Xs, (m, 1) or (m, L, L); `full=True` the covariance (m, m) of one
-        latent function instead; `variance=False` the mean only.
+        """Mean (m, L) and variance of f at Xs, (m, 1) or (m, L, L); `full=True` the covariance (m, m)
+        instead, (m, L, m, L) of several latent functions; `variance=False` the mean only.
         """
 
     def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:
-        """`size` joint draws of f at Xs: (size, m)."""
+        """`size` joint draws of f at Xs: (size, m); (size, m, L) of several latent functions."""
         from mercer.prior import sample_gaussian
 
         mean, covariance = self.predict(Xs, full=True)
         assert covariance is not None
+        if mean.shape[1] > 1:
+            together = covariance.reshape(mean.size, mean.size)
+            return sample_gaussian(mean.ravel(), together, size, seed).reshape(size, *mean.shape)
         try:
             return sample_gaussian(mean[:, 0], covariance, size, seed)
         except NotPositiveDefinite:

@@ -192,7 +192,8 @@ class AbstractPredictions(AbstractExplained):
         scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
         """
         posterior, X = self._at(X)
-        return posterior.sample(X, n_samples, seed_of(random_state), latent, noise_variance).T
+        drawn = posterior.sample(X, n_samples, seed_of(random_state), latent, noise_variance)
+        return (drawn if drawn.ndim == 2 else drawn[..., 0]).T
 
     def sample_functions(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import Array, InputError, as_inputs
-from mercer.kernels.algebra.boxes import Boxes, averaged
+from mercer.kernels.algebra.boxes import Boxes, averaged, node_error
 from mercer.kernels.algebra.transforms import AbstractTransform
 from mercer.kernels.base import AbstractKernel
 from mercer.kernels.spectral.smoothness import MOST, regularity
@@ -18,6 +19,8 @@ from mercer.kernels.traits import Traits
 from mercer.observe import Observations, values
 from mercer.observe.rows import Rows, differentiated, order_of, read, width_of
 from mercer.params import ParameterError
+
+ROUGH = 1e-3  # error of an integral by nodes, relative to its standard deviation, from which on it is told
 
 
 class Observed(AbstractTransform):
@@ -113,7 +116,10 @@ class Observed(AbstractTransform):
         return X.rows
 
     def check(self, data: Observations) -> None:
-        """An error where functions are not differentiable as often as they were."""
+        """An error where functions are not differentiable as often as they were; a warning where integrals by
+        nodes are not right to a thousandth.
+        """
+        self._check_boxes(data)
         order = int(data.orders.max(initial=0))
         if order == 0:
             return
@@ -129,3 +135,21 @@ class Observed(AbstractTransform):
             f"a derivative of order {order} was given or asked for, but functions of {self.kernel.formula()} "
             f"have {most}: use a smoother kernel, such as Matern(nu={order + 0.5:g}) or SE()."
         )
+
+    def _check_boxes(self, data: Observations) -> None:
+        """A warning where nodes are too few for the widest box."""
+        d = self.columns
+        width = data.rows[:, d : 2 * d]
+        boxed = tuple(np.flatnonzero(width.any(0)).tolist())
+        if not boxed:
+            return
+        row = int(np.argmax(np.sum(width / np.maximum(width.max(0), 1e-300), 1)))
+        error = node_error(self.kernel, Boxes(data.points[row : row + 1], width[row : row + 1], boxed))
+        if error > ROUGH:
+            warnings.warn(
+                f"integrals of functions of {self.kernel.formula()} are sums over nodes, which are too few for "
+                f"the box of row {row}: the error is about {error:.1g} of the integral's standard deviation. "
+                "Give narrower boxes, or an SE kernel, whose integrals are exact.",
+                UserWarning,
+                stacklevel=4,
+            )

@@ -83,6 +83,7 @@ EXAMPLES = {
     "likelihoods.Ordinal": lambda: likelihoods.Ordinal([-1.0, 0.2, 1.5]),
     "likelihoods.MultinomialProbit": lambda: likelihoods.MultinomialProbit(3),
     "likelihoods.Softmax": lambda: likelihoods.Softmax(3),
+    "means.LogGaussian": lambda: means.LogGaussian([0.5, 1.0], [[2.0, 0.3], [0.3, 1.0]]),
     "relatives.StudentTProcess": lambda: relatives.StudentTProcess(mc.GP(k.SE(0.5)), 0.2, 7.0),
     "relatives.Polyharmonic": lambda: relatives.Polyharmonic(2, 0.7, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
     "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),

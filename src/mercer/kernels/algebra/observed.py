@@ -147,8 +147,8 @@ class Observed(AbstractTransform):
         error = node_error(self.kernel, Boxes(data.points[row : row + 1], width[row : row + 1], boxed))
         if error > ROUGH:
             warnings.warn(
-                f"integrals of functions of {self.kernel.formula()} are sums over nodes, which are too few for "
-                f"the box of row {row}: the error is about {error:.1g} of the integral's standard deviation. "
+                f"integrals of functions of {self.kernel.formula()} are sums over nodes, which are too few "
+                f"for the box of row {row}: the error is about {error:.1g} of its standard deviation. "
                 "Give narrower boxes, or an SE kernel, whose integrals are exact.",
                 UserWarning,
                 stacklevel=4,

@@ -113,9 +113,18 @@ def two_series():
         Path(name).write_text("\n".join([header, *rows]))
 
 
+def search():
+    columns = "x = [-5.0, 10.0]\ndepth = [1, 8]\nrate = {low = 1e-5, high = 1e-1, log = true}\n"
+    Path("space.toml").write_text(f'maximise = true\n[space]\n{columns}kind = ["a", "b"]\n')
+    Path("tried.csv").write_text("x,depth,rate,kind,value\n1.5,3,0.01,a,2.5\n2.5,4,0.01,b,\n")
+    Path("simulate").write_text("#!/bin/sh\necho $1\n")
+    Path("simulate").chmod(0o755)
+
+
 FILES = {
     "README.md": table,
     "docs/classification.md": plants,
+    "docs/optimise.md": search,
     "docs/robust.md": table,
     "docs/tables.md": instruments,
     "docs/targets.md": other_targets,
@@ -172,10 +181,15 @@ def extending(names):
     assert 0.8 < np.mean((names["low"] < names["y"]) & (names["y"] < names["high"])) < 1.0
 
 
+def optimise(names):
+    assert names["best"].outcomes["weight"] <= 8.0 and len(names["front"].rows) > 1
+    assert len(mc.load("space.mercer").history) == 14
+
+
 CHECKS = {
     "README.md": readme, "docs/series.md": series, "docs/robust.md": robust, "docs/large.md": large,
     "docs/em.md": em, "docs/timeseries.md": timeseries, "docs/extending.md": extending,
-    "docs/classification.md": classification,
+    "docs/classification.md": classification, "docs/optimise.md": optimise,
 }  # fmt: skip
 
 # -- running them --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import typer
 from mercer.app import backtest as backtest_command
 from mercer.app import em as em_commands
 from mercer.app import forecast as forecast_command
+from mercer.app import optimise as optimise_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 from mercer.app.paths import check_inputs, check_outputs
 
@@ -307,6 +308,7 @@ def assess(
 em_commands.register(app)
 forecast_command.register(app)
 backtest_command.register(app)
+optimise_command.register(app)
 
 
 if __name__ == "__main__":

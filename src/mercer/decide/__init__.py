@@ -10,7 +10,9 @@ _MODULES = {
         "AbstractPredictive Decision PredictiveMixture Samples expected_loss gaussian optimal_prediction"
     ),
     "measures": "AbstractMeasure NormalMeasure UniformMeasure",
-    "optimiser": "Evaluation Optimiser Optimum",
+    "evaluations": "Evaluation Front Optimum Suggestion",
+    "optimiser": "Optimiser",
+    "pareto": "dominated_volume",
     "preferences": "Utilities utilities",
     "quadrature": "Evidence Integral evidence integral integrate",
     "run": "optimise",

@@ -40,24 +40,23 @@ Data: TypeAlias = dict[str, Any]
 Score: TypeAlias = Callable[[Any, Data], Any]
 
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-FAR = -25.0  # where the tail's series is better than the difference
+FAR = -15.0  # where the tail's series is better than the difference
 
 
 def log_improvement(u: Any) -> Any:
     """log(phi(u) + u Phi(u)), right to rounding from -1e8 to 1e8."""
-    near = jnp.maximum(u, FAR)
-    log_phi = -0.5 * near**2 - LOG_ROOT_2PI
-    ratio = near * jnp.exp(log_ndtr(near) - log_phi)  # u Phi / phi; the sum is tiny where u is negative
-    small = jnp.minimum(near, 0.0)
-    close = jnp.where(
-        near > 0,
-        jnp.log(jnp.exp(log_phi) + near * jnp.exp(log_ndtr(near))),
-        log_phi + jnp.log1p(jnp.where(near > 0, small, ratio)),
-    )
+    above = jnp.maximum(u, 0.0)
+    plain = jnp.log(jnp.exp(_log_phi(above)) + above * jnp.exp(log_ndtr(above)))
+    near = jnp.clip(u, FAR, 0.0)
+    below = _log_phi(near) + jnp.log1p(near * jnp.exp(log_ndtr(near) - _log_phi(near)))  # over phi
     far = jnp.minimum(u, FAR)
     v = 1.0 / far**2
-    tail = 1 - v * (3 - v * (15 - v * (105 - v * (945 - v * 10395))))
-    return jnp.where(u > FAR, close, -0.5 * far**2 - LOG_ROOT_2PI + jnp.log(v * tail))
+    tail = 1 - v * (3 - v * (15 - v * (105 - v * (945 - v * (10395 - v * 135135)))))
+    return jnp.where(u > 0, plain, jnp.where(u > FAR, below, _log_phi(far) + jnp.log(v * tail)))
+
+
+def _log_phi(u: Any) -> Any:
+    return -0.5 * u**2 - LOG_ROOT_2PI
 
 
 def expected_improvement(A: Any, data: Data) -> Any:

@@ -329,6 +329,7 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Of the columns, in their order."""
         return tuple(self.columns)
 
     @property

@@ -24,7 +24,22 @@ from mercer.kernels import Constant, Matern
 from mercer.kernels.base import AbstractKernel
 from mercer.processes import check_fork
 
-__all__ = ["Surrogate", "Warp", "append", "bucket", "condition", "covariance", "kernel", "learn", "predict"]
+__all__ = [
+    "CONSTANT",
+    "Surrogate",
+    "Warp",
+    "append",
+    "believe",
+    "bucket",
+    "condition",
+    "covariance",
+    "default_start",
+    "kernel",
+    "learn",
+    "of",
+    "predict",
+    "predict_jit",
+]
 
 SMALLEST = 16  # rows that data are padded to at least
 LENGTHSCALE = (0.5, 1.2)  # centre over sqrt(d), and spread, of the logarithm of length-scales
@@ -101,6 +116,7 @@ def kernel(lengthscale: Any, variance: Any) -> AbstractKernel:
 
 
 def of(gp: Surrogate) -> AbstractKernel:
+    """The covariance of a surrogate."""
     return kernel(gp.lengthscale, gp.variance)
 
 
@@ -255,10 +271,14 @@ def _condition(theta, U, t, mask, groups, best, unit):
 
 def append(gp: Surrogate, u: np.ndarray, y: float) -> Surrogate:
     """The surrogate with one row more, at the same hyperparameters and warp, in O(n^2)."""
-    n, size = int(np.sum(gp.mask)), len(gp.mask)
-    if n == size:
+    return believe(gp, u, gp.warp(y))
+
+
+def believe(gp: Surrogate, u: np.ndarray, target: Any) -> Surrogate:
+    """The surrogate as if a target had been seen at u (D,)."""
+    if int(np.sum(gp.mask)) == len(gp.mask):
         gp = _grown(gp)
-    return _append(gp, u, y)
+    return _append(gp, u, target)
 
 
 def _grown(gp: Surrogate) -> Surrogate:
@@ -273,15 +293,15 @@ def _grown(gp: Surrogate) -> Surrogate:
 
 
 @jax.jit
-def _append(gp, u, y):
+def _append(gp, u, target):
     at = jnp.sum(gp.mask).astype(int)
     cross = of(gp).block(u[None], gp.inputs)[0] * gp.mask
-    l = gp.inverse_factor @ cross
+    below = gp.inverse_factor @ cross
     prior = gp.variance + CONSTANT + gp.noise_variance
-    pivot = jnp.sqrt(jnp.maximum(prior - l @ l, 0.5 * gp.noise_variance))
-    row = (-(l @ gp.inverse_factor) / pivot).at[at].set(1.0 / pivot)
+    pivot = jnp.sqrt(jnp.maximum(prior - below @ below, 0.5 * gp.noise_variance))
+    row = (-(below @ gp.inverse_factor) / pivot).at[at].set(1.0 / pivot)
     inverse = gp.inverse_factor.at[at].set(row)
-    z = gp.targets.at[at].set(gp.warp(y))
+    z = gp.targets.at[at].set(target)
     return gp._replace(
         inputs=gp.inputs.at[at].set(u),
         targets=z,
@@ -297,4 +317,3 @@ def _pad(values: np.ndarray, size: int) -> np.ndarray:
 
 
 predict_jit = jax.jit(predict)
-covariance_jit = jax.jit(covariance)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import registry
@@ -18,6 +19,8 @@ from mercer.persist.file import ModelFileError
 from mercer.persist.values import Functions, SerialiseError, from_json, to_json
 
 __all__ = ["AbstractSavable", "load", "save"]
+
+ROOMS = ("estimators", "decide")  # whose classes have files of their own
 
 # what a constructor or a solver may say of numbers that make no sense together, or too much of them
 _REFUSED = (
@@ -56,11 +59,12 @@ def save(estimator: Any, path: str | os.PathLike, functions: Functions | None = 
     >>> model = load("m.mercer")
     """
     if not isinstance(estimator, AbstractSavable):
-        names = sorted(cls.__name__ for cls in registry.classes("estimators", AbstractSavable))
+        names = sorted(cls.__name__ for room in ROOMS for cls in registry.classes(room, AbstractSavable))
         raise TypeError(f"save takes one of {names}, got {type(estimator).__name__}.")
-    check_is_fitted(estimator)
+    if isinstance(estimator, BaseEstimator):
+        check_is_fitted(estimator)
     arrays: dict[str, np.ndarray] = {}
-    settings: dict[str, Any] = estimator.get_params(deep=False)  # type: ignore[attr-defined]
+    settings: dict[str, Any] = estimator.get_params(deep=False)
     said = to_json({"settings": settings, "learned": estimator._learned()}, arrays, functions)
     manifest = {"class": type(estimator).__name__, "versions": _versions(), **said}
     file.write(Path(path), manifest, arrays)
@@ -104,10 +108,10 @@ def load(path: str | os.PathLike, functions: Functions | None = None, classes: I
 
 
 def _estimator(name: str) -> Any:
-    cls = registry.exported("estimators", name, AbstractSavable)
-    if cls is None:
-        raise ModelFileError(f"there is no estimator {name!r}.")
-    return cls
+    for room in ROOMS:
+        if (cls := registry.exported(room, name, AbstractSavable)) is not None:
+            return cls
+    raise ModelFileError(f"there is no estimator {name!r}.")
 
 
 def _versions() -> dict[str, str]:

@@ -90,6 +90,7 @@ EXAMPLES = {
     "means.LogGaussian": lambda: means.LogGaussian([0.5, 1.0], [[2.0, 0.3], [0.3, 1.0]]),
     "relatives.StudentTProcess": lambda: relatives.StudentTProcess(mc.GP(k.SE(0.5)), 0.2, 7.0),
     "relatives.Polyharmonic": lambda: relatives.Polyharmonic(2, 0.7, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    "solvers.CorrelatedNoise": lambda: solvers.CorrelatedNoise(np.eye(2)),
     "solvers.WithBasis": lambda: solvers.WithBasis(solvers.Dense("jax")),
 }
 

@@ -29,6 +29,7 @@ from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
+from mercer.solvers import CorrelatedNoise
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
 
@@ -39,6 +40,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     numeric_targets: ClassVar[bool]
     missing: str
     grouping: Sequence[str | int] = ()  # columns that say which group a row is of
+    noise_covariance_: np.ndarray | None = None  # known, of the errors of the training rows
     columns_: Columns | None = None
 
     # -- what pictures ask -----------------------------------------------------------------------------------
@@ -135,6 +137,8 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     def _solver(self, model: Any, inputs: Inputs) -> Any:
         """The solver as learning takes it."""
+        if self.noise_covariance_ is not None:
+            return CorrelatedNoise(self.noise_covariance_)
         shape = inputs.values.shape
         return solver_for(self.solver, self.memory, shape, model.likelihood.latents, self.progress)
 

@@ -32,7 +32,7 @@ from mercer.estimators.regression.tails import GAUSSIAN, left_out_densities
 from mercer.estimators.regression.warped import check_warped, gaussian_noise, warp_of
 from mercer.gp import Model
 from mercer.inference.protocol import AbstractInference
-from mercer.inputs import Inputs, Targets, as_targets
+from mercer.inputs import InputError, Inputs, Targets, as_targets
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
@@ -42,6 +42,7 @@ from mercer.observe import Observations
 from mercer.params import Param, parameters
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
+from mercer.solvers.correlated import checked
 from mercer.solvers.protocol import AbstractSolver, SolverError
 from mercer.warps import AbstractWarp
 
@@ -160,6 +161,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     noise_covariance_: of several outputs, (p, p), between their noise in one row; None where not Gaussian
     input_noise_: with `input_noise` the standard deviations (d,) of errors of the columns, else None
     warp_: with `warp` the learned one: `warp_.forward(y)` are the warped targets; else None
+    noise_covariance_: the covariance (n, n) of errors given to `fit`, or None
     noise_groups_: with `noise_by` what the groups are called, else None
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
@@ -286,6 +288,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         event: Any = None,
         lower: Any = None,
         upper: Any = None,
+        noise_covariance: Any = None,
     ) -> GPRegressor:
         """Learn from y (n,) at X (n, d): arrays, or data frames with names; or from several outputs y (n, p),
         NaN where a cell is empty, see `outputs`.
@@ -313,6 +316,11 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             where both are empty y itself was seen; where there is a limit y is not read.
 
         A row is then a copy of another (see `repeats`) if they agree, too.
+
+        noise_covariance: (n, n) or None. Known covariance of errors of the rows, in squared units of y, where
+            they are not independent (measured one after the other, from one calibration). As with `y_error`,
+            a noise of each row's own is learned beside it, and new rows are predicted with that alone. Every
+            row counts, and the algebra is dense. For Gaussian noise.
         """
         self._several = None
         outputs = reading.several_outputs(y)
@@ -321,7 +329,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
                 raise ValueError("output_column is for one column of targets: leave it out for y (n, p).")
             X, outputs = widened(X, self.output_column, y)
         if outputs is not None:
-            of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper)
+            of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper, noise_covariance)
             if any(given is not None for given in of_rows):
                 raise ValueError("weights, errors and the like of rows go with one output: fit each alone.")
             from mercer.estimators.regression.outputs import kind_of
@@ -342,7 +350,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         check_warped(self.warp, self.likelihood, known, [self.input_noise, self.monotone, self.convex])
         side = Side.read(len(y), exposure=exposure, trials=trials, event=event, lower=lower, upper=upper)
         self._index, self.robust_comparison_ = index, None
-        self._copies = self._repeated(inputs, y, known, side)
+        self.noise_covariance_ = self._covariance(noise_covariance, len(y))
+        self._copies = None if noise_covariance is not None else self._repeated(inputs, y, known, side)
         if self._copies is not None:
             kept = self._copies.kept
             inputs, y, known = Inputs(inputs.values[kept], inputs.names), y[kept], known.at(kept)
@@ -365,6 +374,24 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             return self._take([self._choose(kernel, inputs, y)])
         found = self._fit_noise(likelihood, kernel, inputs, y, known)
         return self._take([self._settled(found, inputs, y)])
+
+    def _covariance(self, given: Any, n: int) -> np.ndarray | None:
+        """The known covariance of the errors of n rows, checked."""
+        if given is None:
+            return None
+        plain = (
+            self.likelihood is None or isinstance(self.likelihood, Gaussian) or self.likelihood == GAUSSIAN
+        )
+        dense = self.solver is None or (isinstance(self.solver, str) and self.solver == "dense")
+        if not plain or not dense or self.monotone or self.convex or self.warp is not None:
+            raise ValueError(
+                "noise_covariance goes with Gaussian noise and dense algebra: leave out likelihood, warp, "
+                "monotone, convex and solver."
+            )
+        covariance = checked(given)
+        if len(covariance) != n:
+            raise InputError(f"noise_covariance is of {len(covariance)} rows, but there are {n}.")
+        return covariance
 
     def _settled(self, found: Fit, inputs: Inputs, y: np.ndarray) -> Fit:
         """The fit with the slopes of its own mean, where inputs have errors."""

@@ -33,8 +33,16 @@ MIXED = (
 PLANE = means.Linear([0.3, -0.2, 0.1], 0.4) + 0.1
 
 
-KERNELS = {"simple": SIMPLE, "mixed": MIXED}
-BOTH = pytest.mark.parametrize("name", ("simple", pytest.param("mixed", marks=pytest.mark.slow)))
+WAVES = (
+    k.SpectralMixture([0.8, 0.5], [[0.05, 0.0, 0.1], [0.1, 0.05, 0.0]], [[0.05, 0.08, 0.05], [0.05] * 3])
+    + k.SpectralMixture(0.4, [[0.08, 0.05, 0.0]], [[0.05, 0.05, 0.05]]) ** 2
+    + k.Linear([0.5, 0.2, 0.1], centre=0.3) * k.SpectralMixture(0.4, [0.1], [0.05]).on(1)
+)
+
+KERNELS = {"simple": SIMPLE, "mixed": MIXED, "waves": WAVES}
+BOTH = pytest.mark.parametrize(
+    "name", ("simple", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mixed", "waves")))
+)
 
 
 @functools.cache
@@ -232,6 +240,18 @@ def test_bad_covariances_are_named(Sigma, what):
     post = mc.GP(k.SE()).condition(X[:, :2], Y, noise_variance=0.1)
     with pytest.raises(InputError, match=what):
         post.predict_uncertain([0.0, 0.0], Sigma)
+
+
+def test_a_cosine_has_its_closed_form():
+    """E cos(w (x - x0)) = exp(-w^2 s / 2) cos(w (mu - x0)): of a kernel that is a wave alone."""
+    at, mu, s = np.array([[0.4]]), 1.3, 0.35
+    post = mc.GP(k.SpectralMixture(2.0, [0.5], [1e-9])).condition(at, [1.0], noise_variance=0.5)
+    found = post.predict_uncertain([mu], [[s]], latent=True)
+    mean = 2.0 / 2.5 * np.exp(-0.5 * np.pi**2 * s) * np.cos(np.pi * (mu - 0.4))
+    square = 4.0 / 2.5 * 0.5 * (1 + np.exp(-2 * np.pi**2 * s) * np.cos(2 * np.pi * (mu - 0.4)))
+    variance = square / 2.5 - mean**2 + 2.0 - square
+    assert found.method == "exact"
+    np.testing.assert_allclose([found.mean, found.variance], [mean, variance], rtol=1e-7)
 
 
 def test_what_has_no_closed_form_says_so():

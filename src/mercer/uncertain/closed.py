@@ -9,6 +9,7 @@ With l_i = E[k(x, x_i)] and L_ij = E[k(x, x_i) k(x, x_j)] over x ~ N(mu, Sigma),
 
 For a kernel of Gaussians exp(-1/2 (x - x_i)' P (x - x_i)) times polynomials, the Gaussians tilt N(mu, Sigma)
 to another Gaussian, of covariance V = (I + Sigma P)^-1 Sigma, and the polynomials are averaged over that one.
+A wave is the real part of exp(i w'x), which moves the mean of that Gaussian by i V w, and weighs it.
 Nothing but I + Sigma P is inverted, so Sigma and P may be singular or zero.
 """
 
@@ -37,8 +38,9 @@ def moments(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments:
     semi-definite; zero is a certain input.
 
     A pure function of arrays: `jax.jit(moments)`, differentiable in everything. For kernels that are sums of
-    products of SE (one length-scale, ARD or with loadings), constant, linear and polynomial kernels, and a
-    prior mean that is constant or linear; `NotClosed` for others. Sigma is not checked: `jit` cannot.
+    products of SE (one length-scale, ARD or with loadings), constant, linear and polynomial kernels and
+    spectral mixtures, and a prior mean that is constant or linear; `NotClosed` for others. Sigma is not
+    checked: `jit` cannot.
 
     >>> found = jax.jit(uncertain.moments)(post.predictor(), jnp.array([0.3]), jnp.array([[0.5]]))
     >>> found.mean, found.covariance, found.cross             # (p,), (p, p), (d, p)
@@ -47,7 +49,7 @@ def moments(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments:
     mu, Sigma = jnp.asarray(mu, float), jnp.asarray(Sigma, float)
     Sigma = 0.5 * (Sigma + Sigma.T)
     d = predictor.d
-    terms = aligned([kernel_terms(kernel, d) or [] for kernel in predictor.kernels])
+    terms = aligned([kernel_terms(kernel, d, waves=True) or [] for kernel in predictor.kernels])
     level, slope = _affine(predictor, d)
 
     gp_mean, gradient = jax.vmap(jax.value_and_grad(_mean, 3), (0, 0, 0, None, None))(
@@ -66,11 +68,11 @@ def moments(predictor: Predictor, mu: jax.Array, Sigma: jax.Array) -> Moments:
 def check_closed(predictor: Predictor) -> None:
     """`NotClosed`, with what has no closed form, where `moments` cannot be computed."""
     for kernel, mean in zip(predictor.kernels, predictor.means, strict=True):
-        if kernel_terms(kernel, predictor.d) is None:
+        if kernel_terms(kernel, predictor.d, waves=True) is None:
             raise NotClosed(
                 f"{kernel.formula()} has no closed form at uncertain inputs: sums and products of SE, "
-                "constant, linear and polynomial kernels have. Use uncertain.quadrature, monte_carlo or "
-                "linearised, or method= of predict_uncertain."
+                "constant, linear and polynomial kernels and spectral mixtures have. Use "
+                "uncertain.quadrature, monte_carlo or linearised, or method= of predict_uncertain."
             )
         if not _is_affine(mean):
             raise NotClosed(
@@ -151,7 +153,7 @@ def _expected(s: Term, t: Term, X: jax.Array, Y: jax.Array, mu: jax.Array, Sigma
     rows = -0.5 * jnp.sum((x - aV) * a, 1) - 0.5 * jnp.sum(jnp.log(jnp.abs(jnp.diag(lu[0]))))
     columns = -0.5 * jnp.sum((y - bV) * b, 1)
     weight = s.variance * t.variance * jnp.exp(rows[:, None] + columns + aV @ b.T)
-    if not s.factors + t.factors:
+    if not s.factors + t.factors and s.wave is t.wave is None:
         return weight
     # each polynomial is a power of g'(x - mu) + e, with one g for each row or column
     gs = [(X - factor.centre) @ factor.matrix for factor in s.factors]
@@ -173,7 +175,20 @@ def _expected(s: Term, t: Term, X: jax.Array, Y: jax.Array, mu: jax.Array, Sigma
             return jnp.sum((hs[i - q] @ V) * hs[j - q], 1)
         return gs[i] @ V @ hs[j - q].T
 
-    return weight * product_moment(means, covariance, (*s.degrees, *t.degrees))
+    degrees = (*s.degrees, *t.degrees)
+    if s.wave is t.wave is None:
+        return weight * product_moment(means, covariance, degrees)
+    u, v = (jnp.zeros(d) if term.wave is None else term.wave for term in (s, t))
+    total = jnp.zeros(weight.shape)
+    for sign in (1.0, -1.0):  # cos cos = half the waves of the sum and of the difference
+        w = u + sign * v
+        Vw = V @ w
+        phase = (aV @ w - x @ u)[:, None] + bV @ w - sign * (y @ v)
+        carried = jnp.exp(-0.5 * (w @ Vw) + 1j * phase)
+        moved = [m + 1j * (g @ Vw)[:, None] for m, g in zip(means, gs, strict=False)]
+        moved += [m + 1j * (h @ Vw) for m, h in zip(means[len(gs) :], hs, strict=True)]
+        total = total + 0.5 * jnp.real(carried * product_moment(moved, covariance, degrees))
+    return weight * total
 
 
 def _prior_variance(terms: list[Term], mu: jax.Array, Sigma: jax.Array) -> jax.Array:

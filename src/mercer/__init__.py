@@ -83,6 +83,7 @@ _LAZY = {
     "GTM": "mercer.estimators",
     "HMM": "mercer.estimators",
     "Optimiser": "mercer.decide",
+    "design": "mercer.decide",
     "optimise": "mercer.decide",
     "SmoothingSpline": "mercer.relatives",
     "ThinPlate": "mercer.relatives",

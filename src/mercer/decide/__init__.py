@@ -6,6 +6,7 @@ from mercer.registry import exporter
 
 _MODULES = {
     "classes": "ClassDecision decide empirical_risk expected_class_loss thresholds",
+    "designs": "Design design",
     "loss": (
         "AbstractPredictive Decision PredictiveMixture Samples expected_loss gaussian optimal_prediction"
     ),

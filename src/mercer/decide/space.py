@@ -419,10 +419,11 @@ class Space:
 
         power = max(size - 1, 1).bit_length()
         uniform = qmc.Sobol(len(self.columns), rng=np.random.default_rng(seed)).random_base2(power)
-        U = self._spread(uniform)
+        U = self.spread(uniform)
         return U[self.allowed(U)][:size] if self.constraints else U[:size]
 
-    def _spread(self, uniform: np.ndarray) -> np.ndarray:
+    def spread(self, uniform: np.ndarray) -> np.ndarray:
+        """Rows (m, D) from points in the unit cube (m, columns)."""
         columns = self.columns.values()
         return np.concatenate([column.spread(u) for column, u in zip(columns, uniform.T, strict=True)], 1)
 

@@ -161,6 +161,20 @@ def test_bad_tables_are_named():
 
 
 @pytest.mark.slow
+def test_oil_flow_has_at_most_a_quarter_of_the_errors_of_principal_components(data_dir):
+    """300 rows, few evaluations; docs/results/oil_flow.md has all of them."""
+    from experiments.oil_flow import errors
+
+    data = mc.datasets.load("oil_flow", part="train")
+    X, labels = data.X[:300], data.y[:300]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.learning.FitWarning)
+        found = mc.GPLVM(5, m=30, standardise=False, max_evaluations=300).fit(X)
+    U, size, _ = np.linalg.svd(X - X.mean(0), full_matrices=False)
+    assert errors(found.embedding_[:, :2], labels) <= errors((U * size)[:, :2], labels) / 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bayesian", "map"])
 def test_it_keeps_the_rules_of_scikit_learn(method):
     with warnings.catch_warnings():

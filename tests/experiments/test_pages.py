@@ -81,7 +81,9 @@ def test_quick_pages_are_as_printed(name, data_dir):
 
 
 @pytest.mark.experiment
-@pytest.mark.parametrize("name", ["co2", "outlier_pictures", "spline_rates", "asymptotics", "points"])
+@pytest.mark.parametrize(
+    "name", ["co2", "outlier_pictures", "spline_rates", "asymptotics", "points", "oil_flow"]
+)
 def test_longer_pages_are_as_printed(name, data_dir):
     current(name)
 

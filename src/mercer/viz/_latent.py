@@ -46,9 +46,10 @@ def latent_space(
     if {i, j} == {0, 1}:
         A, B = np.meshgrid(*sides)
         places = np.column_stack([A.ravel(), B.ravel()])[:, [i, j]]
-        image = ax.pcolormesh(
-            *sides, found.shade(places).reshape(A.shape), cmap="gray", alpha=0.8, shading="gouraud",
-            rasterized=True,
+        ends = (sides[0][0], sides[0][-1], sides[1][0], sides[1][-1])
+        image = ax.imshow(
+            found.shade(places).reshape(A.shape), extent=ends, origin="lower", aspect="auto", cmap=_greys(),
+            interpolation="bilinear",
         )  # fmt: skip
         ax.figure.colorbar(image, ax=ax, label=found.shade_name)
     for c, name, own in _groups(labels, len(points)):
@@ -77,6 +78,13 @@ def _along(found: LatentSpace, labels: Any, ax: Any) -> Any:
     if labels is not None:
         legend(ax)
     return ax
+
+
+def _greys() -> Any:
+    """From a middle grey to white: points of any colour stand out."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("greys", ["0.45", "1.0"])
 
 
 def _groups(labels: Any, n: int) -> list[tuple[int, str | None, np.ndarray]]:

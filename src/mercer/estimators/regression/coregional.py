@@ -202,7 +202,7 @@ def _free(what: str, names: tuple[str, ...]) -> str:
 def _refuse_settings(estimator: GPRegressor) -> None:
     if estimator.likelihood not in (None, "gaussian") or estimator.warp is not None:
         raise ValueError("outputs='coregional' goes with Gaussian noise: leave out likelihood and warp.")
-    for name in ("noise_variance", "noise_by", "basis", "input_noise", "groups"):
+    for name in ("noise_variance", "noise_by", "basis", "input_noise", "groups", "noise_along"):
         if getattr(estimator, name) is not None:
             raise ValueError(
                 f"outputs='coregional' learns a noise and a mean of each output: leave out {name}."

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.estimators import defaults, roughness
 from mercer.estimators.learned import AbstractLearned
+from mercer.estimators.regression.coloured import with_noise
 from mercer.estimators.regression.groups import default_kernel
 from mercer.estimators.regression.noise import RowNoise, check_duplicates
 from mercer.estimators.regression.warped import is_learned, warp_for, with_warp
@@ -33,6 +34,7 @@ class AbstractModelled(AbstractLearned):
     noise_variance: Any
     warp: Any
     groups: Any
+    noise_along: Any
 
     @property
     def _own_kernel(self) -> bool:
@@ -58,6 +60,8 @@ class AbstractModelled(AbstractLearned):
             kernel = default_kernel(inputs.values, scale, self.columns_, self.groups)
         if isinstance(noise, Gaussian):
             check_duplicates(inputs.values, y, np.broadcast_to(noise.variances, y.shape))
+        spread = defaults.target_scale(latent, robust, shares)
+        kernel = with_noise(kernel, self.noise_along, self.columns_, inputs.values, spread)
         mean = self._mean(latent, robust, shares)
         if is_learned(likelihood) and self.mean == "empirical" and isinstance(mean, Constant):
             mean = Constant(param(mean.constant))

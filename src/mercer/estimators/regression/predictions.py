@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from mercer.estimators.explained import AbstractExplained
+from mercer.estimators.regression.coloured import ColouredNoise, moments_of_function
 from mercer.inputs import InputError, as_targets, is_table
 from mercer.likelihoods import AbstractNoise, Gaussian, Heteroscedastic
 from mercer.posteriors import AbstractPosterior, Component, SampledFunctions, UncertainPrediction
@@ -25,6 +26,8 @@ ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
 
 class AbstractPredictions(AbstractExplained):
     """An estimator that predicts one number for each row."""
+
+    coloured_noise_: ColouredNoise | None = None
 
     @abc.abstractmethod
     def _asking(self, refused: bool) -> AbstractOutputs | OfRows | None:
@@ -64,6 +67,11 @@ class AbstractPredictions(AbstractExplained):
             return both[..., 0], both[..., 1]
         posterior, X = self._at(X)
         with self._telling():
+            if latent and self.coloured_noise_ is not None:
+                if return_cov:
+                    raise ValueError("with noise_along, return_cov is of y: leave out latent=True.")
+                mean, std = moments_of_function(posterior, X)
+                return (mean, std) if return_std else mean
             if return_cov:
                 return posterior.mean(X, latent), posterior.covariance(X, latent, noise_variance)
             if return_std and _heavy(posterior) and not latent:
@@ -111,7 +119,11 @@ class AbstractPredictions(AbstractExplained):
         tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
         with self._telling():
             if latent:
-                mean, std = map(_first, posterior.mean_and_std(X, latent=True))
+                mean, std = (
+                    map(_first, posterior.mean_and_std(X, latent=True))
+                    if self.coloured_noise_ is None
+                    else moments_of_function(posterior, X)
+                )
                 ends = mean[:, None] + std[:, None] * ndtri(tails)
             else:
                 inner = ONE_SIGMA if _heavy(posterior) else ()
@@ -192,6 +204,8 @@ class AbstractPredictions(AbstractExplained):
         scikit-learn; those of `posterior_.sample` are rows, (n_samples, m).
         """
         posterior, X = self._at(X)
+        if latent and self.coloured_noise_ is not None:
+            raise ValueError("with noise_along, joint draws are of y: leave out latent=True.")
         drawn = posterior.sample(X, n_samples, seed_of(random_state), latent, noise_variance)
         return (drawn if drawn.ndim == 2 else drawn[..., 0]).T
 

@@ -18,6 +18,7 @@ from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import checkpoint_of
 from mercer.estimators.regression.before import prior_of
+from mercer.estimators.regression.coloured import check_coloured, noise_of
 from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
 from mercer.estimators.regression.left_out import AbstractLeftOut
@@ -146,6 +147,10 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         learned), "tanh" (any y, bends learned), or an instance of `mercer.warps`. Means, standard deviations,
         quantiles, draws and densities are those of y; `latent`, the kernel and the noise are in units of the
         warped target. For Gaussian noise.
+    noise_along: str, int or None. A column of numbers or dates along which errors are correlated (AR(1) noise
+        in time, measured at any times): beside the noise of each row's own, an Ornstein-Uhlenbeck process is
+        learned, see `coloured_noise_`. It is part of y, whose predictions near the data know of it, and not
+        of the function: `predict(X, latent=True)` is without it. For Gaussian noise.
     groups: str, int, dict or None. A column, by name or position, whose rows of one value (a school, a
         patient) have an offset of their own in common: a random effect, whose variance is learned, see
         `group_effects`. {column: "offset" or "function", ...}: or a function of the other columns of their
@@ -161,6 +166,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     noise_covariance_: of several outputs, (p, p), between their noise in one row; None where not Gaussian
     input_noise_: with `input_noise` the standard deviations (d,) of errors of the columns, else None
     warp_: with `warp` the learned one: `warp_.forward(y)` are the warped targets; else None
+    coloured_noise_: with `noise_along` the learned noise, its `std` and `lengthscale`; else None
     noise_covariance_: the covariance (n, n) of errors given to `fit`, or None
     noise_groups_: with `noise_by` what the groups are called, else None
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
@@ -238,6 +244,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         convex: Mapping[Any, int] | None = None,
         warp: str | AbstractWarp | None = None,
         groups: str | int | Mapping[Any, str] | None = None,
+        noise_along: str | int | None = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -266,6 +273,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.convex = convex
         self.warp = warp
         self.groups = groups
+        self.noise_along = noise_along
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -343,6 +351,11 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
                 "groups adds to the default kernel: to one of your own add a term such as "
                 "kernels.Categorical(correlation=mercer.fixed(0.0)).on('school')."
             )
+        check_coloured(
+            self.noise_along,
+            {name: getattr(self, name) for name in ("likelihood", "basis", "monotone", "convex", "warp")}
+            | {"kernel='auto'": self.kernel if roughness.asked(self.kernel) else None},
+        )
         self.grouping = tuple(kinds_of(self.groups))
         index = frame_index(X)
         inputs, y = self._training_data(X, seen_or_limit(y, lower, upper), (kernel,))
@@ -540,6 +553,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         found = dataclasses.replace(found, posterior=posterior)
         self.fit_, self.posterior_, self.model_ = found, posterior, found.model
         self.kernel_ = of_function(found.model.kernels[0])
+        assert self.columns_ is not None
+        self.coloured_noise_ = noise_of(found.model.kernels[0], self.noise_along, self.columns_)
         self.warp_ = warp_of(found.model.likelihood)
         noise = np.asarray(getattr(likelihood, "noise_variance", None), float)
         self.noise_variance_ = None if np.isnan(noise).any() else float(noise) if noise.ndim == 0 else noise

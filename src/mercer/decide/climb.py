@@ -128,10 +128,15 @@ def _ascend(score: Callable, starts, data, free):
     move.
     """
     k, d = starts.shape
-    value_and_slope = jax.vmap(
-        jax.value_and_grad(lambda a: jnp.nan_to_num(score(a[None], data)[0], nan=-1e30, neginf=-1e30))
-    )
     lengths = jnp.array(LENGTHS)
+
+    def total(x):
+        values = jnp.nan_to_num(score(x, data), nan=-1e30, neginf=-1e30)
+        return jnp.sum(values), values
+
+    def value_and_slope(x):
+        (_, values), slopes = jax.value_and_grad(total, has_aux=True)(x)  # each row has its own
+        return values, jnp.nan_to_num(slopes)
 
     def scaled(slope):
         return 0.1 / (jnp.linalg.norm(slope, axis=1) + 1e-12)

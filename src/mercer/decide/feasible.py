@@ -29,7 +29,8 @@ __all__ = ["LabelLearner", "Worth", "log_label", "log_within"]
 
 GROWTH = 1.2  # of the rows, after which hyperparameters are learned anew
 MAX_EVALUATIONS = 25
-TINY = 1e-300
+LOG_DOUBTFUL = math.log(0.3)  # rows less likely than this to be of use are kept away from,
+AVOIDED = 10.0  # by so many times their log probability
 
 
 class Worth:
@@ -50,7 +51,8 @@ class Worth:
         for limit in data.get("limits", ()):
             value = value + log_within(A, limit)
         if "labels" in data:
-            value = value + log_label(A, data["labels"])
+            label = log_label(A, data["labels"])
+            value = value + label + AVOIDED * jnp.minimum(label - LOG_DOUBTFUL, 0.0)
         if "cost" in data:
             value = value - predict(data["cost"], A)[0] * data["cost"].warp.spread * data["cost"].warp.unit
         return value

@@ -330,14 +330,14 @@ class Optimiser(AbstractSavable):
         return acquisition.expected_improvement, {"gp": gp, "best": best}
 
     def _volume(self, gps: list[Surrogate], fine: np.ndarray) -> acquisition.Data:
-        """What the hypervolume improvement reads: the front of the means, and a reference point beyond it by
-        a tenth of its extent.
+        """What the hypervolume improvement reads: the front of the means, and a reference point: the median
+        of the first rows, which no later one moves; beyond the front by a tenth of its extent at least.
         """
         Y = np.array([_means(gp, len(fine)) for gp in gps]).T
         kept = Y[fine]
         front = kept[pareto.front_rows(kept)]
-        worst = front.max(0) if len(front) > 1 else kept.max(0)
-        reference = worst + 0.1 * np.maximum(worst - front.min(0), 0.1)
+        extent = front.max(0) - front.min(0)
+        reference = np.maximum(np.median(Y[: self.initial], 0), front.max(0) + 0.1 * extent)
         for u in self._pending:
             seen = [surrogate.predict_jit(gp, u[None])[0][0] for gp in gps]
             gps = [surrogate.believe(gp, u, mean) for gp, mean in zip(gps, seen, strict=True)]

@@ -20,6 +20,7 @@ __all__ = ["boxes", "dominated_volume", "front_rows", "hypervolume_improvement",
 
 BOTTOM = -1e10  # of boxes that reach down for ever
 TINY = 1e-300
+FEWEST = 64  # boxes to pad to at least
 
 
 def front_rows(Y: np.ndarray) -> np.ndarray:
@@ -76,7 +77,7 @@ def dominated_volume(front: np.ndarray, reference: np.ndarray) -> float:
 def volume_data(gps: tuple[Any, ...], front: np.ndarray, reference: np.ndarray) -> Data:
     """What `hypervolume_improvement` needs, in the units of the targets; boxes padded to a power of two."""
     low, high = boxes(front, reference)
-    size = bucket(len(low))
+    size = bucket(max(len(low), FEWEST))
     flat = np.zeros((size - len(low), low.shape[1]))
     return {"gps": gps, "low": np.r_[low, flat], "high": np.r_[high, flat]}
 

@@ -17,6 +17,7 @@ _MODULES = {
     "preferences": "Utilities utilities",
     "quadrature": "Evidence Integral evidence integral integrate",
     "run": "optimise",
+    "steered": "SteeredDraws surrogate_hmc",
     "space": "AbstractSearchColumn Categorical Integer LinearConstraint Real Space SpaceError",
 }
 

@@ -126,8 +126,8 @@ def fit_model(
             return GPRegressor(noise_variance=noise, noise_by=noise_by, **settings).fit(X, y, **(known or {}))
         if known or noise_by is not None:
             raise ValueError(
-                "--error, --weight, --noise-by and what else is known of rows do not go with --robust: "
-                "leave it out."
+                "--error, --weight, --noise-by and what else is known of rows go with other noise: leave out "
+                "--robust."
             )
         if said := [name for name, value in (what or {}).items() if value is not None]:
             raise ValueError(f"--{said[0]} and --robust both say what the noise is: leave out one of them.")

@@ -39,7 +39,7 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
 
     numeric_targets: ClassVar[bool]
     missing: str
-    grouping: Sequence[str | int] = ()  # columns that say which group a row is of
+    _grouping: Sequence[str | int] = ()  # columns that say which group a row is of
     noise_covariance_: np.ndarray | None = None  # known, of the errors of the training rows
     columns_: Columns | None = None
 

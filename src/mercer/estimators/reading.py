@@ -57,7 +57,7 @@ def training_data(
     else:
         table = as_table(X)
         _some_rows(table.rows)
-        columns = Columns.learn(table, estimator.missing, named, estimator.grouping)
+        columns = Columns.learn(table, estimator.missing, named, estimator._grouping)
         inputs = columns.encode(table).inputs
     _some_rows(inputs.values.shape[0])
     y = estimator._targets(y, inputs.values.shape[0])

@@ -356,7 +356,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             {name: getattr(self, name) for name in ("likelihood", "basis", "monotone", "convex", "warp")}
             | {"kernel='auto'": self.kernel if roughness.asked(self.kernel) else None},
         )
-        self.grouping = tuple(kinds_of(self.groups))
+        self._grouping = tuple(kinds_of(self.groups))
         index = frame_index(X)
         inputs, y = self._training_data(X, seen_or_limit(y, lower, upper), (kernel,))
         known = RowNoise.read(sample_weight, y_error, len(y))

@@ -27,7 +27,8 @@ PEERS: dict[str, Peer] = {
     ),
     "gpy": Peer((["GPy>=1.13,<2", "numpy>=1.26,<3", "scipy>=1.11,<2"],), ("fit", "ep", "robust")),
     "gpytorch": Peer(
-        (["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]), ("fit", "sgpr", "kiss", "svgp")
+        (["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]),
+        ("fit", "sgpr", "kiss", "svgp", "cokriging"),
     ),
     "tinygp": Peer((["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("fit", "markov")),
     "celerite2": Peer((["celerite2>=0.3,<0.4", "numpy>=1.26,<3"],), ("markov",)),

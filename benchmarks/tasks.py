@@ -13,7 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import auto, classify, em, evaluations, large, markov, outputs, robust, sampling, uncertain
+from benchmarks import (
+    auto,
+    classify,
+    cokriging,
+    em,
+    evaluations,
+    large,
+    markov,
+    outputs,
+    robust,
+    sampling,
+    uncertain,
+)
 from benchmarks.environments import PEERS, installed
 from benchmarks.reference import log_evidence, regression
 from benchmarks.workers import Worker, WorkerError, fresh
@@ -281,6 +293,7 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "em": together("EM, per iteration, one thread", em.em),
     "robust": together("Robust regression", robust.robust),
     "markov": together("Time series", markov.markov),
+    "cokriging": together("Cokriging of metals along the Meuse", cokriging.cokriging),
     "outputs": together("Three outputs of 1,000 common rows, one thread", outputs.outputs),
     "uncertain": together("Uncertain inputs, n = 200, d = 6, one thread", uncertain.uncertain),
 }

@@ -57,6 +57,18 @@ def test_outputs_of_different_smoothness_help_each_other():
     assert error[0] < 0.5 * error[1]
 
 
+@pytest.mark.slow
+def test_widths_are_learned():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 6, 60))
+    rows = np.column_stack([np.tile(x, 2), np.repeat([0.0, 1.0], 60)])
+    drawn = mc.GP(k.ProcessConvolution([0.4, 1.0], [1.0, -2.0])).sample(rows, 1, seed=1)[0]
+    y = drawn + 0.05 * rng.normal(size=120)
+    model = mc.GPRegressor(k.ProcessConvolution([1.0, 1.0], [1.0, -1.0]), noise_by=-1).fit(rows, y)
+    np.testing.assert_allclose(model.kernel_.lengthscales, [0.4, 1.0], rtol=0.15)
+    np.testing.assert_allclose(np.sqrt(model.noise_variance_), 0.05, rtol=0.3)
+
+
 def test_independent_channels_with_correlated_noise():
     """B.X1: independent priors, noise that is correlated between the channels of a row: functions that were
     independent are correlated once data are seen; with diagonal noise they stay so.

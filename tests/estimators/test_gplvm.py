@@ -125,13 +125,25 @@ def test_a_linear_kernel_spans_the_plane_of_the_principal_components():
 
 
 def test_no_start_is_left_and_units_do_not_matter(model):
-    """The same model of columns in other units; nothing is learned with max_evaluations=0."""
+    """The same model of columns in other units; nothing is learned with max_evaluations=0. Nothing is
+    compiled for data of a shape that was seen.
+    """
     _, Y = curve()
+    compiled = mc.latent.bound_and_gradient._cache_size(), mc.latent.log_joint_and_gradient._cache_size()
     start = mc.GPLVM(2, model.method, m=12, max_evaluations=0).fit(Y)
     other = mc.GPLVM(2, model.method, m=12, max_evaluations=0).fit(Y * [1.0, 100.0, 0.01, 1.0])
     np.testing.assert_allclose(other.embedding_, start.embedding_, atol=1e-8)
     assert other.objective_ == pytest.approx(start.objective_, rel=1e-9)  # 100 times 0.01 is one
     assert start.objective_ < model.objective_
+    again = mc.latent.bound_and_gradient._cache_size(), mc.latent.log_joint_and_gradient._cache_size()
+    assert again == compiled
+
+
+@pytest.mark.slow
+def test_the_best_of_several_starts_is_kept():
+    _, Y = curve()
+    one, more = fitted("bayesian", Y), fitted("bayesian", Y, restarts=2)
+    assert more.objective_ >= one.objective_ and more.n_iter_ > 2 * one.n_iter_ - 10
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.decide import surrogate
 from mercer.decide.acquisition import Data, Score
-from mercer.decide.surrogate import CONSTANT, Surrogate, Warp, bucket, predict
+from mercer.decide.surrogate import CONSTANT, Surrogate, Warp, bucket, pad, predict
 from mercer.gp import GP, Model
 from mercer.hyperpriors import LogNormal
 from mercer.kernels import Constant, Matern, Shared
@@ -133,9 +133,9 @@ class LabelLearner:
         half[:n, :n] = solve_triangular(L, np.diag(root), lower=True)  # R = half' half
         theta = np.r_[np.log(self.values), 0.0, 0.0]
         return Surrogate(
-            inputs=_padded(U, size), targets=_padded(labels, size), mask=_padded(np.ones(n), size),
+            inputs=pad(U, size), targets=pad(labels, size), mask=pad(np.ones(n), size),
             theta=theta, lengthscale=lengthscale, inverse_factor=half,
-            alpha=_padded(np.asarray(alpha)[:, 0], size), warp=Warp(0.0, 1.0, 1.0, 0.0, 1.0),
+            alpha=pad(np.asarray(alpha)[:, 0], size), warp=Warp(0.0, 1.0, 1.0, 0.0, 1.0),
         )  # fmt: skip
 
     def kept(self) -> dict[str, Any]:
@@ -149,8 +149,3 @@ class LabelLearner:
             None if values is None else np.asarray(values, float).reshape(int(self.groups.max()) + 2)
         )
         self.rows = int(kept["rows"])
-
-
-def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    values = np.asarray(values, float)
-    return np.concatenate([values, np.zeros((size - len(values), *values.shape[1:]))])

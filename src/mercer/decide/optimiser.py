@@ -16,6 +16,7 @@ from mercer.decide.evaluations import Evaluation, Front, Optimum, Suggestion
 from mercer.decide.feasible import LabelLearner, Worth
 from mercer.decide.learner import Learner
 from mercer.decide.reasons import reason
+from mercer.decide.settings import as_number, checked_cost, checked_limits, checked_objectives, signs
 from mercer.decide.space import LinearConstraint, Space
 from mercer.decide.surrogate import Surrogate
 from mercer.persist import AbstractSavable
@@ -82,10 +83,10 @@ class Optimiser(AbstractSavable):
         seed: int = 0,
     ):
         self.space = Space.of(space, constraints)
-        self.objectives = _checked_objectives(objectives)
-        self.limits = _checked_limits(limits or {}, self.objectives)
+        self.objectives = checked_objectives(objectives)
+        self.limits = checked_limits(limits or {}, self.objectives)
         self.maximise = maximise
-        self._signs = _signs(maximise, self.objectives)
+        self._signs = signs(maximise, self.objectives)
         if fidelity is not None and fidelity not in self.space.columns:
             raise ValueError(unknown("column for fidelity", fidelity, self.space.names))
         if fidelity is not None and len(self.objectives) > 1:
@@ -157,7 +158,7 @@ class Optimiser(AbstractSavable):
         if value is None and not failed:
             raise ValueError("tell takes the value of the row, or failed=True.")
         outcomes, told_cost = ({}, None) if failed or value is None else self._outcomes(value)
-        cost = _checked_cost(told_cost if cost is None else cost)
+        cost = checked_cost(told_cost if cost is None else cost)
         if any(not math.isfinite(number) for number in outcomes.values()):
             outcomes, failed, note = {}, True, note or "the value was not finite"
         if outcomes:
@@ -439,7 +440,7 @@ class Optimiser(AbstractSavable):
             raise ValueError(
                 f"tell takes a dict of {list(names)}, and of the cost; got {sorted(map(str, value))}."
             )
-        return {name: _as_number(name, value[name]) for name in names}, cost
+        return {name: as_number(name, value[name]) for name in names}, cost
 
     def _warn_of_repeats(self, u: np.ndarray, outcomes: dict[str, float]) -> None:
         for i, (known, e) in enumerate(zip(self._inputs, self._evaluations, strict=True)):
@@ -486,56 +487,3 @@ class Optimiser(AbstractSavable):
 def _means(gp: Surrogate, n: int) -> np.ndarray:
     """The means of the surrogate at its n rows."""
     return np.asarray(surrogate.predict_jit(gp, gp.inputs)[0])[:n]
-
-
-def _checked_objectives(objectives: Sequence[str]) -> tuple[str, ...]:
-    names = (objectives,) if isinstance(objectives, str) else tuple(objectives)
-    if not 1 <= len(names) <= 3 or len(set(names)) != len(names) or "cost" in names:
-        raise ValueError(f"there are one to three objectives of different names, got {names!r}.")
-    return names
-
-
-def _checked_limits(limits: Mapping[str, Any], objectives: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    out = {}
-    for name, pair in limits.items():
-        if name in objectives or name == "cost":
-            raise ValueError(f"limits are of other outcomes than {name!r}.")
-        try:
-            low, high = (None if end is None else float(end) for end in pair)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"the limits of {name!r} are (low, high), None for no limit, got {pair!r}."
-            ) from None
-        if (low is None and high is None) or (low is not None and high is not None and not low < high):
-            raise ValueError(f"the limits of {name!r} need low < high, one of them a number, got {pair!r}.")
-        out[name] = (low, high)
-    return out
-
-
-def _signs(maximise: bool | Sequence[str], objectives: tuple[str, ...]) -> np.ndarray:
-    """-1 for objectives to be maximised."""
-    if isinstance(maximise, bool):
-        return np.full(len(objectives), -1.0 if maximise else 1.0)
-    wanted = (maximise,) if isinstance(maximise, str) else tuple(maximise)
-    for name in wanted:
-        if name not in objectives:
-            raise ValueError(unknown("objective to maximise", name, objectives))
-    return np.array([-1.0 if name in wanted else 1.0 for name in objectives])
-
-
-def _checked_cost(cost: Any) -> float | None:
-    if cost is None:
-        return None
-    number = _as_number("cost", cost)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"a cost is a positive number, got {cost!r}.")
-    return number
-
-
-def _as_number(name: str, value: Any) -> float:
-    try:
-        if not isinstance(value, (str, bool)) and np.ndim(value) == 0:
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{name!r} of a row is one number, got {value!r}.")

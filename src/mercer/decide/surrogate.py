@@ -37,6 +37,7 @@ __all__ = [
     "kernel",
     "learn",
     "of",
+    "pad",
     "predict",
     "predict_jit",
 ]
@@ -155,7 +156,7 @@ def learn(
     check_fork()
     n, size, count = len(y), bucket(len(y)), int(groups.max()) + 1
     best, unit = anchor(y)
-    data = (_pad(U, size), _pad((y - best) / unit, size), _pad(np.ones(n), size), np.asarray(groups))
+    data = (pad(U, size), pad((y - best) / unit, size), pad(np.ones(n), size), np.asarray(groups))
     bounds = [LOG_BOUNDS["lengthscale"]] * count + [LOG_BOUNDS[k] for k in ("variance", "noise", "warp")]
     if not warped:
         bounds[-1] = (LOG_BOUNDS["warp"][1],) * 2
@@ -252,8 +253,8 @@ def condition(theta: np.ndarray, U: np.ndarray, y: np.ndarray, groups: np.ndarra
     """The surrogate of values y (n,) at U (n, D) with hyperparameters theta."""
     size = bucket(len(y))
     best, unit = anchor(y)
-    mask = _pad(np.ones(len(y)), size)
-    return _condition(theta, _pad(U, size), _pad((y - best) / unit, size), mask, groups, best, unit)
+    mask = pad(np.ones(len(y)), size)
+    return _condition(theta, pad(U, size), pad((y - best) / unit, size), mask, groups, best, unit)
 
 
 @jax.jit
@@ -287,7 +288,7 @@ def _grown(gp: Surrogate) -> Surrogate:
     inverse = np.eye(2 * size)
     inverse[:size, :size] = gp.inverse_factor
     inputs, targets, mask, alpha = (
-        _pad(np.asarray(rows), 2 * size) for rows in (gp.inputs, gp.targets, gp.mask, gp.alpha)
+        pad(np.asarray(rows), 2 * size) for rows in (gp.inputs, gp.targets, gp.mask, gp.alpha)
     )
     return gp._replace(inputs=inputs, targets=targets, mask=mask, alpha=alpha, inverse_factor=inverse)
 
@@ -311,7 +312,8 @@ def _append(gp, u, target):
     )
 
 
-def _pad(values: np.ndarray, size: int) -> np.ndarray:
+def pad(values: np.ndarray, size: int) -> np.ndarray:
+    """So many rows, the further ones zero."""
     values = np.asarray(values, float)
     return np.concatenate([values, np.zeros((size - len(values), *values.shape[1:]))])
 

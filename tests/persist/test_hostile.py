@@ -40,6 +40,12 @@ MORE = {
     "variational": lambda: mc.BayesianGaussianMixture(3, "diagonal", max_evaluations=5, tol=0).fit(X),
     "variational hmm": lambda: mc.BayesianHMM(2, max_evaluations=5, tol=0).fit(X),
     "counts": lambda: mc.HMM(2, "poisson", max_evaluations=5, tol=0).fit(np.round(10 * np.abs(X))),
+    "outputs": lambda: mc.GPRegressor(k.SE(1.0), max_evaluations=3).fit(X, np.c_[Y, Y**2]),
+    "coregional": lambda: mc.GPRegressor(k.SE(1.0), outputs="coregional", max_evaluations=3).fit(
+        X, np.c_[Y, Y**2]
+    ),
+    "density": lambda: mc.GPDensity().fit(X),
+    "intensity": lambda: mc.GPIntensity().fit(X),
     "experts": lambda: mc.GPMixture(2, kernel=k.SE(1.0), max_evaluations=2, tol=0).fit(X, Y),
 }
 

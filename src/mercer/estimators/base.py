@@ -29,7 +29,6 @@ from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import shown
-from mercer.solvers import CorrelatedNoise
 
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
 
@@ -138,6 +137,8 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     def _solver(self, model: Any, inputs: Inputs) -> Any:
         """The solver as learning takes it."""
         if self.noise_covariance_ is not None:
+            from mercer.solvers import CorrelatedNoise
+
             return CorrelatedNoise(self.noise_covariance_)
         shape = inputs.values.shape
         return solver_for(self.solver, self.memory, shape, model.likelihood.latents, self.progress)

@@ -174,7 +174,8 @@ class PosteriorFunction(AbstractFitted):
     @property
     def why_no_draws(self) -> str | None:
         """Why `draw` has no answer, or None."""
-        return self.posterior.why_not("sample")
+        one = self.posterior.model.likelihood.latents == 1
+        return self.posterior.why_not("sample" if one else "covariance")
 
     @property
     def leaves_out(self) -> bool:

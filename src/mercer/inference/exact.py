@@ -12,7 +12,6 @@ from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Array
 from mercer.likelihoods.gaussian import Gaussian
-from mercer.likelihoods.warped import Warped
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
 from mercer.params import strip
@@ -43,7 +42,7 @@ class Exact(AbstractSiteRule):
         W = sites.precision[:, 0]
         xp = np if isinstance(W, np.ndarray) else jax.numpy
         evidence = state.log_normaliser + 0.5 * xp.sum(xp.log(W)) - 0.5 * W.shape[0] * _LOG_2PI
-        if isinstance(model.likelihood, Warped):
+        if model.likelihood.warps:
             evidence = evidence + np.sum(model.likelihood.log_slope(y))
         notes = []
         if floor:
@@ -69,7 +68,7 @@ class Exact(AbstractSiteRule):
         W = np.asarray(state.sites.precision[:, 0])
         W_bar = np.asarray(cotangents.sites.precision[:, 0]) + 0.5 * log_evidence_bar / W
         noise_bar = -W_bar * W**2
-        if isinstance(model.likelihood, Warped):
+        if model.likelihood.warps:
             centre_bar = np.asarray(cotangents.sites.centre[:, 0])
             by_noise = model.likelihood.pull(noise_bar, y, centre_bar, log_evidence_bar)
         else:
@@ -79,7 +78,7 @@ class Exact(AbstractSiteRule):
 
 def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
     """The data as sites, and the noise floor if one had to be used."""
-    if isinstance(model.likelihood, Warped):
+    if model.likelihood.warps:
         y = model.likelihood.warped(np.asarray(y))
     elif not isinstance(model.likelihood, Gaussian):
         raise SolverError(

@@ -36,6 +36,8 @@ class AbstractLikelihood(Parametrised):
     smooth: ClassVar[bool] = True  # log p(y | f) has two derivatives everywhere: what Laplace needs
     # y = f + N(0, s) with a random variance s for each datum: what ScaleMixture needs
     scale_mixture: ClassVar[bool] = False
+    # a function of y is f plus Gaussian noise: what Exact takes besides Gaussian noise itself
+    warps: ClassVar[bool] = False
     categorical: ClassVar[bool] = False  # y is one of several classes: `probability` says how likely each is
     sampled_by: ClassVar[str] = "mcmc"  # the rule that inference="mcmc" stands for
     # what else may be known of each training row, by the names that `fit` of estimators has for it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -34,6 +34,8 @@ class Warped(AbstractLikelihood):
     >>> post = mercer.fit(model, X, y).posterior
     >>> post.mean(Xs), post.quantile(Xs, 0.9)                 # in units of y
     """
+
+    warps: ClassVar[bool] = True
 
     warp: AbstractWarp
     noise: Gaussian = Gaussian()

@@ -18,7 +18,6 @@ from mercer.posteriors.source import Made
 from mercer.processes import check_fork
 from mercer.solvers.dense import Dense
 from mercer.solvers.protocol import AbstractSolver, Sites
-from mercer.warps import by_name as warp_by_name
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.regressor import GPRegressor
@@ -51,6 +50,8 @@ def _standard_kernel(d: int) -> AbstractKernel:
 def _noise(estimator: GPRegressor) -> AbstractLikelihood:
     """The likelihood, as far as it was given: noise that only data can tell is left out."""
     if estimator.warp is not None:
+        from mercer.warps import by_name as warp_by_name
+
         return with_warp(warp_by_name(estimator.warp), _plain_noise(estimator))
     return _plain_noise(estimator)
 

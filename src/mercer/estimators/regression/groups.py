@@ -19,7 +19,6 @@ from mercer.kernels import AbstractKernel, Linear, Scale, Sum
 from mercer.params import fixed, param
 from mercer.posteriors import AbstractPosterior
 from mercer.registry import unknown
-from mercer.tables import text_table
 
 KINDS = ("offset", "function")
 SHARE = 0.2  # of the variance of y: where that of groups starts
@@ -46,6 +45,8 @@ class GroupEffects:
     variance: float
 
     def __str__(self) -> str:
+        from mercer.tables import text_table
+
         rows = [
             [label, f"{m:.4g}", f"{s:.2g}", str(n)]
             for label, m, s, n in zip(self.labels, self.mean, self.std, self.rows, strict=True)

@@ -43,13 +43,12 @@ from mercer.observe import Observations
 from mercer.params import Param, parameters
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
-from mercer.solvers.correlated import checked
 from mercer.solvers.protocol import AbstractSolver, SolverError
-from mercer.warps import AbstractWarp
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.outputs import AbstractOutputs
     from mercer.explain import AbstractFitted
+    from mercer.warps import AbstractWarp
 
 MOSTLY_EQUAL = (
     "more than half of the targets are one value, which noise of heavy tails would take for no noise at all: "
@@ -401,6 +400,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
                 "noise_covariance goes with Gaussian noise and dense algebra: leave out likelihood, warp, "
                 "monotone, convex and solver."
             )
+        from mercer.solvers.correlated import checked
+
         covariance = checked(given)
         if len(covariance) != n:
             raise InputError(f"noise_covariance is of {len(covariance)} rows, but there are {n}.")

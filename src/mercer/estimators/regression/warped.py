@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.estimators.regression.noise import RowNoise
-from mercer.likelihoods import AbstractLikelihood, Gaussian, Warped
+from mercer.likelihoods import AbstractLikelihood, Gaussian
 from mercer.params import parameters
-from mercer.warps import AbstractWarp, by_name
+
+if TYPE_CHECKING:
+    from mercer.warps import AbstractWarp
 
 
 def warp_for(given: Any, y: np.ndarray) -> AbstractWarp | None:
@@ -18,6 +20,8 @@ def warp_for(given: Any, y: np.ndarray) -> AbstractWarp | None:
     """
     if given is None:
         return None
+    from mercer.warps import by_name
+
     warp = by_name(given)
     warp = warp.suited(y) if isinstance(given, str) else warp
     warp.check(y)
@@ -30,12 +34,14 @@ def with_warp(warp: AbstractWarp | None, noise: AbstractLikelihood) -> AbstractL
         return noise
     if not isinstance(noise, Gaussian):
         raise ValueError(_NOT_WITH)
+    from mercer.likelihoods import Warped
+
     return Warped(warp, noise)
 
 
-def is_learned(likelihood: AbstractLikelihood) -> bool:
+def is_learned(likelihood: Any) -> bool:
     """Whether the warp has anything to learn, so that no mean of warped targets can be held."""
-    return isinstance(likelihood, Warped) and any(p.free for p in parameters(likelihood.warp))
+    return likelihood.warps and any(p.free for p in parameters(likelihood.warp))
 
 
 def check_warped(warp: Any, likelihood: Any, known: RowNoise, others: list[Any]) -> None:
@@ -53,11 +59,11 @@ _NOT_WITH = (
 )
 
 
-def warp_of(likelihood: AbstractLikelihood) -> AbstractWarp | None:
+def warp_of(likelihood: Any) -> AbstractWarp | None:
     """Its warp, where it has one."""
-    return likelihood.warp if isinstance(likelihood, Warped) else None
+    return likelihood.warp if likelihood.warps else None
 
 
-def gaussian_noise(likelihood: AbstractLikelihood) -> AbstractLikelihood:
+def gaussian_noise(likelihood: Any) -> AbstractLikelihood:
     """The noise of the warped targets, where they are."""
-    return likelihood.noise if isinstance(likelihood, Warped) else likelihood
+    return likelihood.noise if likelihood.warps else likelihood

@@ -141,7 +141,7 @@ def test_cheap_likenesses_are_used_where_they_cost_less():
     def likeness(x, y, share):
         return {"value": branin(x, y) + 5 * (1 - share) * np.sin(x), "cost": 0.05 + share**2}
 
-    found = mc.optimise(likeness, PLANE | {"share": (0.1, 1.0)}, evaluations=30, fidelity="share")
+    found = mc.optimise(likeness, PLANE | {"share": (0.1, 1.0)}, evaluations=16, fidelity="share")
     shares = [e.point["share"] for e in found.history]
     assert found.point["share"] == 1.0 and np.median(shares[6:]) < 0.9
 
@@ -149,8 +149,8 @@ def test_cheap_likenesses_are_used_where_they_cost_less():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_every_acquisition_gets_there(name):
-    found = mc.optimise(branin, PLANE, evaluations=25, acquisition=name)
-    assert found.value - 0.397887 < 1.5
+    found = mc.optimise(branin, PLANE, evaluations=16, acquisition=name)
+    assert found.value < 4.0 and found.value < min(e.value for e in found.history[:5])
     assert len(told(found, acquisition=name).ask(2)) == 2
 
 

@@ -246,21 +246,21 @@ def test_counts_and_classes_with_derivatives():
     assert (np.diff(post.mean(P)) > -0.01).all()  # the probability of class 1
 
 
-@pytest.mark.slow
 def test_nodes_that_are_too_few_are_told():
     """The estimate is the error: of a Matern 1/2 over ten length-scales, whose variance is known."""
     kernel, width = k.Matern(0.1, nu=0.5), np.array([[1.0]])
     box = Boxes(np.zeros((1, 1)), width, (0,))
     found = node_error(kernel.bind(1), box)
-    assert 1e-3 < found < 0.1
+    assert 0.05 < found < 0.4
     exact = 2 * 0.1 - 2 * 0.1**2 * (1 - np.exp(-10.0))
     by_nodes = float(averaged(kernel.bind(1), box, box)[0, 0])
-    assert abs(by_nodes / exact - 1) < 3 * found
-    assert node_error(k.Matern(1.0, nu=2.5).bind(1), box) < 1e-5 and node_error(k.SE(0.01), box) == 0.0
+    assert abs(by_nodes / exact - 1) < found
+    assert node_error(k.Matern(1.0, nu=2.5).bind(1), box) < 1e-4 and node_error(k.SE(0.01), box) == 0.0
     with pytest.warns(UserWarning, match="too few for the box of row 0"):
         mc.GP(kernel).condition(observe.integrals([[0.0]], width, [1.0]), noise_variance=0.1)
 
 
+@pytest.mark.slow
 def test_nodes_and_closed_forms_agree():
     """Averages of an SE over boxes from narrow to wide beside many nodes; of others, what nodes cost."""
     lower, wide = np.array([[0.0], [0.3], [-2.0], [4.0]]), np.array([[0.01], [0.9], [7.0], [1.1]])

@@ -153,6 +153,7 @@ def test_what_is_no_gate_is_not(text):
 PROTOCOLS = {"state": AbstractState, "solver": AbstractSolver}
 OTHERS = {
     "mercer.sampling.hmc": "the state of a chain",
+    "mercer.decide.designs": "the state of a search",
     "mercer.selection.greedy": "the state of a search",
     "mercer.estimators.regression.regressor": "a random state",
 }

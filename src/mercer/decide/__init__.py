@@ -15,7 +15,7 @@ _MODULES = {
     "optimiser": "Optimiser",
     "pareto": "dominated_volume",
     "preferences": "Utilities utilities",
-    "quadrature": "Evidence Integral evidence integral integrate",
+    "quadrature": "Integral LogEvidence evidence integral integrate",
     "run": "optimise",
     "steered": "SteeredDraws surrogate_hmc",
     "space": "AbstractSearchColumn Categorical Integer LinearConstraint Real Space SpaceError",

@@ -35,7 +35,7 @@ from mercer.params import fixed, param
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.progress import Progress, shown, tell
 
-__all__ = ["Evidence", "Integral", "evidence", "integral", "integrate"]
+__all__ = ["Integral", "LogEvidence", "evidence", "integral", "integrate"]
 
 CANDIDATES = 2048
 SPREAD = 1.3  # of candidates around a normal measure, in its standard deviations
@@ -61,7 +61,7 @@ class Integral:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LogEvidence:
     """What is known of the logarithm of an evidence.
 
     log_mean: the logarithm of the expected evidence
@@ -162,7 +162,7 @@ def evidence(
     evaluations: int = 50,
     seed: int = 0,
     progress: Progress = None,
-) -> Evidence:
+) -> LogEvidence:
     """The log of the integral of exp(log_likelihood) against a prior, from a few evaluations.
 
     log_likelihood: called with a point, as in `integrate`; may be -inf
@@ -205,7 +205,9 @@ def evidence(
             i = int(np.argmax(score))
             X, y = np.vstack([X, pool[i]]), np.append(y, _called(log_likelihood, measure, pool[i], -np.inf))
             tell(len(y), evaluations, "evaluations")
-    return Evidence(*_squared_integral(learned.posterior, measure, _around(measure, X, y), best, seed), X, y)
+    return LogEvidence(
+        *_squared_integral(learned.posterior, measure, _around(measure, X, y), best, seed), X, y
+    )
 
 
 # -- pieces --------------------------------------------------------------------------------------------------

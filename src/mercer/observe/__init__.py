@@ -8,8 +8,13 @@
 
 from __future__ import annotations
 
-from mercer.observe.invariances import VirtualExamples, tangents, virtual_examples
+from typing import TYPE_CHECKING
+
 from mercer.observe.observations import Observations, derivatives, integrals, signs, values
+from mercer.registry import exporter
+
+if TYPE_CHECKING:
+    from mercer.observe.invariances import VirtualExamples, tangents, virtual_examples
 
 __all__ = [
     "Observations",
@@ -21,6 +26,9 @@ __all__ = [
     "values",
     "virtual_examples",
 ]
+
+# imported when first used
+__getattr__ = exporter(__name__, {"invariances": "VirtualExamples tangents virtual_examples"})
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,6 @@ from mercer.estimators.regression.coloured import check_coloured, noise_of
 from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
 from mercer.estimators.regression.input_noise import errors_of, settled, with_inputs
 from mercer.estimators.regression.left_out import AbstractLeftOut
-from mercer.estimators.regression.long import OfRows, widened
 from mercer.estimators.regression.model import AbstractModelled
 from mercer.estimators.regression.monotone import Wish, constrained, of_function, wishes
 from mercer.estimators.regression.noise import RowNoise, few_rows, not_with
@@ -46,6 +45,7 @@ from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
+    from mercer.estimators.regression.long import OfRows
     from mercer.estimators.regression.outputs import AbstractOutputs
     from mercer.explain import AbstractFitted
     from mercer.warps import AbstractWarp
@@ -334,6 +334,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         if self.output_column is not None:
             if outputs is not None:
                 raise ValueError("output_column is for one column of targets: leave it out for y (n, p).")
+            from mercer.estimators.regression.long import widened
+
             X, outputs = widened(X, self.output_column, y)
         if outputs is not None:
             of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper, noise_covariance)
@@ -572,6 +574,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             raise ValueError("return_cov and noise_variance go with one output: ask those in estimators_.")
         if several is None or self.output_column is None:
             return several
+        from mercer.estimators.regression.long import OfRows
+
         return OfRows(several, self.output_column)
 
     def _check_one(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.inference.gradient import prior_gradient
 from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Array
-from mercer.likelihoods.gaussian import Gaussian
+from mercer.likelihoods.gaussian import AbstractGaussianNoise
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
 from mercer.params import strip
@@ -42,8 +42,7 @@ class Exact(AbstractSiteRule):
         W = sites.precision[:, 0]
         xp = np if isinstance(W, np.ndarray) else jax.numpy
         evidence = state.log_normaliser + 0.5 * xp.sum(xp.log(W)) - 0.5 * W.shape[0] * _LOG_2PI
-        if model.likelihood.warps:
-            evidence = evidence + np.sum(model.likelihood.log_slope(y))
+        evidence = evidence + model.likelihood.log_jacobian(y)
         notes = []
         if floor:
             notes.append(
@@ -68,24 +67,18 @@ class Exact(AbstractSiteRule):
         W = np.asarray(state.sites.precision[:, 0])
         W_bar = np.asarray(cotangents.sites.precision[:, 0]) + 0.5 * log_evidence_bar / W
         noise_bar = -W_bar * W**2
-        if model.likelihood.warps:
-            centre_bar = np.asarray(cotangents.sites.centre[:, 0])
-            by_noise = model.likelihood.pull(noise_bar, y, centre_bar, log_evidence_bar)
-        else:
-            by_noise = model.likelihood.pull(noise_bar)
+        by_noise = model.likelihood.pull(noise_bar, y, cotangents.sites.centre, log_evidence_bar)
         return gradient | {f"likelihood.{name}": bar for name, bar in by_noise.items()}
 
 
 def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:
     """The data as sites, and the noise floor if one had to be used."""
-    if model.likelihood.warps:
-        y = model.likelihood.warped(np.asarray(y))
-    elif not isinstance(model.likelihood, Gaussian):
+    if not isinstance(model.likelihood, AbstractGaussianNoise):
         raise SolverError(
             f"exact inference needs a Gaussian likelihood, not {type(model.likelihood).__name__}: use an "
             "approximate rule."
         )
-    noise = model.likelihood.variances
+    y, noise = model.likelihood.warped(y), model.likelihood.variances
     if np.ndim(noise) == 1 and noise.shape[0] != y.shape[0]:
         raise SolverError(f"noise_variance has {noise.shape[0]} entries but there are {y.shape[0]} data.")
     floor = 0.0

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from mercer.likelihoods.base import AbstractLikelihood
-from mercer.likelihoods.gaussian import Gaussian
+from mercer.likelihoods.gaussian import AbstractGaussianNoise, Gaussian
 from mercer.likelihoods.noise import AbstractNoise
 from mercer.registry import named
 
@@ -61,6 +61,7 @@ _MODULES = {
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
+    "AbstractGaussianNoise",
     "AbstractLikelihood",
     "AbstractNoise",
     "Bernoulli",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -35,7 +36,34 @@ def _held(by: Any) -> Held | None:
     return None if by is None else Held(by)
 
 
-class Gaussian(AbstractLikelihood):
+class AbstractGaussianNoise(AbstractLikelihood):
+    """z(y) = f + independent Gaussian noise, with a rising function z of the target: what exact inference
+    asks.
+    """
+
+    @property
+    @abc.abstractmethod
+    def variances(self) -> Any:
+        """Of the noise at the data: one number, or (n,)."""
+
+    @abc.abstractmethod
+    def warped(self, y: Any) -> Any:
+        """z(y) (n,)."""
+
+    @abc.abstractmethod
+    def log_jacobian(self, y: Any) -> Any:
+        """The sum of log z'(y), which is part of the log density of y."""
+
+    @abc.abstractmethod
+    def pull(
+        self, variances_bar: np.ndarray, y: np.ndarray, warped_bar: np.ndarray, log_jacobian_bar: float
+    ) -> dict[str, np.ndarray]:
+        """Derivatives with respect to the hyperparameters, by name, from those with respect to the noise
+        variance of each datum (n,), to z (n, 1) and to the log Jacobian.
+        """
+
+
+class Gaussian(AbstractGaussianNoise):
     """y = f + independent Gaussian noise, of variance noise_variance / weight + error^2, and
     slopes^2 input_variance where inputs have errors.
 
@@ -114,9 +142,14 @@ class Gaussian(AbstractLikelihood):
     def _each_known(self) -> bool:
         return jnp.ndim(self.noise_variance) == 1 and self.by is None
 
+    def warped(self, y: Any) -> Any:
+        return y
+
+    def log_jacobian(self, y: Any) -> float:
+        return 0.0
+
     @property
     def variances(self) -> Any:
-        """Of the noise at the data: one number, or (n,)."""
         noise = self._unweighted if self.weight is None else self._unweighted / self.weight
         noise = noise if self.error is None else noise + self.error**2
         return noise if self.slopes is None else noise + self.slopes**2 @ self.input_variance
@@ -125,10 +158,9 @@ class Gaussian(AbstractLikelihood):
     def _unweighted(self) -> Any:
         return self.noise_variance if self.group is None else self.noise_variance[self.group.astype(int)]
 
-    def pull(self, variances_bar: np.ndarray) -> dict[str, np.ndarray]:
-        """Derivatives with respect to the hyperparameters, by name, from those (n,) with respect to the
-        noise variance of each datum.
-        """
+    def pull(
+        self, variances_bar: np.ndarray, y: Any = None, warped_bar: Any = None, log_jacobian_bar: float = 0.0
+    ) -> dict[str, np.ndarray]:
         if self._each_known:
             return {"noise_variance": variances_bar}
         out, bar = {}, variances_bar

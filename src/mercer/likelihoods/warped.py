@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from mercer.inputs import Array
-from mercer.likelihoods.base import AbstractLikelihood
-from mercer.likelihoods.gaussian import Gaussian
+from mercer.likelihoods.gaussian import AbstractGaussianNoise, Gaussian
 from mercer.params import Info, ParameterError, named_leaves, strip
 from mercer.warps import AbstractWarp, Log
 
@@ -21,7 +20,7 @@ _SHARES = _WEIGHTS / _WEIGHTS.sum()
 _ROWS = 1 << 15  # moments are found for this many rows at a time
 
 
-class Warped(AbstractLikelihood):
+class Warped(AbstractGaussianNoise):
     """g(y) = f + Gaussian noise, with a rising g: p(y | f) = N(g(y) | f, noise) g'(y).
 
     warp: g, one of `mercer.warps`; what it has to learn is learned with the kernel
@@ -54,9 +53,11 @@ class Warped(AbstractLikelihood):
         """log g'(y) (n,)."""
         return self.compute(_log_slope, y)
 
+    def log_jacobian(self, y: np.ndarray) -> float:
+        return float(np.sum(self.log_slope(y)))
+
     @property
     def variances(self) -> Any:
-        """Of the noise of z at the data: one number, or (n,)."""
         return self.noise.variances
 
     @property
@@ -65,12 +66,9 @@ class Warped(AbstractLikelihood):
         return self.noise.noise_variance
 
     def pull(
-        self, variances_bar: np.ndarray, y: np.ndarray, warped_bar: np.ndarray, log_slope_bar: float
+        self, variances_bar: np.ndarray, y: np.ndarray, warped_bar: np.ndarray, log_jacobian_bar: float
     ) -> dict[str, np.ndarray]:
-        """Derivatives with respect to the hyperparameters, by name, from those with respect to the noise
-        variances (n,), to z (n,) and to the sum of log g'(y).
-        """
-        bar = _pulled(strip(self.warp), y, warped_bar, log_slope_bar)
+        bar = _pulled(strip(self.warp), y, np.ravel(warped_bar), log_jacobian_bar)
         return {f"noise.{name}": b for name, b in self.noise.pull(variances_bar).items()} | {
             f"warp.{name}": np.asarray(b) for name, b in named_leaves(bar)
         }

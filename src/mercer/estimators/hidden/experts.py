@@ -201,13 +201,16 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
 
     def _relearn(self, found: dict[str, Any]) -> None:
         X, y = as_inputs(found["X"]).values, found["y"]
-        if not isinstance(found["model"], GPExperts) or len(found["model"].responsibilities) != len(X):
+        model = found["model"]
+        if not isinstance(model, GPExperts) or len(model.responsibilities) != len(X):
             raise TypeError("the model is not a GPExperts of these data")
+        if not isinstance(model.gate, tuple(GATES.values())):
+            raise TypeError("the model has no gate")
         self.n_features_in_ = X.shape[1]
         if found["names"] is not None:
             self.feature_names_in_ = np.array(found["names"], dtype=object)
         self._take(
-            found["model"],
+            model,
             X,
             as_targets(y, len(X)),
             float(found["bound"]),

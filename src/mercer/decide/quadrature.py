@@ -194,7 +194,8 @@ def evidence(
                 break
             around = _around(measure, X, y)
             near = around.points(CANDIDATES // 2, seed + len(y))
-            pool = np.concatenate([X, near, measure.points(CANDIDATES // 2, seed + len(y), SPREAD)])
+            wide = measure.points(CANDIDATES // 2, seed + len(y), SPREAD)
+            pool = np.concatenate([X, wide, near])[:CANDIDATES]  # always as many: compiled once
             residual = Residual(kernel, pool, NUGGET)
             for i in range(len(X)):
                 residual.observe(i, root[i])

@@ -132,7 +132,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         linear model of coregionalisation). Empty cells of y are not known, and predicted from the rest.
     output_rank: int or None. Rank of the part that coregional outputs have in common; None is 2.
     output_noise: "independent" or "correlated". Whether the noise of coregional outputs has something in
-        common, too, within a row: an error of the row's, such as of its place or its dilution.
+        common, too, within a row: an error of the row's, such as of its place or its dilution. Predictions
+        are of new rows, whose errors are their own.
     output_column: str, int or None. A column of X that says of which output each y (n,) is, in a long table
         of several outputs: rows that agree in all others are one. Predictions (m,) are of the outputs that
         the column says; of tables without it (m, p), of all.

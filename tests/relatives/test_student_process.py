@@ -112,3 +112,18 @@ def test_what_it_does_not_take_is_refused():
         StudentTProcess(mc.GP(SE(), basis=mc.means.Polynomial(1)))
     with pytest.raises(ValueError, match="dof"):
         process(-1.0)
+
+
+def test_gross_outliers_widen_everything():
+    """The data of docs/robust.md: learning converges, and one factor for all rows does not see outliers."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-3, 3, (80, 1)), 0)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(80)
+    y[[10, 40, 41, 70]] += [4.0, -6.0, 5.0, 30.0]
+    start = StudentTProcess(mc.GP(SE([1.0])), noise_variance=0.1)
+    post = start.fit(X, y).condition(X, y)
+    low, high = post.quantile(X[:3], [0.05, 0.95]).T
+    assert (
+        post.log_evidence > StudentTProcess(mc.GP(SE([1.0])), noise_variance=0.1).condition(X, y).log_evidence
+    )
+    assert (high - low > 3.0).all()

@@ -167,10 +167,15 @@ class Coregional(AbstractOutputs):
                 for name, row in zip(self.names, S / np.outer(d, d), strict=True)
             ]
             noise = "\n\ncorrelation of their noise\n" + "\n".join(text_table(["", *self.names], table))
-        how = "outputs are learned together, about their means and in units of their standard deviations"
+        spread = zip(self.names, np.sqrt(self.noise_variance), strict=True)
+        said = "noise, standard deviations: " + ", ".join(f"{name} {one:.4g}" for name, one in spread)
+        numbers = ", ".join(f"{name} {j}" for j, name in enumerate(self.names))
+        how = (
+            f"the model of all, where {numbers}, about their means and in units of their standard deviations:"
+        )
         lines = "\n".join(text_table(["", *self.names], shown))
-        told = f"{how}\n\ncorrelation of the functions without noise\n{lines}{noise}"
-        return f"{told}\n\n{self.members[0].summary()}"
+        told = f"{said}\n\ncorrelation of the functions without noise\n{lines}{noise}"
+        return f"outputs are learned together\n{told}\n\n{how}\n{self.members[0].summary()}"
 
 
 def _correlated(estimator: GPRegressor) -> bool:

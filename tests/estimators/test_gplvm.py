@@ -143,7 +143,7 @@ def test_no_start_is_left_and_units_do_not_matter(model):
 def test_the_best_of_several_starts_is_kept():
     _, Y = curve()
     one, more = fitted("bayesian", Y), fitted("bayesian", Y, restarts=2)
-    assert more.objective_ >= one.objective_ and more.n_iter_ > 2 * one.n_iter_ - 10
+    assert more.objective_ >= one.objective_ and more.n_iter_ > one.n_iter_
 
 
 @pytest.mark.parametrize(

@@ -153,22 +153,15 @@ class GPLVM(
 
     def _climb(self, kernel: Any, rows: np.ndarray) -> Learned:
         rng, table, q = generator(self.random_state), grouped(rows), self.n_components
-        points = principal_points(rows, q)
+        m, points = min(self.m, len(rows)), principal_points(rows, q)
         points += 0.1 * rng.normal(size=points.shape) * (points.std(0) == 0)
-        candidates = {"principal components": points}
-        for i in range(self.restarts):
-            candidates[f"random {i + 1}"] = rng.normal(size=points.shape)
-        problem: Any
-        if self.method == "map":
-            problem = ModeProblem(kernel, table, q)
-            starts = {name: problem.vector(kernel, NOISE, X) for name, X in candidates.items()}
-        else:
-            m = min(self.m, len(rows))
-            problem = BayesianProblem(kernel, table, q, m)
-            starts = {
-                name: problem.vector(*bayesian.start(kernel, NOISE, X, m, rng))
-                for name, X in candidates.items()
-            }
+        by_map = self.method == "map"
+        problem: Any = ModeProblem(kernel, table, q) if by_map else BayesianProblem(kernel, table, q, m)
+        starts: dict[str, np.ndarray] = {}
+        for name in ("principal components", *(f"random {i + 1}" for i in range(self.restarts))):
+            X = rng.normal(size=points.shape) if starts else points
+            at = (kernel, NOISE, X) if by_map else bayesian.start(kernel, NOISE, X, m, rng)
+            starts[name] = problem.vector(*at)
         return learn(problem, starts, self.max_evaluations, self.progress)
 
     def _take(

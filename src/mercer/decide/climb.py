@@ -94,6 +94,7 @@ def _climbed(
     tops = starts
     if space.continuous.any():
         tops = np.asarray(_ascend(_Penalised(score, space), starts, data, space.continuous.astype(float)))
+        tops = np.where(np.isfinite(tops).all(1, keepdims=True), tops, starts)
         tops = _inside(space, starts, space.snap(tops))
     full = _filled(np.concatenate([tops, starts]), SPREAD + NEAR)
     values = _values(score, data, full)[: 2 * len(starts)]

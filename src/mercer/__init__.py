@@ -28,21 +28,25 @@ def _compilation_cache() -> None:
 
 
 def _xla_options() -> None:
-    """Two options of XLA, to compile sooner and loop faster, with the same numbers up to rounding:
+    """Options of XLA, added to XLA_FLAGS before JAX reads it, unless they are set already. An option that XLA
+    does not know would end the process: those of later versions are not known.
+
+    Fusions by YNNPACK are switched off: matrix products within them have read memory that nobody wrote, so
+    that derivatives of kernels on more than 64 columns were garbage (jaxlib 0.10.2).
+
+    Two others, unless MERCER_XLA is 0, compile sooner and loop faster, with the same numbers up to rounding:
     loops of filters along time with up to six states are compiled as a whole, and elementwise code by the
     older emitters, which take half the time to compile and give code as fast.
-
-    They are added to XLA_FLAGS, before JAX reads it, unless MERCER_XLA is 0 or they are set already. An
-    option that XLA does not know would end the process: those of later versions are not known.
     """
     version = tuple(int(part) for part in jaxlib.__version__.split(".")[:2])
-    if os.environ.get("MERCER_XLA", "1") == "0" or version > (0, 10):
-        return
+    options = {}
+    if (0, 9) <= version <= (0, 10):
+        options["xla_cpu_experimental_ynn_fusion_type"] = ""
+    if os.environ.get("MERCER_XLA", "1") != "0" and version <= (0, 10):
+        options["xla_backend_extra_options"] = "xla_cpu_small_while_loop_byte_threshold=8192"
+        options["xla_cpu_use_fusion_emitters"] = "false"
     flags = os.environ.get("XLA_FLAGS", "")
-    for option, value in (
-        ("xla_backend_extra_options", "xla_cpu_small_while_loop_byte_threshold=8192"),
-        ("xla_cpu_use_fusion_emitters", "false"),
-    ):
+    for option, value in options.items():
         if option not in flags:
             flags = f"{flags} --{option}={value}".strip()
     os.environ["XLA_FLAGS"] = flags

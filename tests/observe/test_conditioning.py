@@ -114,3 +114,15 @@ def test_nodes_are_as_many_as_is_said():
     assert NODES == {1: 24, 2: 10, 3: 6} and all(
         word in observe.integrals.__doc__ for word in ("24", "10 x 10")
     )
+
+
+def test_many_columns():
+    """Of more than 64 columns fused matrix products have read memory that nobody wrote."""
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(2, 4, 100))
+    rows = (observe.values(X, np.zeros(4)) + observe.derivatives(X, np.zeros(4), direction=v)).rows
+    K, l2, gap = k.Observed(k.SE(20.0), 100)(rows), 400.0, X[:, None] - X
+    plain = np.exp(-0.5 * np.sum(gap**2, -1) / l2)
+    first = -np.einsum("ijd,jd->ij", -gap, v) / l2 * plain  # cov(f(x), v.f'(x'))
+    np.testing.assert_allclose(K[:4, :4], plain, atol=1e-12)
+    np.testing.assert_allclose(K[:4, 4:], first, atol=1e-12)

@@ -101,21 +101,23 @@ def test_missing_values_are_named():
 
 def test_options_of_xla(monkeypatch):
     """Options that compile small loops as a whole, and sooner, join those of the user, who may switch them
-    off or set the same himself; to versions of XLA that may not know them they are not given.
+    off or set the same himself; to versions of XLA that may not know them they are not given. One against
+    wrong numbers stays.
     """
+    right = "--xla_cpu_experimental_ynn_fusion_type="
     loops = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=8192"
     sooner = "--xla_cpu_use_fusion_emitters=false"
     other = "--xla_backend_extra_options=other=1"
     for given, switch, version, expected in [
-        ("", "1", "0.10.2", f"{loops} {sooner}"),
+        ("", "1", "0.10.2", f"{right} {loops} {sooner}"),
         (
             "--xla_cpu_enable_fast_math=false",
             "1",
             "0.7.2",
             f"--xla_cpu_enable_fast_math=false {loops} {sooner}",
         ),
-        (other, "1", "0.10.2", f"{other} {sooner}"),
-        ("", "0", "0.10.2", ""),
+        (other, "1", "0.10.2", f"{other} {right} {sooner}"),
+        ("", "0", "0.10.2", right),
         ("", "1", "0.11.0", ""),
     ]:
         monkeypatch.setattr("jaxlib.__version__", version)

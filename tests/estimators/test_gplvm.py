@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.utils.estimator_checks import check_estimator
 
 import mercer as mc
@@ -67,6 +68,8 @@ def test_new_rows_are_placed_where_they_belong_with_their_uncertainty(model):
 def test_rows_of_the_training_data_keep_their_points(model):
     _, Y = curve()
     np.testing.assert_array_equal(model.transform(Y), model.embedding_)
+    mean, std = model.inverse_transform(model.embedding_, return_std=True)
+    assert model.score(Y) == pytest.approx(norm(mean, std).logpdf(Y).mean())
     if model.method == "bayesian":  # and are found again when they are moved by next to nothing
         again = model.transform(Y[:5] + 1e-9)[:, 0]
         np.testing.assert_allclose(again, model.embedding_[:5, 0], atol=0.01)

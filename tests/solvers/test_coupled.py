@@ -207,8 +207,18 @@ def test_errors():
         Dense().factor(GPS[:2], X, block_sites(3, "softmax"))
     with pytest.raises(SolverError, match="backend='lapack'"):
         Dense("jax").factor(GPS, X, block_sites(3, "softmax"))
-    with pytest.raises(SolverError, match="one latent function"):
-        Dense().factor(GPS, X, block_sites(3, "softmax")).predict(XS, full=True)
     with pytest.raises(ValueError, match=r"must be \(n, L, r\)"):
         Sites(np.zeros((4, 2)), np.ones((4, 2)), None, np.zeros((4, 3, 1)))
     assert "blocks" in Dense().offers and "blocks" not in WithBasis(Dense()).offers
+
+
+def test_joint_covariances_hold_those_of_each_point():
+    state = Dense().factor(GPS, X, block_sites(3, "softmax"))
+    mean, full = state.predict(XS, full=True)
+    same, each = state.predict(XS)
+    m = len(XS)
+    assert full.shape == (m, 3, m, 3)
+    np.testing.assert_allclose(mean, same, atol=1e-12)
+    np.testing.assert_allclose(np.einsum("iaib->iab", full), each, atol=1e-10)
+    flat = full.reshape(3 * m, 3 * m)
+    assert np.linalg.eigvalsh(0.5 * (flat + flat.T)).min() > -1e-9

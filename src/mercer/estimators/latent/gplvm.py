@@ -248,6 +248,15 @@ class GPLVM(
         rows = mean * self.scale_ + self.mean_
         return (rows, np.sqrt(variance + self.noise_variance_) * self.scale_) if return_std else rows
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density, in nats and the units of the columns, of the cells of rows X (k, d) that are not
+        empty, each predicted from the point that its row was placed at. y is ignored.
+        """
+        points = self.transform(X)
+        mean, std = self.inverse_transform(np.asarray(points), return_std=True)
+        away = (np.asarray(X, float) - mean) / std
+        return float(np.nanmean(-0.5 * away**2 - np.log(std) - 0.5 * np.log(2 * np.pi)))
+
     @property
     def _n_features_out(self) -> int:
         return self.embedding_.shape[1]

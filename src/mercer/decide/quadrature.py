@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,8 @@ class Integral:
 
     mean: float
     std: float
-    X: np.ndarray
-    y: np.ndarray
+    X: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class LogEvidence:
 
     log_mean: float
     log_std: float
-    X: np.ndarray
-    y: np.ndarray
+    X: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
 
 
 def integral(posterior: AbstractPosterior, measure: AbstractMeasure | str = "normal") -> tuple[float, float]:

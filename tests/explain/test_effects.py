@@ -112,6 +112,17 @@ def test_counts_are_rates():
     assert found.mean.min() > 0 and np.all(found.lower < found.mean)
 
 
+def test_side_data_of_rows_stay_with_them():
+    """Effects and shares are of one trial; left-out rows are judged by theirs."""
+    trials = RNG.integers(2, 20, 50)
+    won = RNG.binomial(trials, 1 / (1 + np.exp(-Y)))
+    model = mc.GPRegressor(k.SE([1.0, 3.0, 30.0]), likelihood="binomial", learn=False)
+    model.fit(X, won, trials=trials)
+    (found,) = model.effects(["x0"])
+    assert 0 < found.mean.min() < found.mean.max() < 1
+    assert "x0" in str(model.importance(draws=2)) and "importance: x0" in model.summary()
+
+
 def test_what_is_no_column():
     for wrong in (["x7"], [("x0", "x1", "x2")], [("x0", "x9")]):
         with pytest.raises(ValueError, match="columns are names, or pairs of two of them"):

@@ -131,7 +131,7 @@ class PosteriorFunction(AbstractFitted):
 
     def value(self, values: np.ndarray) -> np.ndarray:
         """The function at rows (m, d): (m, q)."""
-        return self._observed(self.posterior.latent_moments(values, variance=False)[0])
+        return self._observed(self.posterior.latent_moments(values, variance=False)[0], values)
 
     def expected(self, values: np.ndarray) -> np.ndarray:
         """The predicted mean (m, 1), or probabilities of the classes (m, C)."""
@@ -149,7 +149,7 @@ class PosteriorFunction(AbstractFitted):
     def draw(self, values: np.ndarray, size: int, seed: Any) -> np.ndarray:
         """Joint draws of the function at rows (m, d): (size, m, q)."""
         f = self.posterior.sample(values, size, seed, latent=True)
-        return self._observed(f.ravel()).reshape(size, len(values), -1)
+        return np.stack([self._observed(one, values) for one in f])
 
     def loss(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """How badly the targets of these rows are predicted at `values`: squared errors as a share of the
@@ -164,7 +164,8 @@ class PosteriorFunction(AbstractFitted):
         y = np.asarray(post.y)[rows]
         if likelihood.categorical:
             return -np.asarray(likelihood.log_density(y, mean, variance))
-        predicted = mean if self.is_latent else likelihood.predict(mean, variance)[0]
+        own = likelihood.at_rows(rows, len(post.y))
+        predicted = mean if self.is_latent else own.predict(mean, variance)[0]
         return np.asarray((y - predicted) ** 2 / (np.var(post.y) or 1.0))
 
     def closed(self, groups: Sequence[tuple[int, ...]]) -> Indices | None:
@@ -182,9 +183,9 @@ class PosteriorFunction(AbstractFitted):
         """Whether the posterior can leave out a row."""
         return self.posterior.can("left_out")
 
-    def _observed(self, f: np.ndarray) -> np.ndarray:
-        """What is predicted where f is known: (m, q)."""
-        likelihood = self.posterior.model.likelihood
+    def _observed(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What is predicted at rows (m, d) where f is known: (m, q)."""
+        likelihood = self.posterior.model.likelihood.elsewhere(values) or self.posterior.model.likelihood
         if self.is_latent and f.ndim == 1:
             return f[:, None]
         none = np.zeros(f.shape if f.ndim == 1 else (*f.shape, f.shape[1]))

@@ -202,7 +202,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     >>> GPRegressor().fit(X, y, y_error=errors)               # known errors, beside a learned noise
     >>> GPRegressor(noise_by="instrument").fit(df[["a", "instrument"]], y)
 
-    >>> GPRegressor(groups="school").fit(df[["age", "school"]], y).group_effects()
+    >>> GPRegressor(groups="instrument").fit(df[["a", "instrument"]], y).group_effects()
     >>> model = GPRegressor(likelihood="student-t").fit(X, y)
     >>> print(model.outliers_)
     >>> lower, upper = model.predict_interval(Xs, level=0.95)

@@ -6,7 +6,6 @@ import pytest
 import mercer as mc
 from mercer import kernels as k
 from mercer.linalg.gaussian import GaussianVector
-from mercer.posteriors.divergence import prior_divergence
 from mercer.theory import mcallester, seeger
 
 GIVEN = dict(kernel=4.0 * k.SE(2.0), learn=False)
@@ -25,7 +24,7 @@ def test_the_divergence_is_that_of_two_gaussians(inference):
     post = mc.GPClassifier(kernel, learn=False, inference=inference).fit(X, y).posterior_
     q = GaussianVector(post.mean(X, latent=True), post.covariance(X, latent=True))
     p = GaussianVector(np.zeros(30), kernel(X))
-    assert prior_divergence(post) == pytest.approx(q.kl(p), rel=1e-9)
+    assert post.prior_divergence() == pytest.approx(q.kl(p), rel=1e-9)
 
 
 def test_a_certificate_of_a_given_prior():

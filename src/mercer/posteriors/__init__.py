@@ -30,7 +30,6 @@ from mercer.registry import exporter
 
 if TYPE_CHECKING:
     from mercer.posteriors.average import AveragedPosterior
-    from mercer.posteriors.divergence import prior_divergence
     from mercer.posteriors.draws import DrawsPosterior
     from mercer.posteriors.enumerated import EnumeratedPosterior
     from mercer.posteriors.given import GivenHyperparameters, GivenLatents, GivenScales
@@ -60,7 +59,6 @@ __all__ = [
     "UncertainPrediction",
     "compare_scores",
     "leave_one_out",
-    "prior_divergence",
 ]
 
 # imported when first used
@@ -68,7 +66,6 @@ __getattr__ = exporter(
     __name__,
     {
         "average": "AveragedPosterior",
-        "divergence": "prior_divergence",
         "draws": "DrawsPosterior",
         "enumerated": "EnumeratedPosterior",
         "given": "GivenHyperparameters GivenLatents GivenScales",

@@ -40,7 +40,11 @@ _OF_GAUSSIAN_NOISE = {
     "smoother": "a linear smoother",
     "degrees_of_freedom": "the trace of a linear smoother",
 }
-_OF_ONE_LATENT = {"components": "components are those", "left_out": "f without one datum is known"}
+_OF_ONE_LATENT = {
+    "components": "components are those",
+    "left_out": "f without one datum is known",
+    "prior_divergence": "the divergence from the prior is that",
+}
 _BY_KERNEL = {
     "components": "components",
     "left_out": "predictions without one datum",
@@ -124,6 +128,11 @@ class GaussianPosterior(AbstractPosterior):
             return (
                 "with basis functions of vague weight the first predictions are undefined: use a linear "
                 "kernel instead of the basis."
+            )
+        if question == "prior_divergence" and self.state.prior.basis is not None:
+            return (
+                "basis functions of vague weight are infinitely far from their prior: use a linear kernel "
+                "instead of the basis."
             )
         if question == "evidence_bounds" and self.state.evidence_bounds() is None:
             return "bounds of the exact evidence are offered by solvers.VFE and solvers.ProjectedProcess."
@@ -325,6 +334,20 @@ class GaussianPosterior(AbstractPosterior):
         self.check("degrees_of_freedom")
         _, kappa = self.state.dual()
         return float(np.sum(1.0 - np.asarray(kappa) / np.asarray(self.state.sites.precision)))
+
+    def prior_divergence(self) -> float:
+        """KL(q || p) in nats of the posterior q(f) from the prior p(f) at the training inputs (7.33); of a
+        low-rank solver that of its own prior (8.32).
+
+        q is p times Gaussian sites t_i over their normaliser Z, so that it is the sum of E_q[log t_i] less
+        log Z: nothing is inverted.
+        """
+        self.check("prior_divergence")
+        sites, (mean, variance) = self.state.sites, self.state.site_marginals()
+        away = np.asarray(mean) - np.asarray(sites.centre)
+        slope = 0.0 if sites.slope is None else np.asarray(sites.slope)
+        expected = slope * away - 0.5 * np.asarray(sites.precision) * (away**2 + np.asarray(variance))
+        return max(float(np.sum(expected)) - float(self.state.log_normaliser), 0.0)
 
     def components(self, Xs: Any) -> list[Component]:
         """Posterior of every additive term of the kernel at Xs, each with its own uncertainty.

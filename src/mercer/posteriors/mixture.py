@@ -27,6 +27,7 @@ _OF_ONE = {
     "predictor": "predictors need",
     "smoother": "the weights of a linear smoother need",
     "degrees_of_freedom": "degrees of freedom need",
+    "prior_divergence": "the divergence from the prior needs",
 }
 
 
@@ -89,6 +90,10 @@ class AbstractMixturePosterior(AbstractPosterior):
     def degrees_of_freedom(self) -> NoReturn:
         """Not of a mixture: a `PosteriorError`."""
         self._refuse("degrees_of_freedom")
+
+    def prior_divergence(self) -> NoReturn:
+        """Not of a mixture: a `PosteriorError`."""
+        self._refuse("prior_divergence")
 
     def _refuse(self, question: str) -> NoReturn:
         raise PosteriorError(self.why_not(question))

@@ -58,6 +58,7 @@ QUESTIONS = frozenset(
         "prequential",
         "smoother",
         "degrees_of_freedom",
+        "prior_divergence",
         "outlier_score",
         "save",
     }
@@ -368,6 +369,12 @@ class AbstractPosterior(AbstractConditioned):
     @abc.abstractmethod
     def degrees_of_freedom(self) -> float:
         """Effective number of parameters, the trace of the smoother matrix at the data (2.36)."""
+
+    @abc.abstractmethod
+    def prior_divergence(self) -> float:
+        """KL(q || p) in nats of the posterior q(f) from the prior p(f) at the training inputs (7.33); of a
+        low-rank solver that of its own prior (8.32).
+        """
 
     def summary(self) -> str:
         """What was found, and what a person should know of it, as text."""

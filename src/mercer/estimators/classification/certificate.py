@@ -12,7 +12,6 @@ from sklearn.base import clone
 from mercer.estimators import roughness
 from mercer.estimators.reading import some_rows
 from mercer.inputs import Inputs, Targets
-from mercer.posteriors.divergence import prior_divergence
 from mercer.theory.pac_bayes import mcallester, seeger
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def certified(estimator: GPClassifier, X: Any, y: Any, delta: float) -> Certific
     assert variance is not None
     sign = np.where(np.asarray(posterior.y) > 0, 1.0, -1.0)
     risk = float(np.mean(ndtr(-sign * np.ravel(mean) / np.sqrt(np.ravel(variance)))))
-    divergence, count = prior_divergence(posterior), int(np.sum(~learns))
+    divergence, count = posterior.prior_divergence(), int(np.sum(~learns))
     gibbs = seeger(risk, divergence, count, delta)
     other = mcallester(risk, divergence, count, delta)
     split = int(learns.sum())

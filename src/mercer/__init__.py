@@ -94,6 +94,7 @@ _LAZY = {
 }
 _ROOMS = (
     "columns",
+    "control",
     "datasets",
     "decide",
     "em",

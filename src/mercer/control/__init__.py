@@ -13,6 +13,12 @@ from mercer.registry import exporter
 _MODULES = {
     "environments": "AbstractEnvironment AbstractSystem ControlError Step",
     "episodes": "Episode Transitions load_episodes pooled record replay save_episodes",
+    "finite.beliefs": "Beliefs Sampled gittins_index posterior_sampling",
+    "finite.exact": "BestPolicy policy_iteration policy_value q_values value_iteration",
+    "finite.learning": (
+        "Learned dyna function_differences q_learning robbins_monro sarsa temporal_differences"
+    ),
+    "finite.process": "FiniteProcess Walk",
     "gym": "Gym",
     "integrate": "rk4 rk45",
     "systems": "CartPole MountainCar",

@@ -43,7 +43,8 @@ class Gym(AbstractEnvironment):
         if not isinstance(actions, gymnasium.spaces.Box):
             raise ControlError(
                 f"{made} takes actions of the kind {actions}: here they are bounded numbers (a Box). Use its "
-                "continuous form where there is one (MountainCarContinuous-v0 for MountainCar-v0)."
+                "continuous form where there is one (MountainCarContinuous-v0 for MountainCar-v0); for "
+                "worlds of a few states and actions there are mc.control.policy_iteration and q_learning."
             )
         if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
             raise ControlError(

@@ -86,6 +86,7 @@ _LAZY = {
     "GPTimeSeries": "mercer.estimators",
     "GTM": "mercer.estimators",
     "HMM": "mercer.estimators",
+    "search": "mercer.estimators",
     "Optimiser": "mercer.decide",
     "design": "mercer.decide",
     "optimise": "mercer.decide",
@@ -94,7 +95,6 @@ _LAZY = {
 }
 _ROOMS = (
     "columns",
-    "control",
     "datasets",
     "decide",
     "em",
@@ -117,6 +117,7 @@ _ROOMS = (
     "selection",
     "series",
     "solvers",
+    "structure",
     "theory",
     "uncertain",
     "viz",

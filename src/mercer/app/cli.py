@@ -89,8 +89,14 @@ def fit(
         str | None,
         typer.Option(
             help='Covariance function, in the units of the data: "SE() + Periodic(period=1)" '
-            "(default: ARD Matern 5/2)."
+            "(default: ARD Matern 5/2); auto chooses its roughness, search looks for the structure."
         ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="With --kernel search, how long that may take: 60s (default), 5min.")
+    ] = None,
+    max_models: Annotated[
+        int | None, typer.Option(min=1, help="With --kernel search, how many kernels are looked at, at most.")
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further random starts of the optimiser.")] = 0,
     noise: Annotated[
@@ -200,6 +206,7 @@ def fit(
     from mercer.app import work
 
     how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
+    how |= work.search_settings(kernel, budget, max_models)
     beside = {"y_error": error, "sample_weight": weight, "exposure": exposure, "trials": trials}
     beside |= {"event": event, "lower": lower, "upper": upper}
     of_rows = {keyword: name for keyword, name in beside.items() if name is not None}
@@ -218,6 +225,8 @@ def fit(
         note(line)
     typer.echo(model.summary())
     typer.echo()
+    for line in work.search_lines(model):
+        typer.echo(line)
     for title, columns, lines in work.robust_tables(model):
         show_table(title, columns, lines)
     for title, columns, lines in work.importance_tables(model):

@@ -12,6 +12,8 @@ from mercer.columns import Columns, Date, Number, Raw
 from mercer.columns.table import cells_of
 from mercer.kernels import parse
 
+CHOSEN = ("auto", "search")  # kernels that are chosen by the evidence
+
 
 def training_columns(
     table: Table, names: Sequence[str], source: str, rows: np.ndarray, kernel: str | None, named: bool
@@ -22,12 +24,12 @@ def training_columns(
     error where they were `named`.
     """
     typed = {name: _typed(table, name, source) for name in names}
-    if kernel is None:
+    if kernel in (None, *CHOSEN):
         for name, column in typed.items():
             if column.dtype.kind == "f":
                 numeric({name: column}, [name], source, rows, empty=True)
         return typed, []
-    if parse(kernel).reads_objects():
+    if parse(str(kernel)).reads_objects():
         return typed, []
     text = [name for name, column in typed.items() if column.dtype.kind == "O" and not named]
     kept = [name for name in typed if name not in text]

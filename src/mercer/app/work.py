@@ -144,6 +144,8 @@ def fit_model(
         )
     if noise is not None:
         raise ValueError("--noise is for numeric targets; classes have no noise variance.")
+    if kernel == "search":
+        raise ValueError("--kernel search is for numeric targets: --kernel auto chooses among a few.")
     return GPClassifier(**common).fit(X, y)
 
 
@@ -383,6 +385,22 @@ def _learned_by_em(model: Any) -> Rows:
         return [("states", str(model.n_states_)), *rows]
     shares = ", ".join(f"{share:.3f}" for share in model.weights_)
     return [("components", str(model.n_components_)), ("shares", shares), *rows]
+
+
+def search_settings(kernel: str | None, budget: str | None, max_models: int | None) -> dict[str, Any]:
+    """What --kernel search takes; refused with other kernels."""
+    if kernel == "search":
+        return {"budget": budget, "max_models": max_models}
+    if budget is not None or max_models is not None:
+        raise ValueError("--budget and --max-models go with --kernel search.")
+    return {}
+
+
+def search_lines(model: Estimator) -> list[str]:
+    """The ranking of kernels that were looked at, and an empty line; nothing where none were."""
+    if not isinstance(model, mc.GPRegressor) or model.search_ is None:
+        return []
+    return [str(model.search_), ""]
 
 
 def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer.estimators.points.density import GPDensity
     from mercer.estimators.points.intensity import ExpectedCount, GPIntensity
     from mercer.estimators.regression.regressor import GPRegressor
+    from mercer.estimators.regression.searched import RankedModel, Ranking, SearchResult, search
     from mercer.estimators.series.events import Event
     from mercer.estimators.series.forecaster import GPTimeSeries
     from mercer.estimators.series.panel import GPPanel
@@ -37,6 +38,10 @@ __all__ = [
     "GPRegressor",
     "GPTimeSeries",
     "GaussianMixture",
+    "RankedModel",
+    "Ranking",
+    "SearchResult",
+    "search",
 ]
 
 
@@ -53,6 +58,7 @@ __getattr__ = exporter(
         "points.density": "GPDensity",
         "points.intensity": "ExpectedCount GPIntensity",
         "regression.regressor": "GPRegressor",
+        "regression.searched": "RankedModel Ranking SearchResult search",
         "series.events": "Event",
         "series.forecaster": "GPTimeSeries",
         "series.panel": "GPPanel",

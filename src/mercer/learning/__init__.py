@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mercer.learning.fitting import fit
     from mercer.learning.integration import integrate
     from mercer.learning.kernel_target import Aligned, align, alignment, alignment_weights
-    from mercer.learning.objectives import Objective, objective_and_gradient
+    from mercer.learning.objectives import Objective
     from mercer.learning.result import Fit, FitWarning, Status
     from mercer.learning.unconverged import UnconvergedWarning
 
@@ -46,7 +46,6 @@ __all__ = [
     "integrate",
     "model_evidence",
     "model_posterior",
-    "objective_and_gradient",
     "overall_scale",
 ]
 
@@ -58,7 +57,7 @@ __getattr__ = exporter(
         "fitting": "fit",
         "integration": "integrate",
         "kernel_target": "Aligned align alignment alignment_weights",
-        "objectives": "Objective objective_and_gradient",
+        "objectives": "Objective",
         "result": "Fit FitWarning Status",
         "unconverged": "UnconvergedWarning",
     },

@@ -1,6 +1,5 @@
 """Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage;
-eigenfunctions of kernels; learning curves, consistency, how many data it takes; whether data tell two
-processes apart; PAC-Bayes bounds.
+eigenfunctions of kernels; learning curves; whether data tell two processes apart; PAC-Bayes bounds.
 """
 
 from mercer.theory.apart import (
@@ -10,7 +9,6 @@ from mercer.theory.apart import (
     symmetric_divergence,
     tell_apart,
 )
-from mercer.theory.consistency import Consistency, DataNeeded, consistency, data_needed
 from mercer.theory.curves import (
     LearningCurve,
     generalisation_error,
@@ -58,8 +56,6 @@ from mercer.theory.spectrum import Decay, Degeneracy, degeneracy, spectrum_decay
 __all__ = [
     "AbstractExpansion",
     "Apart",
-    "Consistency",
-    "DataNeeded",
     "Decay",
     "Degeneracy",
     "Density",
@@ -72,9 +68,7 @@ __all__ = [
     "SampledPosterior",
     "Shrinkage",
     "UniformOU",
-    "consistency",
     "cutoff_se",
-    "data_needed",
     "degeneracy",
     "eigen_smoother",
     "eigenfunctions",

@@ -16,7 +16,6 @@ from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._effects import effects
 from mercer.viz._kernel import kernel
 from mercer.viz._latent import latent_space
-from mercer.viz._learning import data_needed, learning_curves
 from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, raster, scores
@@ -30,7 +29,6 @@ __all__ = [
     "chains",
     "components",
     "confusion",
-    "data_needed",
     "decomposition",
     "effects",
     "ellipses",
@@ -41,7 +39,6 @@ __all__ = [
     "kernel",
     "latent",
     "latent_space",
-    "learning_curves",
     "marginals",
     "observed_vs_predicted",
     "outliers",

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.estimators import defaults, roughness
 from mercer.estimators.learned import AbstractLearned
+from mercer.estimators.regression import searched
 from mercer.estimators.regression.coloured import with_noise
 from mercer.estimators.regression.groups import default_kernel
 from mercer.estimators.regression.noise import RowNoise, check_duplicates
@@ -39,7 +40,12 @@ class AbstractModelled(AbstractLearned):
     @property
     def _own_kernel(self) -> bool:
         """No kernel was given."""
-        return self.kernel is None or roughness.asked(self.kernel)
+        return self.kernel is None or self._chosen_kernel
+
+    @property
+    def _chosen_kernel(self) -> bool:
+        """The kernel is chosen by the evidence: "auto" or "search"."""
+        return roughness.asked(self.kernel) or searched.asked(self.kernel)
 
     def _model(
         self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray, known: RowNoise

@@ -17,6 +17,7 @@ from sklearn.base import RegressorMixin
 from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import checkpoint_of
+from mercer.estimators.regression import searched
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.coloured import check_coloured, noise_of
 from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
@@ -66,7 +67,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
 
     kernel: kernel, str or None. A kernel such as `kernels.SE(1.0)`, its formula as text, or None for the
         default. "auto" chooses the roughness (Matern 3/2, Matern 5/2 or SE) and whether there is a linear
-        part by the evidence, for several times the work.
+        part by the evidence, for several times the work; "search" looks for the structure, as
+        `mercer.search` does, see `search_`.
     mean: "empirical", number, mean, callable or None. Prior mean. "empirical" fixes it at the mean of y (the
         median where noise is robust); None is zero; `mercer.param(0.0)` is a learned constant.
     basis: basis or None. Explicit basis functions such as `means.Polynomial(1)`, with their weights
@@ -156,6 +158,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         `group_effects`. {column: "offset" or "function", ...}: or a function of the other columns of their
         own, of which all groups' mean is learned, too. The other columns have the default kernel; a group
         that was not seen is predicted by what groups have in common, and is less certain.
+    budget: number, str or None. With kernel="search", how long `fit` may take: seconds, "60s", "5min"; None
+        is "60s", or no limit with `max_models`.
+    max_models: int or None. With kernel="search", how many models are looked at, at most; without a budget
+        `fit` then finds the same whenever it is repeated.
+    parallel: int. With kernel="search", how many models are looked at at once, in threads; what is found
+        without a budget does not depend on it.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -172,6 +180,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     outliers_: which training rows are outliers (`Outliers`): a score for each, and a report when printed
     robust_comparison_: for likelihood="auto", the noise models side by side and why one was kept
         (`RobustComparison`), else None
+    search_: with kernel="search" the models that were looked at, ranked (`Ranking`), else None
     columns_: what each column of X is and which columns of numbers it became (`mercer.columns.Columns`)
     outputs_, estimators_: where y has several columns, their names, and the models: one for each, or the one
         of all, on a long table whose last column says which. `posterior_` and the like are theirs then
@@ -213,6 +222,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     noise_covariance_: np.ndarray | None
     input_noise_: np.ndarray | None
     warp_: AbstractWarp | None
+    search_: searched.Ranking | None
     _several: AbstractOutputs | None
 
     def __init__(
@@ -245,6 +255,9 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         warp: str | AbstractWarp | None = None,
         groups: str | int | Mapping[Any, str] | None = None,
         noise_along: str | int | None = None,
+        budget: float | str | None = None,
+        max_models: int | None = None,
+        parallel: int = 1,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -274,6 +287,9 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         self.warp = warp
         self.groups = groups
         self.noise_along = noise_along
+        self.budget = budget
+        self.max_models = max_models
+        self.parallel = parallel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -356,7 +372,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         check_coloured(
             self.noise_along,
             {name: getattr(self, name) for name in ("likelihood", "basis", "monotone", "convex", "warp")}
-            | {"kernel='auto'": self.kernel if roughness.asked(self.kernel) else None},
+            | {f"kernel={self.kernel!r}": True if self._chosen_kernel else None},
         )
         self._grouping = tuple(kinds_of(self.groups))
         index = frame_index(X)
@@ -364,7 +380,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         known = RowNoise.read(sample_weight, y_error, len(y))
         check_warped(self.warp, self.likelihood, known, [self.input_noise, self.monotone, self.convex])
         side = Side.read(len(y), exposure=exposure, trials=trials, event=event, lower=lower, upper=upper)
-        self._index, self.robust_comparison_ = index, None
+        self._index, self.robust_comparison_, self.search_ = index, None, None
         self.noise_covariance_ = self._covariance(noise_covariance, len(y))
         self._copies = None if noise_covariance is not None else self._repeated(inputs, y, known, side)
         if self._copies is not None:
@@ -382,7 +398,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             raise ValueError(not_with("likelihood='auto'"))
         if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
             found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
-            if not automatic:
+            if not automatic or searched.asked(self.kernel):
                 return self._take([self._settled(found, inputs, y)])
             kernel = found.model.gp.kernel
         if automatic and not defaults.constant(y):
@@ -418,7 +434,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         return settled(found, lambda model: self._learn(model, inputs, y, self.inference, **settings))
 
     def _choose_kernel(self, likelihood: Any, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Fit:
-        """The fit with the kernel of kernel="auto"."""
+        """The fit with the kernel of kernel="auto" or "search"; sets `search_`."""
+        if searched.asked(self.kernel):
+            searched.check(self, known)
+            settings = self._settings("kernel") | {"starts": "given", "restarts": 0}
+            found, self.search_ = searched.chosen(self, inputs, y, settings)
+            return found
         roughness.check(self.objective, self.inference)
         plain = self._fit_noise(likelihood, None, inputs, y, known)
         heavy = isinstance(plain.model.likelihood, AbstractNoise)
@@ -461,12 +482,12 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         noise: Any = self.noise_variance
         named = likelihood is None or (isinstance(likelihood, str) and likelihood == GAUSSIAN)
         plain = named and known.nothing and np.ndim(noise) == 0 and self.input_noise is None
-        rule = self.inference is None and self.objective == "evidence" and not roughness.asked(self.kernel)
+        rule = self.inference is None and self.objective == "evidence" and not self._chosen_kernel
         if not plain or not rule:
             raise ValueError(
                 "monotone and convex go with one Gaussian noise variance for all rows, learned by the "
                 "evidence: leave out likelihood, weights, errors and noise_by, inference, objective and "
-                "kernel='auto'."
+                "kernel='auto' or 'search'."
             )
 
     def _shaped(self, free: Fit, inputs: Inputs, y: np.ndarray, asked: list[Wish]) -> Fit:
@@ -645,19 +666,21 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
         return self.posterior_.inputs, self.posterior_.y
 
     def _labels(self) -> Any:
-        compared, copied = self.robust_comparison_, self._copies
-        if self._index is None and compared is None and copied is None:
+        compared, copied, ranking = self.robust_comparison_, self._copies, self.search_
+        if self._index is None and compared is None and copied is None and ranking is None:
             return None
         rows = None if compared is None else [list(dataclasses.astuple(c)) for c in compared.candidates]
         return {
             "index": None if self._index is None else list(self._index),
             "noise_models": rows,
             "copies": None if copied is None else copied.rows.tolist(),
+            "search": None if ranking is None else ranking.packed(),
         }
 
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
         super()._restore(inputs, y, labels)
-        said = labels or {"index": None, "noise_models": None, "copies": None}
+        said: dict[str, Any] = labels or dict.fromkeys(("index", "noise_models", "copies", "search"))
+        self.search_ = None if said["search"] is None else searched.Ranking.unpacked(said["search"])
         index, rows, copied = said["index"], said["noise_models"], said["copies"]
         self._copies = None if copied is None else Copies(np.asarray(copied, dtype=int))
         if self._copies is not None and not np.array_equal(np.unique(copied), np.arange(len(y))):

@@ -1,0 +1,283 @@
+"""The search: sentences grow from the best ones seen so far, on a part of the rows first.
+
+The score of a sentence is its log evidence at the hyperparameters learned (MAP), less what choosing costs:
+
+    score = log p(y | theta, M) - p/2 log n - log N_s
+
+with p free hyperparameters (the noise's among them), n rows, and N_s the number of sentences of this size
+that were looked at: as if each size were as probable as any other, and each sentence of a size as any other
+of it. Scores are of the same rows, and counts of the whole search, before they are compared.
+"""
+
+from __future__ import annotations
+
+import abc
+import concurrent.futures
+import dataclasses
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from mercer.gp import Model
+from mercer.learning.climb import Recorder, maximise
+from mercer.progress import Deadline, DeadlineReached, shown, tell
+from mercer.structure.grammar import Sentence, Vocabulary, expand
+from mercer.structure.parts import Problem, Rows
+
+COARSE, FINE = 256, 1000  # rows of the two rounds
+WIDTH = 3  # sentences from which others grow, at once
+PATIENCE = 2  # times that nothing better grew
+LOOK, CLIMB, LAST = 12, 40, 80  # evaluations: of every sentence, of those that may be the best, of the best
+CLIMBED = 4  # sentences of a step that are climbed further
+HEATS = 2  # starting values of a sentence that are climbed from, at most
+CLOSE = 10.0  # nats below the best starting values within which others are climbed from
+KEPT = 6  # sentences that are looked at on more rows
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Candidate:
+    """A sentence with the values learned on some rows, its log evidence there, and how many hyperparameters
+    were learned.
+    """
+
+    sentence: Sentence
+    log_evidence: float
+    parameters: int
+    rows: int
+
+    def score(self, seen: Mapping[int, int]) -> float:
+        """What the sentences are compared by, after so many of each size were seen."""
+        counted = max(1, seen.get(self.sentence.size, 1))
+        return self.log_evidence - 0.5 * self.parameters * math.log(self.rows) - math.log(counted)
+
+
+class AbstractLanguage(abc.ABC):
+    """What sentences mean for some data."""
+
+    vocabulary: Vocabulary
+
+    @abc.abstractmethod
+    def model(self, sentence: Sentence) -> Model:
+        """The model that a sentence says, bound to the columns, at its values."""
+
+    @abc.abstractmethod
+    def learned(self, sentence: Sentence, model: Model) -> Sentence:
+        """The sentence with the values of a model made of it."""
+
+    @abc.abstractmethod
+    def variants(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sentence]:
+        """The sentence with starting values where it has none, in several ways; periods: likely ones of each
+        column.
+        """
+
+    @abc.abstractmethod
+    def periods(self, rows: np.ndarray, residual: np.ndarray) -> Mapping[int, Sequence[float]]:
+        """Likely periods of each column that may have one, of residuals (m,) at some rows of the data."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Found:
+    """What a search has seen: candidates of the last round, the best first, with the values learned on its
+    `rows` (positions); how many sentences of each size; and why it ended: "complete", "budget", "max-models"
+    or "interrupted".
+    """
+
+    candidates: tuple[Candidate, ...]
+    rows: np.ndarray
+    seen: Mapping[int, int]
+    ended: str
+
+    @property
+    def models(self) -> int:
+        """How many sentences were looked at."""
+        return sum(self.seen.values())
+
+
+class Search:
+    """A search under way on inputs X (n, d) and targets y (n,).
+
+    >>> found = Search(language, X, y, deadline=Deadline.after("60s")).run()
+    """
+
+    def __init__(
+        self,
+        language: AbstractLanguage,
+        X: np.ndarray,
+        y: np.ndarray,
+        deadline: Deadline | None = None,
+        max_models: int | None = None,
+        seed: int = 0,
+        parallel: int = 1,
+    ):
+        self.language, self.y = language, y
+        self.deadline, self.max_models, self.parallel = deadline, max_models, max(1, parallel)
+        order = np.random.default_rng(seed).permutation(len(y))
+        sizes = [COARSE, FINE] if len(y) > 1.25 * COARSE else [len(y)]
+        self.rounds = [np.sort(order[: min(size, len(y))]) for size in sizes]
+        self.X = X
+        self.seen: Counter[int] = Counter()
+        self.met: set[Sentence] = set()
+        self.best: list[Candidate] = []  # of the round under way, or of the last that ended
+        self.rows = self.rounds[0]  # that they are of
+        self.ended = "complete"
+
+    def run(self) -> Found:
+        """Every round, until nothing better grows, the time is up or Ctrl-C."""
+        try:
+            self._rounds()
+        except DeadlineReached:
+            self.ended = "budget"
+        except KeyboardInterrupt:
+            self.ended = "interrupted"
+        return Found(tuple(self._ranked(self.best)), self.rows, dict(self.seen), self.ended)
+
+    def _rounds(self) -> None:
+        sentences: list[Sentence] = self.language.vocabulary.starts()
+        for i, rows in enumerate(self.rounds):
+            data = _Data(self.language, rows, Rows(self.X[rows]), self.y[rows], self.deadline)
+            candidates: list[Candidate] = []
+            if i == 0:
+                self.best = candidates
+            self._look(data, sentences, LOOK if i == 0 else CLIMB, data.usual, candidates)
+            self.best, self.rows = candidates, rows
+            self._grow(data, candidates, PATIENCE if i == 0 else 1)
+            sentences = [c.sentence for c in self._ranked(candidates)[:KEPT]]
+        self._climb(data, candidates, LAST, 2)
+        if self._full:
+            self.ended = "max-models"
+
+    def _grow(self, data: _Data, candidates: list[Candidate], patience: int) -> None:
+        """Let sentences grow from the best that have not, until the best stays the best."""
+        grown: set[Sentence] = set()
+        idle = 0
+        self._climb(data, candidates, CLIMB, CLIMBED)
+        while idle < patience and not self._full:
+            ranked = self._ranked(candidates)
+            top = ranked[0].sentence
+            parents = [c for c in ranked[: 2 * WIDTH] if c.sentence not in grown][:WIDTH]
+            if not parents:
+                return
+            for parent in parents:
+                grown.add(parent.sentence)
+                known = {c.sentence for c in candidates}
+                children = expand(parent.sentence, self.language.vocabulary)
+                new = [child for child in children if child not in known]
+                self._look(data, new, LOOK, data.hints(parent), candidates)
+                self._climb(data, candidates, CLIMB, CLIMBED)
+            idle = 0 if self._ranked(candidates)[0].sentence != top else idle + 1
+
+    def _climb(self, data: _Data, candidates: list[Candidate], evaluations: int, most: int) -> None:
+        """Climb on from the best candidates, once each."""
+        for candidate in self._ranked(candidates)[:most]:
+            if (candidate.sentence, evaluations) not in data.climbed:
+                data.climbed.add((candidate.sentence, evaluations))
+                better = data.learn([candidate.sentence], evaluations)
+                if better is not None and better.log_evidence > candidate.log_evidence:
+                    candidates[candidates.index(candidate)] = better
+
+    def _look(
+        self,
+        data: _Data,
+        sentences: Iterable[Sentence],
+        evaluations: int,
+        periods: Mapping[int, Sequence[float]],
+        candidates: list[Candidate],
+    ) -> None:
+        """Learn each sentence for so many evaluations, and put it among the candidates. A sentence counts as
+        seen when it is begun.
+        """
+
+        def look(sentence: Sentence) -> Candidate | None:
+            return data.learn(self.language.variants(sentence, periods), evaluations)
+
+        with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
+            at_once = map if self.parallel == 1 else pool.map
+            counted = self._counted(sentences)
+            while some := list(itertools.islice(counted, self.parallel)):
+                candidates += [c for c in at_once(look, some) if c is not None]
+                tell(len(self.met), None, self._words())
+
+    def _counted(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        for sentence in sentences:
+            if sentence not in self.met:
+                if self._full:
+                    return
+                self.met.add(sentence)
+                self.seen[sentence.size] += 1
+            yield sentence
+
+    @property
+    def _full(self) -> bool:
+        return self.max_models is not None and len(self.met) >= self.max_models
+
+    def _ranked(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        return sorted(candidates, key=lambda c: (-c.score(self.seen), str(c.sentence)))
+
+    def _words(self) -> str:
+        best = f", best so far: {self._ranked(self.best)[0].sentence}" if self.best else ""
+        return f"{len(self.met)} models{best}"
+
+
+class _Data:
+    """Some rows, and the sentences that were climbed far on them."""
+
+    def __init__(
+        self,
+        language: AbstractLanguage,
+        where: np.ndarray,
+        rows: Rows,
+        y: np.ndarray,
+        deadline: Deadline | None,
+    ):
+        self.language, self.where, self.rows, self.y, self.deadline = language, where, rows, y, deadline
+        self.climbed: set[tuple[Sentence, int]] = set()
+        self.usual = language.periods(where, y - np.mean(y))
+
+    def problem(self, sentence: Sentence) -> Problem:
+        """Its evidence on these rows."""
+        return Problem(self.language.model(sentence), self.rows, self.y, self.deadline)
+
+    def learn(self, starts: Sequence[Sentence], evaluations: int) -> Candidate | None:
+        """The best that is reached from some of the starting values; None where none has an evidence."""
+        problems = [self.problem(start) for start in starts]
+        if len(problems) > 1:
+            values = np.array([p.value() for p in problems])
+            order = np.argsort(-values, kind="stable")[:HEATS]
+            problems = [problems[i] for i in order if values[i] > values[order[0]] - CLOSE]
+        best, size = None, len(self.y)
+        for problem in problems:
+            with shown("", False):
+                recorder = Recorder(size)
+                start = problem.flat.vector
+                top = maximise(problem, start, "", recorder, ftol=1e-6, max_evaluations=evaluations)
+            if np.isfinite(top.value) and (best is None or top.value > best[0].value):
+                best = top, problem
+        if best is None:
+            return None
+        top, problem = best
+        sentence = self.language.learned(starts[0], problem.flat.unflatten(top.vector))
+        return Candidate(sentence, top.objective, len(top.vector), size)
+
+    def hints(self, parent: Candidate) -> Mapping[int, Sequence[float]]:
+        """Likely periods: those of what the parent leaves over, then those of y."""
+        problem = self.problem(parent.sentence)
+        found, noise, _ = problem.solve(problem.model)
+        own = self.language.periods(self.where, found.alpha / noise.precision)
+        return {c: [*own[c][:2], *self.usual[c][:2]] for c in own}
+
+
+def left_out(problem: Problem) -> np.ndarray:
+    """Log density of each target (n,) given all others, hyperparameters held (5.10-5.12); where noise is not
+    Gaussian, that of the other rows' sites.
+    """
+    found, noise, _ = problem.solve(problem.model)
+    kappa = np.diagonal(found.R)
+    latent = np.maximum(1.0 / kappa - 1.0 / noise.precision, 0.0)
+    mean = problem.y - found.alpha / kappa
+    return np.asarray(problem.model.likelihood.log_density(problem.y, mean, latent), float)
+
+
+__all__ = ["AbstractLanguage", "Candidate", "Found", "Search", "left_out"]

@@ -180,9 +180,31 @@ class Columns:
 
     # -- words -----------------------------------------------------------------------------------------------
 
+    def texts(self, X: Any) -> dict[str, list[str]]:
+        """What stands in each column of a table, as text, by the name of the column."""
+        if any(isinstance(column, Raw) for column in self.columns):
+            by_name = self.names if self.named and is_table(X) else None
+            values = as_inputs(X, "X", by_name, self.objects).values
+            return {name: [_text(v) for v in values[:, j].tolist()] for j, name in enumerate(self.names)}
+        wanted = [c.name for c in self.columns if c.width] if self.named and is_table(X) else None
+        cells = self._arranged(as_table(X, wanted=wanted))
+        return {
+            name: [_text(v) for v in one.values.astype("datetime64[s]" if one.kind == "date" else object)]
+            for name, one in zip(self.names, cells, strict=True)
+        }
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: each column and what it is, as text."""
         return ["column", "read as"], [[column.name, column.words()] for column in self.columns]
+
+
+def _text(value: Any) -> str:
+    """A cell as text."""
+    if isinstance(value, float):
+        return "empty" if np.isnan(value) else f"{value:.6g}"
+    if value is None or (isinstance(value, np.datetime64) and np.isnat(value)):
+        return "empty"
+    return str(value).removesuffix("T00:00:00")
 
 
 def position(names: tuple[str, ...], column: str | int) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mercer.estimators.base import fitted
 from mercer.estimators.learned import AbstractLearned
 from mercer.progress import shown
 
 if TYPE_CHECKING:
-    from mercer.explain import AbstractFitted, Effect, Importance
+    from mercer.explain import AbstractFitted, Attributions, Effect, Importance
 
 
 FEW = 2000  # rows, up to which a summary leaves each out by any solver
@@ -22,6 +24,33 @@ class AbstractExplained(AbstractLearned):
     @abc.abstractmethod
     def _function(self) -> AbstractFitted:
         """The function that is explained."""
+
+    @abc.abstractmethod
+    def _attributed(self, Z: np.ndarray, beside: np.ndarray | None, groups: Any, seed: int) -> Attributions:
+        """What columns add to predictions at inputs Z (m, d), beside those of a background."""
+
+    def explain(self, rows: Any = None, background: Any = None) -> Attributions:
+        """Predictions in plain sentences: what each column of each of `rows` adds to it, how sure that is, and
+        on which training rows it rests.
+
+        Of a column it is the Shapley value of f: what its value changes beside those that it has in rows of
+        the training data, averaged over all orders in which columns may be changed; of an additive function
+        its term less the average of the term. The values and the average sum to the prediction, and each has
+        the standard deviation that the posterior gives it. Counts, other noise with a link and warped targets
+        are explained on the scale on which the model is Gaussian, classes by the latent function that speaks
+        for the predicted one (of two: for the second), which the answer says.
+
+        rows: a table, or one row: a dict, a pandas series, a sequence of values
+        background: other rows to set them beside, such as one alone; None: rows of the training data
+
+        >>> print(model.explain(df[["a", "b"]].head(2)))
+        >>> model.explain({"a": 1.0, "b": 2.0})["a"]
+        """
+        from mercer.estimators.attributed import attributed
+
+        fitted(self)
+        with shown("explaining", self.progress):
+            return attributed(self, rows, background)
 
     def importance(self, permutation: bool = True, draws: int = 32, groups: Any = None) -> Importance:
         """How much each column matters to the predictions: the share of their variance that it explains,

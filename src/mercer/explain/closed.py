@@ -19,17 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.explain.products import Factor, products
 from mercer.explain.sobol import Indices
-from mercer.kernels import SE, AbstractKernel, Constant, On, Periodic, Product, Scale, Sum
 from mercer.posteriors.protocol import AbstractPosterior
 
 QUANTILES = 512  # values of a column that stand for its distribution, where there are more data
 CELLS = 3e7  # numbers in all matrices C together
 TERMS = 4
 ROUNDING = 1e-4  # share of the variance that may be lost in quadratic forms in alpha
-
-Factor = tuple[AbstractKernel, tuple[int, ...]]  # a kernel and the columns that it reads
-Term = tuple[float, Mapping[int, tuple[Factor, ...]]]  # a number times the factors of each group
 
 
 def closed_indices(posterior: AbstractPosterior, groups: Sequence[tuple[int, ...]]) -> Indices | None:
@@ -43,73 +40,10 @@ def closed_indices(posterior: AbstractPosterior, groups: Sequence[tuple[int, ...
     if prior.basis is not None or np.ptp(np.asarray(prior.mean.value(X))) != 0.0:
         return None
     terms = products(prior.kernel, groups)
-    if terms is None or len(terms) > TERMS:
+    if terms is None or len(terms) > TERMS or any(term.mixture is not None for term in terms):
         return None
-    parts = [_Part(scale * alpha, factors, X, groups) for scale, factors in terms]
+    parts = [_Part(term.scale * alpha, term.factors, X, groups) for term in terms]
     return _indices(parts, groups)
-
-
-def products(kernel: AbstractKernel, groups: Sequence[tuple[int, ...]]) -> list[Term] | None:
-    """A kernel as a sum of products of kernels on one group of columns each; None where it is none.
-
-    >>> products(SE([1.0, 2.0]) + SE().on(0), [(0,), (1,)])
-    """
-    group_of = {column: g for g, columns in enumerate(groups) for column in columns}
-    columns = tuple(sorted(group_of))
-    return _terms(kernel, columns, group_of)
-
-
-def _terms(
-    kernel: AbstractKernel, columns: tuple[int, ...], group_of: Mapping[int, int]
-) -> list[Term] | None:
-    together: dict[int, tuple[int, ...]] = {}
-    for column in columns:
-        g = group_of[column]
-        together[g] = (*together.get(g, ()), column)
-    if isinstance(kernel, Constant):
-        return [(float(kernel.variance), {})]
-    if len(together) == 1:
-        return [(1.0, {next(iter(together)): ((kernel, columns),)})]
-    if isinstance(kernel, Scale):
-        inner = _terms(kernel.kernel, columns, group_of)
-        return None if inner is None else [(float(kernel.variance) * s, f) for s, f in inner]
-    if isinstance(kernel, On):
-        return _terms(kernel.kernel, tuple(columns[int(c)] for c in kernel.columns), group_of)
-    if isinstance(kernel, Sum | Product):
-        parts = [_terms(part, columns, group_of) for part in kernel.parts]
-        if any(part is None for part in parts):
-            return None
-        found: list[list[Term]] = [part for part in parts if part is not None]
-        if isinstance(kernel, Sum):
-            return [term for part in found for term in part]
-        return [functools.reduce(_times, chosen) for chosen in itertools.product(*found)]
-    if isinstance(kernel, SE) and kernel.loadings is None:
-        return [
-            (float(kernel.variance), _split(together, columns, lambda at: SE(_of(kernel.lengthscale, at))))
-        ]
-    if isinstance(kernel, Periodic):
-
-        def part(at: list[int]) -> AbstractKernel:
-            return Periodic(_of(kernel.period, at), _of(kernel.lengthscale, at))
-
-        return [(float(kernel.variance), _split(together, columns, part))]
-    return None
-
-
-def _times(a: Term, b: Term) -> Term:
-    factors = dict(a[1])
-    for g, more in b[1].items():
-        factors[g] = (*factors.get(g, ()), *more)
-    return a[0] * b[0], factors
-
-
-def _split(together: Mapping[int, tuple[int, ...]], columns: tuple[int, ...], part: Any) -> dict:
-    """The factor of each group, `part` of the positions of its columns among `columns`."""
-    return {g: ((part([columns.index(c) for c in own]), own),) for g, own in together.items()}
-
-
-def _of(value: Any, at: list[int]) -> Any:
-    return np.asarray(value)[at] if np.ndim(value) else float(value)
 
 
 class _Part:

@@ -46,7 +46,7 @@ from mercer.solvers.protocol import AbstractSolver
 
 if TYPE_CHECKING:
     from mercer.estimators.classification.certificate import Certificate
-    from mercer.explain import AbstractFitted
+    from mercer.explain import AbstractFitted, Attributions
 
 MOST_LATENTS = 3000  # rows times classes that one model couples by default
 LABEL_REGRESSION = "label-regression"
@@ -591,6 +591,11 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         return ContestsFunction(
             inputs, codes, self._posteriors, self._contests, self._wins, labels, self._scheme
         )
+
+    def _attributed(self, Z: np.ndarray, beside: np.ndarray | None, groups: Any, seed: int) -> Attributions:
+        from mercer.estimators.classification.latent import attributed
+
+        return attributed(self, Z, beside, groups, seed)
 
     def _targets(self, y, n: int) -> np.ndarray:
         self.classes_, codes = encode(y, n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,7 @@ from mercer.posteriors import LeaveOneOut
 
 if TYPE_CHECKING:
     from mercer.estimators.regression.conformal import Conformal
+    from mercer.explain import Attributions
 
 
 class AbstractLeftOut(AbstractPredictions):
@@ -114,6 +116,25 @@ class AbstractLeftOut(AbstractPredictions):
             raise ValueError(f"{len(names)} names were given for {n} rows.")
         self._index, self._outliers = names, None
         return self
+
+    def _attributed(self, Z: np.ndarray, beside: np.ndarray | None, groups: Any, seed: int) -> Attributions:
+        """What columns add to f; training rows by their places in the table."""
+        from mercer.explain import attributions
+
+        self._check_one()
+        found = attributions(self.posterior_, Z, beside, groups, seed=seed)
+        names = self._index or tuple(map(str, range(len(self._each_row(self.posterior_.y)))))
+        first = np.arange(len(names)) if self._copies is None else self._copies.kept
+        named = tuple(
+            tuple(one._replace(row=int(first[one.row]), label=names[first[one.row]]) for one in each)
+            for each in found.influences
+        )
+        if self.model_.likelihood.mean_is_latent:
+            return dataclasses.replace(found, influences=named, what=("the predicted y",) * len(Z))
+        what = "the function behind y, on whose scale columns add up,"
+        means = self.posterior_.mean(Z)
+        also = tuple(f"On the scale of y itself {mean:.4g} is predicted." for mean in means)
+        return dataclasses.replace(found, influences=named, what=(what,) * len(Z), also=also)
 
     def summary(self) -> str:
         """What was found, as text: how well rows are predicted by the others, which columns matter, how noisy

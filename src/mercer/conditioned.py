@@ -13,6 +13,7 @@ from mercer.inputs import Inputs
 __all__ = [
     "AbstractConditioned",
     "AbstractSubject",
+    "Bars",
     "ClassFunction",
     "Classified",
     "LatentSpace",
@@ -67,6 +68,20 @@ class LatentSpace(NamedTuple):
     shade_name: str
 
 
+class Bars(NamedTuple):
+    """What a picture of an explanation shows: names (k,) and lengths (k,) of bars, their standard deviations
+    (k,), NaN where not known, what the lengths are, a title; `start`: where the first bar begins, and each
+    goes on from the one before it, or None, where all begin at zero.
+    """
+
+    names: tuple[str, ...]
+    lengths: np.ndarray
+    std: np.ndarray
+    what: str
+    title: str
+    start: float | None
+
+
 class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
     """What a picture may be of. Each question is answered by None where there is nothing to say."""
 
@@ -76,6 +91,10 @@ class AbstractSubject(abc.ABC):  # noqa: B024  (hooks)
 
     def column_effects(self, columns: Any = None, most: int = 6, level: float = 0.95) -> Any:
         """How columns matter (a tuple of `mercer.explain.Effect`)."""
+        return None
+
+    def explanation(self, rows: Any = None) -> Any:
+        """What it has learned, or its predictions of rows, explained: something with `bars`."""
         return None
 
     def classified(self, X: Any = None, y: Any = None) -> Classified | None:

@@ -124,6 +124,7 @@ def search():
 FILES = {
     "README.md": table,
     "docs/classification.md": plants,
+    "docs/explain.md": table,
     "docs/optimise.md": search,
     "docs/robust.md": table,
     "docs/tables.md": instruments,

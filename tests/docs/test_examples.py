@@ -19,8 +19,8 @@ NAMES = {
     "inference": "Laplace EP MCMC SVGP",
     "solvers": "Dense VFE Markov Vecchia",
     "posteriors": "AbstractPosterior GaussianPosterior LeaveOneOut",
-    "explain": "Importance importance sobol_indices",
-    "viz": "posterior prior forecast components kernel calibration importance outliers",
+    "explain": "Importance importance sobol_indices Attributions attributions shapley_values influences",
+    "viz": "posterior prior forecast components kernel calibration importance explain outliers",
 }
 
 

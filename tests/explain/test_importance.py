@@ -9,7 +9,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lk
 from mercer.explain import Importance, PosteriorFunction, importance, sobol_indices
-from mercer.explain.closed import products
+from mercer.explain.products import products
 
 RNG = np.random.default_rng(0)
 UNIFORM = np.column_stack([RNG.permutation((np.arange(500) + 0.5) / 500) for _ in range(6)])
@@ -125,10 +125,10 @@ def test_closed_form_agrees_with_points(kernel, groups):
 
 def test_what_has_no_closed_form():
     groups = [(j,) for j in range(6)]
-    assert (
-        products(k.Matern(LENGTHS), groups) is None and products(k.SE(1.0).on(0) + k.Matern(), groups) is None
-    )
-    assert products(k.Matern(LENGTHS), [tuple(range(6))]) is not None  # all columns are one group
+    other = k.NeuralNetwork()
+    assert products(other, groups) is None and products(k.SE(1.0).on(0) + other, groups) is None
+    assert products(other, [tuple(range(6))]) is not None  # all columns are one group
+    assert products(k.Matern(LENGTHS), groups)[0].mixture is not None  # too many products for quadratic forms
     for gp in (mc.GP(KERNELS["se"], basis=mc.means.Polynomial(1)), mc.GP(KERNELS["se"], mean=friedman)):
         assert PosteriorFunction(gp.condition(X, Y, noise_variance=0.1)).closed(groups) is None
     nearly = mc.GP(k.SE(np.full(6, 30.0), 1e6)).condition(X, Y, noise_variance=1e-7)

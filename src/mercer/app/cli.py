@@ -1,4 +1,4 @@
-"""The command line: `mercer demo`, `fit`, `predict`, `info`, `assess`.
+"""The command line: `mercer demo`, `fit`, `predict`, `info`, `assess`, and those of other modules.
 Heavy imports happen inside the commands.
 """
 
@@ -11,6 +11,7 @@ import typer
 
 from mercer.app import backtest as backtest_command
 from mercer.app import em as em_commands
+from mercer.app import explain as explain_command
 from mercer.app import forecast as forecast_command
 from mercer.app import optimise as optimise_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
@@ -314,6 +315,7 @@ def assess(
             note(f"drawn in {plot}")
 
 
+explain_command.register(app)
 em_commands.register(app)
 forecast_command.register(app)
 backtest_command.register(app)

@@ -201,7 +201,7 @@ class Columns:
 def _text(value: Any) -> str:
     """A cell as text."""
     if isinstance(value, float):
-        return "empty" if np.isnan(value) else f"{value:.6g}"
+        return "empty" if np.isnan(value) else f"{value:.5g}"
     if value is None or (isinstance(value, np.datetime64) and np.isnat(value)):
         return "empty"
     return str(value).removesuffix("T00:00:00")

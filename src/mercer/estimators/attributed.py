@@ -22,11 +22,12 @@ def attributed(estimator: AbstractExplained, rows: Any, background: Any) -> Attr
     """What each column of the table adds to the predictions of rows, in the words of the table."""
     columns = estimator.columns_
     assert columns is not None
+    called = (str(rows.name),) if is_pandas_series(rows) and rows.name is not None else None
     rows = as_rows(rows, columns)
     Z = estimator._inputs(rows)
     beside = None if background is None else estimator._inputs(as_rows(background, columns))
     found = estimator._attributed(Z, beside, estimator._groups(), estimator._seed())
-    labels = frame_index(rows) or tuple(map(str, range(len(Z))))
+    labels = called or frame_index(rows) or tuple(map(str, range(len(Z))))
     texts = columns.texts(rows)
     return dataclasses.replace(
         found,
@@ -43,10 +44,6 @@ def as_rows(rows: Any, columns: Columns) -> Any:
         one = all(isinstance(value, str) or np.ndim(value) == 0 for value in rows.values())
         rows = {name: [value] for name, value in rows.items()} if one else dict(rows)
     if is_table(rows) or columns.objects:
-        if columns.named and isinstance(rows, dict) and (other := [n for n in rows if n not in columns.names]):
-            raise InputError(
-                f"the model has no column {other[0]!r}: its columns are {', '.join(map(repr, columns.names))}."
-            )
         return rows
     if np.ndim(np.asarray(rows, dtype=object)) == 1:
         given, wanted = len(rows), len(columns.columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from mercer.estimators.learned import AbstractLearned
 from mercer.progress import shown
 
 if TYPE_CHECKING:
+    from mercer.estimators.told import Explanation
     from mercer.explain import AbstractFitted, Attributions, Effect, Importance
 
 
@@ -29,28 +30,48 @@ class AbstractExplained(AbstractLearned):
     def _attributed(self, Z: np.ndarray, beside: np.ndarray | None, groups: Any, seed: int) -> Attributions:
         """What columns add to predictions at inputs Z (m, d), beside those of a background."""
 
-    def explain(self, rows: Any = None, background: Any = None) -> Attributions:
-        """Predictions in plain sentences: what each column of each of `rows` adds to it, how sure that is, and
-        on which training rows it rests.
+    @abc.abstractmethod
+    def _opening(self) -> list[str]:
+        """How well left-out rows are predicted, and how noisy they are, in lines."""
 
-        Of a column it is the Shapley value of f: what its value changes beside those that it has in rows of
-        the training data, averaged over all orders in which columns may be changed; of an additive function
-        its term less the average of the term. The values and the average sum to the prediction, and each has
-        the standard deviation that the posterior gives it. Counts, other noise with a link and warped targets
-        are explained on the scale on which the model is Gaussian, classes by the latent function that speaks
-        for the predicted one (of two: for the second), which the answer says.
+    @overload
+    def explain(self, rows: None = None, background: Any = None) -> Explanation: ...
 
-        rows: a table, or one row: a dict, a pandas series, a sequence of values
+    @overload
+    def explain(self, rows: Any, background: Any = None) -> Attributions: ...
+
+    def explain(self, rows: Any = None, background: Any = None) -> Explanation | Attributions:
+        """The model in plain sentences: what its parts and columns do, where, how strongly and how sure that
+        is. Of `rows`, their predictions: what each column adds to them, how sure that is, and on which
+        training rows they rest.
+
+        What is said of a model is read from its additive parts, `importance` and `effects`. What a column
+        adds to a prediction is the Shapley value of f: what its value changes beside those that it has in
+        rows of the training data, averaged over all orders in which columns may be changed; of an additive
+        function its term less the average of the term. The values and the average sum to the prediction, and
+        each has the standard deviation that the posterior gives it. Counts, other noise with a link and
+        warped targets are explained on the scale on which the model is Gaussian, classes by the latent
+        function that speaks for the predicted one (of two: for the second), which the answer says.
+
+        rows: None: the model; a table, or one row: a dict, a pandas series, a sequence of values
         background: other rows to set them beside, such as one alone; None: rows of the training data
 
+        >>> print(model.explain())
         >>> print(model.explain(df[["a", "b"]].head(2)))
         >>> model.explain({"a": 1.0, "b": 2.0})["a"]
         """
         from mercer.estimators.attributed import attributed
+        from mercer.estimators.told import told
 
         fitted(self)
+        if rows is None and background is not None:
+            raise ValueError("background goes with rows to explain: give both, or neither.")
         with shown("explaining", self.progress):
-            return attributed(self, rows, background)
+            return told(self) if rows is None else attributed(self, rows, background)
+
+    def explanation(self, rows: Any = None) -> Explanation | Attributions:
+        """`explain`, for pictures."""
+        return self.explain() if rows is None else self.explain(rows)
 
     def importance(self, permutation: bool = True, draws: int = 32, groups: Any = None) -> Importance:
         """How much each column matters to the predictions: the share of their variance that it explains,

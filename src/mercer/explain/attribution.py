@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.conditioned import AbstractConditioned
+from mercer.conditioned import AbstractConditioned, Bars
 from mercer.explain.function import AbstractFitted, PosteriorFunction
 from mercer.explain.functionals import additive, background_size, by_kernel, shapley_of
 from mercer.explain.influence import Influence, influences
@@ -104,6 +104,23 @@ class Attributions:
         """For each row the positions of the columns, those that add most first."""
         return [np.argsort(-np.abs(values), kind="stable") for values in self.values]
 
+    def bars(self, row: int = 0, most: int = 12) -> Bars:
+        """What a picture of one of the rows shows; what columns beyond `most` add is one bar."""
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"there are {len(self)} rows, counted from 0; got {row}.")
+        first, rest = np.split(self.orders()[row], [most if len(self.names) > most + 1 else len(self.names)])
+        names = [
+            f"{self.names[g]} = {text}" if (text := self.given[row][g]) else self.names[g] for g in first
+        ]
+        std = np.full(self.values.shape, np.nan) if self.std is None else self.std
+        lengths, spread = self.values[row, first], std[row, first]
+        if len(rest):
+            names.append(f"{len(rest)} others")
+            lengths, spread = np.append(lengths, self.values[row, rest].sum()), np.append(spread, np.nan)
+        what = self.what[row].removesuffix(",")
+        title = f"{self.labels[row]}: {self._predicted(row)}"
+        return Bars(tuple(names), lengths, spread, what, title, float(self.base[row]))
+
     def table(self, i: int) -> tuple[list[str], list[list[str]]]:
         """Header and rows of what the columns add to prediction i, as text."""
         header = ["column", "value", "adds"]
@@ -125,7 +142,8 @@ class Attributions:
             said.append("By parts: " + ", ".join(f"{p} {v:+.3g} ± {s:.2g}" for p, v, s in each) + ".")
         if self.influences[i]:
             rows = ", ".join(
-                f"{one.label} (weight {one.weight:.2g}, y = {_cell(one.target)}; without it {-one.shift:+.2g})"
+                f"{one.label} (weight {one.weight:.2g}, y = {_cell(one.target)}; without it "
+                f"{-one.shift:+.2g})"
                 for one in self.influences[i]
             )
             said.append(f"It rests most on the training rows {rows}.")
@@ -210,7 +228,9 @@ def attributions(
     if found.std is None:
         notes.append(f"how sure the values are is not known: {posterior.why_not('sample')}")
     if found.error.any():
-        notes.append(f"orders of columns were sampled: standard errors of the values up to {found.error.max():.2g}")
+        notes.append(
+            f"orders of columns were sampled: standard errors of the values up to {found.error.max():.2g}"
+        )
     text = [[_text(row, group) for group in positions] for row in Z]
     return Attributions(
         names=tuple(named),

@@ -139,7 +139,9 @@ def _from_kernel(
     mean = a @ alpha
     flat = a.reshape(m * G, -1)
     variance = c - np.einsum("in,in->i", flat, state.apply(flat.T).T).reshape(m, G)
-    plain, error = _of_function(lambda Z: np.asarray(state.prior.mean.value(Z)), rows, background, groups, seed)
+    plain, error = _of_function(
+        lambda Z: np.asarray(state.prior.mean.value(Z)), rows, background, groups, seed
+    )
     mean, spread = mean + plain[..., 0], spread + error[..., 0] ** 2
     weights = state.basis_weights()
     if weights is not None:
@@ -260,7 +262,7 @@ def _from_points(
 
 def _enumerate(G: int, B: int, most: int) -> bool:
     """Whether all coalitions of G groups with B rows are looked at: not where these are too many."""
-    return G <= ENUMERATED and (2**G * B <= most or G <= 2)
+    return G <= ENUMERATED and (most >= 2**G * B or G <= 2)
 
 
 def _words(enumerated: bool, G: int) -> str:

@@ -80,7 +80,9 @@ class ProductTerm:
         """Of a group, between rows A (m, d) and B (n, d): the plain factor (m, n), and half the squared
         distance (m, n) that the mixture reads, or None.
         """
-        plain = [np.asarray(kernel(A[:, list(own)], B[:, list(own)])) for kernel, own in self.factors.get(g, ())]
+        plain = [
+            np.asarray(kernel(A[:, list(own)], B[:, list(own)])) for kernel, own in self.factors.get(g, ())
+        ]
         factor = functools.reduce(np.multiply, plain, np.ones((len(A), len(B))))
         if self.mixture is None or g not in self.mixture.columns:
             return factor, None

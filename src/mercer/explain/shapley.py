@@ -109,17 +109,18 @@ def shapley_values(
     return Shapley(values, error, base, len(found.rows))
 
 
-def _all_coalitions(
-    row: np.ndarray, background: np.ndarray, groups: Sequence[tuple[int, ...]]
-) -> Coalitions:
+def _all_coalitions(row: np.ndarray, background: np.ndarray, groups: Sequence[tuple[int, ...]]) -> Coalitions:
     G, B = len(groups), len(background)
     inside = (np.arange(2**G)[:, None] >> np.arange(G)) & 1 == 1  # (2^G, G)
     size = inside.sum(1)
     joins = np.array([1.0 / (G * math.comb(G - 1, s)) for s in range(G)])  # |S|! (G - |S| - 1)! / G!
-    weights = np.where(inside, joins[np.maximum(size - 1, 0)][:, None], -joins[np.minimum(size, G - 1)][:, None])
+    weights = np.where(
+        inside, joins[np.maximum(size - 1, 0)][:, None], -joins[np.minimum(size, G - 1)][:, None]
+    )
     rows = np.repeat(background[None], 2**G, 0)
     for g, group in enumerate(groups):
-        rows[np.ix_(inside[:, g], np.arange(B), list(group))] = row[list(group)]
+        for column in group:
+            rows[inside[:, g], :, column] = row[column]
     return Coalitions(rows.reshape(-1, len(row)), np.repeat(weights.T / B, B, 1)[None])
 
 

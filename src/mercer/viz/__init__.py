@@ -14,6 +14,7 @@ from mercer.viz._checks import calibration, evidence_profile, fit_history, impor
 from mercer.viz._classes import latent, probability, regions, surface, verdict
 from mercer.viz._curves import components, forecast, posterior, prior
 from mercer.viz._effects import effects
+from mercer.viz._explain import explain
 from mercer.viz._kernel import kernel
 from mercer.viz._latent import latent_space
 from mercer.viz._marginals import marginals
@@ -33,6 +34,7 @@ __all__ = [
     "effects",
     "ellipses",
     "evidence_profile",
+    "explain",
     "fit_history",
     "forecast",
     "importance",

@@ -469,20 +469,15 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         """What was found, as text: how well rows are predicted by the others, the classes, which columns
         matter; then the hyperparameters, and how far to trust the optimiser.
         """
-        from mercer.estimators.findings import classes_left_out, opened
+        from mercer.estimators.findings import opened
 
         fitted(self)
-        codes = self._data[1].astype(int)
-        counts = np.bincount(codes)
         opening = [
-            "classes: "
-            + ", ".join(f"{c} ({n})" for c, n in zip(self.classes_.tolist(), counts, strict=True)),
+            *self._opening(),
             *self._importance_lines(),
             *column_lines(self.columns_),
             *self._note_lines(),
         ]
-        if self._left_out_at_hand:
-            opening.insert(0, classes_left_out(codes, self._loo_probabilities(), self.classes_.tolist()))
         lines = []
         for i, found in enumerate(self._fits):
             if len(self._fits) > 1:
@@ -490,6 +485,16 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
                 lines.append(f"\n{first} against {'the rest' if second is None else second}")
             lines.append(found.summary())
         return opened(opening, "\n".join(lines))
+
+    def _opening(self) -> list[str]:
+        from mercer.estimators.findings import classes_left_out
+
+        codes, classes = self._data[1].astype(int), self.classes_.tolist()
+        each = zip(classes, np.bincount(codes), strict=True)
+        counts = "classes: " + ", ".join(f"{c} ({n})" for c, n in each)
+        if not self._left_out_at_hand:
+            return [counts]
+        return [classes_left_out(codes, self._loo_probabilities(), classes), counts]
 
     # -- inside ----------------------------------------------------------------------------------------------
 

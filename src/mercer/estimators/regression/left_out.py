@@ -156,6 +156,10 @@ class AbstractLeftOut(AbstractPredictions):
             lines.append(f"hint: {said}")
         return opened([*lines, *column_lines(self.columns_), *self._note_lines()], self.fit_.summary())
 
+    def _opening(self) -> list[str]:
+        self._check_one()
+        return [*self._left_out_lines(), f"the noise is {self.model_.likelihood.words()}"]
+
     def _left_out_lines(self) -> list[str]:
         """How well left-out rows are predicted, where the posterior can say."""
         from mercer.estimators.findings import numbers_left_out

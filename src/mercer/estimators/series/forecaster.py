@@ -8,7 +8,7 @@ import copy
 import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,9 @@ from mercer.params import flatten
 from mercer.persist.kinds import checked
 from mercer.progress import Progress
 from mercer.solvers import Markov
+
+if TYPE_CHECKING:
+    from mercer.estimators.told import Explanation
 
 FEWEST = 8  # values from which a slope is learned
 # nats by which a season must raise the evidence to be spoken of; a yearly one of decimal years, to be taken
@@ -366,6 +369,24 @@ class GPTimeSeries(AbstractForecasts):
         """What was learned, as text."""
         check_is_fitted(self)
         return summary(self)
+
+    def explain(self) -> Explanation:
+        """The series in plain sentences: how its trend, seasons and other parts go, how strong each is in the
+        units of the series, how sure that is, its share of the variance; changes of level, and what does not
+        fit.
+
+        >>> print(ts.explain()); ts.explain()["trend"].share
+        """
+        from mercer.estimators.series.told import told
+
+        check_is_fitted(self)
+        return told(self)
+
+    def explanation(self, rows: Any = None) -> Explanation:
+        """`explain`, for pictures."""
+        if rows is not None:
+            raise ValueError("a series is explained as a whole; components(horizon) are its parts at stamps.")
+        return self.explain()
 
     def plot(self, horizon: Any = None, level: float = 0.95, history: Any = "auto") -> Any:
         """The series with its forecast (default: two seasons, or a tenth of the series), by `viz.forecast`;

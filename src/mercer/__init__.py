@@ -95,6 +95,7 @@ _LAZY = {
 }
 _ROOMS = (
     "columns",
+    "control",
     "datasets",
     "decide",
     "em",

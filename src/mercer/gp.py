@@ -12,7 +12,14 @@ from scipy.linalg import cho_solve
 
 from mercer.inference import by_name as inference_by_name
 from mercer.inference import pointwise
-from mercer.inference.protocol import AbstractInference, conditioning, evidential, site_rule
+from mercer.inference.protocol import (
+    AbstractInference,
+    AbstractSiteRule,
+    Result,
+    conditioning,
+    evidential,
+    site_rule,
+)
 from mercer.inputs import InputError, Inputs, as_inputs, as_targets
 from mercer.kernels.algebra.observed import Observed
 from mercer.kernels.base import AbstractKernel
@@ -46,6 +53,7 @@ __all__ = [
     "prepare",
     "read",
     "settle",
+    "sites",
 ]
 
 Rule = TypeVar("Rule", bound=AbstractInference)
@@ -436,10 +444,22 @@ def log_evidence_and_gradient(
     >>> value, gradient = log_evidence_and_gradient(gp, X, y, noise_variance=0.09)
     >>> gradient["kernel.lengthscale"]
     """
+    model, y, rule, result = sites(model, X, y, noise_variance, inference, solver)
+    return result.log_evidence, rule.gradient(model, y, result, consume=True)
+
+
+def sites(
+    model: Model | AbstractPrior,
+    X: Any,
+    y: Any,
+    noise_variance: Any,
+    inference: AbstractInference | str | None,
+    solver: AbstractSolver | str | None,
+) -> tuple[Model, np.ndarray, AbstractSiteRule, Result]:
+    """The model as it reads the data, the targets as they are read, the rule of sites, and what it found."""
     model = as_model(model, noise_variance)
     model, inputs, y = read(model, X, y)
     rule = site_rule(inference_by_name(inference, model.likelihood))
     solver = rule.solver() if solver is None else solver
     inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
-    result = rule.run(model, inputs.values, y, chosen)
-    return result.log_evidence, rule.gradient(model, y, result, consume=True)
+    return model, y, rule, rule.run(model, inputs.values, y, chosen)

@@ -70,6 +70,24 @@ def test_gradient_against_differences(case, name):
     np.testing.assert_allclose(gradient, numeric, rtol=2e-6, atol=2e-7 * max(1, np.abs(numeric).max()))
 
 
+def test_the_gradient_of_leave_one_out_is_public():
+    """By name and in the user's units; the value is that of predictions from the other data."""
+    X, y = _data()
+
+    def at(lengthscale, noise):
+        gp = mc.GP(k.SE(lengthscale))
+        return mc.learning.objective_and_gradient(gp, X, y, "loo", noise_variance=noise)
+
+    value, gradient = at(0.8, 0.2)
+    posterior = mc.GP(k.SE(0.8)).condition(X, y, noise_variance=0.2)
+    np.testing.assert_allclose(value, np.sum(posterior.loo().log_density), rtol=1e-10)
+    h = 1e-6
+    numeric = (at(0.8 + h, 0.2)[0] - at(0.8 - h, 0.2)[0]) / (2 * h)
+    np.testing.assert_allclose(gradient["kernel.lengthscale"], numeric, rtol=1e-6)
+    numeric = (at(0.8, 0.2 + h)[0] - at(0.8, 0.2 - h)[0]) / (2 * h)
+    np.testing.assert_allclose(gradient["likelihood.noise_variance"], numeric, rtol=1e-6)
+
+
 def _refit(model, X, y, keep):
     return model.condition(X[keep], y[keep])
 

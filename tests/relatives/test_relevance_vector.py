@@ -54,6 +54,18 @@ def test_every_precision_is_at_its_optimum(sinc):
     assert -noise.fun - sinc.log_evidence_ < 1e-4
 
 
+def test_the_evidence_never_falls_where_noise_is_small():
+    """Basis functions are nearly in the span of others there: what is left of them is rounding."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(rng.integers(40, 80), 1))
+        y = np.sin(3 * X[:, 0]) + 10 ** rng.uniform(-6, -3) * rng.normal(size=len(X))
+        model = RVM(k.SE(10 ** rng.uniform(-1, 0))).fit(X, y)
+        assert model.converged_
+        assert np.diff(model.history_).min() >= -1e-9 * abs(model.history_[-1])
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.05
+
+
 def test_it_is_a_gaussian_process_of_finite_rank(sinc):
     """(6.45): kernel sum phi_j phi_j' / alpha_j."""
     places = np.array([[-4.0], [0.5], [30.0]])

@@ -418,6 +418,19 @@ def test_what_needs_exact_covariances_is_refused():
     assert "condition number" in mc.GPRegressor(k.SE([1.0, 1.0]), solver=VFE(m=10)).fit(X, Y).summary()
 
 
+def test_the_jitter_of_inducing_variables_is_an_option():
+    """It is noise of f(Z): with every datum inducing, the mean is that of K (K + jitter)^-1 K."""
+    X, y = np.linspace(0, 3, 8)[:, None], np.sin(np.arange(8.0))
+    gp = mc.GP(k.SE(0.7))
+    K = gp.kernel(X, X)
+    Q = K @ np.linalg.solve(K + 0.01 * np.eye(8), K)
+    by_hand = Q @ np.linalg.solve(Q + 0.1 * np.eye(8), y)
+    found = gp.condition(X, y, noise_variance=0.1, solver=SubsetOfRegressors(inducing=X, jitter=0.01))
+    np.testing.assert_allclose(found.mean(X), by_hand, rtol=1e-9)
+    with pytest.raises(ValueError, match="share of the prior variance"):
+        VFE(jitter=-1.0)
+
+
 def test_saved_models_keep_their_inducing_inputs(tmp_path):
     model = mc.GPRegressor(k.SE([1.0, 1.0]), solver=VFE(m=8, learn=True)).fit(X, Y)
     model.save(tmp_path / "model.mercer")

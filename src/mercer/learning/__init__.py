@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mercer.learning.fitting import fit
     from mercer.learning.integration import integrate
     from mercer.learning.kernel_target import Aligned, align, alignment, alignment_weights
-    from mercer.learning.objectives import Objective
+    from mercer.learning.objectives import Objective, objective_and_gradient
     from mercer.learning.result import Fit, FitWarning, Status
     from mercer.learning.unconverged import UnconvergedWarning
 
@@ -46,6 +46,7 @@ __all__ = [
     "integrate",
     "model_evidence",
     "model_posterior",
+    "objective_and_gradient",
     "overall_scale",
 ]
 
@@ -57,7 +58,7 @@ __getattr__ = exporter(
         "fitting": "fit",
         "integration": "integrate",
         "kernel_target": "Aligned align alignment alignment_weights",
-        "objectives": "Objective",
+        "objectives": "Objective objective_and_gradient",
         "result": "Fit FitWarning Status",
         "unconverged": "UnconvergedWarning",
     },

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky
+from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -28,7 +29,9 @@ from mercer.relatives.rkhs import read_kernel
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the default kernel, over sqrt(d) / 2 standard deviations
 CAP = 1e12  # precisions above are infinite
 LEAST = 1e-6  # nats that a step must gain
+NOISES = (0.1, 1e-3)  # of the variance of y, where the noise starts; from one alone it may stay noise
 NOISE_EVERY = 5  # steps between two looks at the noise
+ROUNDING = 1e-8  # of a basis function: less than this left of it is none
 WARNING = (
     "Its variances are those of the few basis functions that are left: far from the relevance vectors they "
     "fall to the noise's, where they should grow (GPML 6.6). predict(..., augment=True) adds a basis "
@@ -73,23 +76,26 @@ class Numbers(AbstractTargets):
     y: Array
     noise_variance: float
     G: Array  # Phi' Phi
-    h: Array  # Phi' y
 
     def weights(self, active: NDArray[np.intp], precisions: Array, start: Array | None = None) -> Weights:
-        n, s2 = len(self.y), self.noise_variance
-        H = self.G[np.ix_(active, active)] / s2 + np.diag(precisions)
-        L = cholesky(H, lower=True)
-        covariance = cho_solve((L, True), np.eye(len(active)))
-        mean = covariance @ self.h[active] / s2
-        fit = (self.y @ self.y - self.h[active] @ mean) / s2
-        log_det = n * np.log(s2) + 2 * np.sum(np.log(np.diag(L))) - np.sum(np.log(precisions))
-        evidence = -0.5 * float(n * np.log(2 * np.pi) + log_det + fit)
+        n, m, noise = len(self.y), len(active), np.sqrt(self.noise_variance)
+        # least squares of y / noise on Phi / noise, and of 0 on sqrt(alpha): Phi' Phi would cost digits
+        A = np.vstack([self.Phi[:, active] / noise, np.diag(np.sqrt(precisions))])
+        b = np.append(self.y / noise, np.zeros(m))
+        U, R = qr(A, mode="economic")
+        mean = solve_triangular(R, U.T @ b)
+        half = solve_triangular(R, np.eye(m))
+        log_det = 2 * n * np.log(noise) + 2 * np.sum(np.log(np.abs(np.diag(R)))) - np.sum(np.log(precisions))
+        evidence = -0.5 * float(n * np.log(2 * np.pi) + log_det + np.sum((b - A @ mean) ** 2))
+        covariance = half @ half.T
         return Weights(active, precisions, mean, covariance, evidence)
 
     def quality(self, found: Weights) -> tuple[Array, Array]:
         s2, cross = self.noise_variance, self.G[:, found.active]
-        S = np.diag(self.G) / s2 - np.einsum("ij,jk,ik->i", cross, found.covariance, cross) / s2**2
-        return S, (self.h - cross @ found.mean) / s2
+        whole = np.diag(self.G) / s2
+        explained = np.einsum("ij,jk,ik->i", cross, found.covariance, cross) / s2**2
+        residual = self.y - self.Phi[:, found.active] @ found.mean
+        return _left(whole, explained), self.Phi.T @ residual / s2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,9 +137,15 @@ class Labels(AbstractTargets):
         p = expit(self.Phi[:, found.active] @ found.mean)
         weighted = self.Phi * (p * (1 - p))[:, None]
         cross = weighted.T @ self.Phi[:, found.active]
-        S = np.einsum("ij,ij->j", self.Phi, weighted)
-        S = S - np.einsum("ij,jk,ik->i", cross, found.covariance, cross)
-        return S, self.Phi.T @ (self.y - p)
+        whole = np.einsum("ij,ij->j", self.Phi, weighted)
+        explained = np.einsum("ij,jk,ik->i", cross, found.covariance, cross)
+        return _left(whole, explained), self.Phi.T @ (self.y - p)
+
+
+def _left(whole: Array, explained: Array) -> Array:
+    """The difference; 0 where it is rounding, of functions in the span of others."""
+    left = whole - explained
+    return np.where(left > ROUNDING * whole, left, 0.0)
 
 
 def train(
@@ -150,8 +162,9 @@ def train(
     found = _first(targets)
     S, Q = targets.quality(found)
     history = [found.log_evidence]
+    spent: list[int] = []  # functions whose gain turned out to be rounding
     for step in range(max_iterations):
-        j, precision, gain = _best_change(found, S, Q, M)
+        j, precision, gain = _best_change(found, S, Q, M, spent)
         if gain < LEAST:
             if settle is None:
                 break
@@ -160,7 +173,12 @@ def train(
             if found.log_evidence - before < LEAST:
                 break
         else:
-            found = _changed(targets, found, j, precision)
+            changed = _changed(targets, found, j, precision)
+            if settle is not None and changed.log_evidence < found.log_evidence:
+                spent.append(j)
+                history.append(found.log_evidence)
+                continue
+            found, spent = changed, []
             if settle is not None and step % NOISE_EVERY == NOISE_EVERY - 1:
                 targets, found = settle(targets, found)
         history.append(found.log_evidence)
@@ -177,21 +195,22 @@ def _first(targets: AbstractTargets) -> Weights:
     return targets.weights(np.array([j]), np.array([min(float(precision), CAP)]), np.zeros(1))
 
 
-def _best_change(found: Weights, S: Array, Q: Array, M: int) -> tuple[int, float, float]:
+def _best_change(found: Weights, S: Array, Q: Array, M: int, spent: list[int]) -> tuple[int, float, float]:
     """The basis function whose best precision raises the evidence most, that precision, and the gain."""
     alpha = np.full(M, np.inf)
     alpha[found.active] = found.precisions
-    there = np.isfinite(alpha)
-    # what they would be without the function itself
-    own = np.where(there, alpha, 1.0)
-    rest = np.where(there, own / np.maximum(own - S, 1e-300), 1.0)
-    s, q = rest * S, rest * Q
+    # what they would be without the function itself: alpha S / (alpha - S) with S = alpha - alpha^2 Sigma_jj,
+    # Q = alpha mu_j, and nothing that cancels
+    s, q = S.copy(), Q.copy()
+    own = np.diag(found.covariance)
+    s[found.active], q[found.active] = 1 / own - found.precisions, found.mean / own
     relevant = (q**2 > s) & (s > 0)
     best = np.where(relevant, s**2 / np.where(relevant, q**2 - s, 1.0), np.inf)
     best = np.where(best > CAP, np.inf, best)
     gain = np.where(s > 0, _contribution(best, s, q) - _contribution(alpha, s, q), -np.inf)
     if len(found.active) == 1:
         gain[found.active[0]] = np.where(np.isfinite(best[found.active[0]]), gain[found.active[0]], -np.inf)
+    gain[spent] = -np.inf
     j = int(np.argmax(gain))
     return j, float(best[j]), float(gain[j])
 
@@ -306,13 +325,13 @@ class RVM(RegressorMixin, AbstractRelevanceVectors):
         if self.noise_variance is not None and not self.noise_variance > 0:
             raise ValueError(f"noise_variance must be positive, got {self.noise_variance!r}.")
         scale = float(np.var(t)) or 1.0
-        start = 0.1 * scale if self.noise_variance is None else float(self.noise_variance)
+        given = self.noise_variance
+        starts = [share * scale for share in NOISES] if given is None else [float(given)]
+        settle = _floored(1e-8 * scale) if given is None else None
         best: Any = None
-        for kernel in self._kernels(inputs):
+        for kernel, start in itertools.product(self._kernels(inputs), starts):
             Phi = self._basis(kernel, inputs, inputs)
-            targets = Numbers(Phi, t, start, Phi.T @ Phi, Phi.T @ t)
-            settle = _floored(1e-8 * scale) if self.noise_variance is None else None
-            found = train(targets, self.max_iterations, settle)
+            found = train(Numbers(Phi, t, start, Phi.T @ Phi), self.max_iterations, settle)
             if best is None or found[1].log_evidence > best[1][1].log_evidence:
                 best = kernel, found
         kernel, (targets, self.weights_, self.history_) = best

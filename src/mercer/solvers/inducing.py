@@ -16,8 +16,7 @@ from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHoldingWorkspace, Columns
 
-# of the mean prior variance, added to the diagonal of K_mm: inducing inputs may nearly coincide
-JITTER = 1e-9
+JITTER = 1e-9  # of the mean prior variance, on the diagonal of K_mm: inducing inputs may nearly coincide
 BLOCK_BYTES = 4 * 2**20  # rows of Psi that a thread works on at a time
 STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed again in every pass
 
@@ -25,7 +24,8 @@ STORE_BYTES = 3 * 2**30  # up to this size Psi is kept, beyond it is computed ag
 class InducingWorkspace(AbstractHoldingWorkspace):
     """Encoded inputs cut into tiles, inducing inputs, and the features of the prior that is held."""
 
-    def __init__(self, prior: AbstractPrior, X: np.ndarray, Z: np.ndarray, store: bool | None):
+    def __init__(self, prior: AbstractPrior, X: np.ndarray, Z: np.ndarray, store: bool | None, jitter: float):
+        self.jitter = jitter
         self.columns, self.Z = Columns(X), np.asarray(Z)
         self.panels = tiles.Panels(prior.kernel.encode(X), tiles.tile_size(X.shape[0], len(self.Z)))
         self.store = 8.0 * X.shape[0] * self.Z.shape[0] <= STORE_BYTES if store is None else store
@@ -61,10 +61,11 @@ class Block(NamedTuple):
 
 class Inducing:
     """Inducing inputs Z (m, d) and K_mm = L L' (L' in the upper triangle of `U`): the features k(x, Z) L^-T
-    of any inputs. Tiles have `size` rows.
+    of any inputs. Tiles have `size` rows; K_mm has `jitter` times its mean
+    diagonal added to it.
     """
 
-    def __init__(self, kernel: Any, Z: np.ndarray, size: int):
+    def __init__(self, kernel: Any, Z: np.ndarray, size: int, jitter: float):
         self.kernel: Any = strip(kernel)
         self.panels = tiles.Panels(self.kernel.encode(Z), size)
         m = self.panels.n
@@ -73,7 +74,7 @@ class Inducing:
         def fill(buffer):
             tiles.upper(self.kernel, self.panels, np.ones(m), buffer)
             diagonal = np.einsum("ii->i", buffer)
-            diagonal += JITTER * np.mean(diagonal)
+            diagonal += jitter * np.mean(diagonal)
 
         self.jitter = factor(fill, self.U)
 
@@ -98,7 +99,7 @@ class Features:
 
     def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
         self.panels = workspace.panels
-        self.inducing = Inducing(prior.kernel, workspace.Z, self.panels.size)
+        self.inducing = Inducing(prior.kernel, workspace.Z, self.panels.size, workspace.jitter)
         self.kernel, self.jitter = self.inducing.kernel, self.inducing.jitter
         self.Z_panels, m = self.inducing.panels, self.inducing.panels.n
         self.of, self.solve = self.inducing.of, self.inducing.solve

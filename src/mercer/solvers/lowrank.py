@@ -27,7 +27,7 @@ from mercer.linalg.lapack import thread_count
 from mercer.prior import AbstractPrior
 from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
-from mercer.solvers.inducing import BLOCK_BYTES, STORE_BYTES, InducingWorkspace
+from mercer.solvers.inducing import BLOCK_BYTES, JITTER, STORE_BYTES, InducingWorkspace
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import RATE, AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
@@ -44,6 +44,8 @@ class AbstractLowRank(AbstractSolver):
     inducing: your own choice (m, d) instead
     learn: whether `mercer.fit` moves them too
     store: keep the n x m features (None: if they take less than 3 GiB) or compute them again in every pass
+    jitter: noise of the inducing variables, in units of the mean prior variance: inducing inputs may nearly
+        coincide
     """
 
     m: int = 512
@@ -52,6 +54,7 @@ class AbstractLowRank(AbstractSolver):
     learn: bool = False
     store: bool | None = None
     seed: int = 0
+    jitter: float = JITTER
 
     offers: ClassVar[frozenset[str]] = frozenset({"variance", "logdet", "sample", "stream"})
     rest_in_prior: ClassVar[bool] = False  # f has the independent part t at the data (FITC)
@@ -71,6 +74,8 @@ class AbstractLowRank(AbstractSolver):
             raise ValueError(f"{who}.m must be a whole number of inducing inputs, got {self.m!r}.")
         if self.m < 1:
             raise ValueError(f"{who} needs at least one inducing input, got m={self.m}.")
+        if not (np.ndim(self.jitter) == 0 and 0 <= self.jitter < 1):
+            raise ValueError(f"{who}.jitter is a share of the prior variance in [0, 1), got {self.jitter!r}.")
         selection_by_name(self.select)
 
     def prepare(self, prior: Any, X: np.ndarray, y: np.ndarray, noise_variance: Any = None) -> AbstractSolver:
@@ -117,7 +122,7 @@ class AbstractLowRank(AbstractSolver):
                 "some inducing inputs are not finite numbers: choose them among the data, or leave "
                 "`inducing` out."
             )
-        return InducingWorkspace(prior, X, Z, self.store)
+        return InducingWorkspace(prior, X, Z, self.store, self.jitter)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return LowRankState(self, prior, X, sites, workspace or self.workspace(prior, X))

@@ -15,7 +15,7 @@ from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor
 from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding
-from mercer.solvers.inducing import JITTER, InducingWorkspace
+from mercer.solvers.inducing import InducingWorkspace
 from mercer.solvers.protocol import (
     EVERYTHING,
     Bounds,
@@ -298,7 +298,7 @@ class AbstractLowRankState(AbstractHostState):
         """
         m = self.features.m
         K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
-        np.einsum("ii->i", K_mm_bar)[:] += JITTER * np.trace(K_mm_bar) / m
+        np.einsum("ii->i", K_mm_bar)[:] += self.workspace.jitter * np.trace(K_mm_bar) / m
         none = np.zeros((m, 1))
         return tiles.pull_symmetric(
             self.kernel, self.features.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, ends
@@ -399,7 +399,9 @@ class LowRankState(AbstractProjectedState):
         return mean, covariance
 
     def mean_weights(self) -> MeanWeights:
-        return MeanWeights(self._weight_mean[:, None], inducing=self.workspace.Z)
+        w = self._weight_mean[:, None].copy("F")
+        alpha = lapack.solve_lower(self.features.inducing.U, w, transpose=True)
+        return MeanWeights(alpha, inducing=self.workspace.Z)
 
     def anchors(self) -> np.ndarray | None:
         return np.asarray(self.workspace.Z) if self.solver.rest_at_test else None

@@ -1,5 +1,5 @@
-"""The posterior mean at new inputs without a factor: a sum of kernels at the data (2.27), or of the features
-of inducing inputs.
+"""The posterior mean at new inputs without a factor: a sum of kernels at the data (2.27), or at inducing
+inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import numpy as np
 from mercer.linalg import tiles
 from mercer.params import strip
 from mercer.prior import AbstractPrior
-from mercer.solvers.inducing import Inducing
 from mercer.solvers.protocol import MeanWeights
 
 __all__ = ["KernelMean"]
@@ -19,7 +18,7 @@ __all__ = ["KernelMean"]
 
 class KernelMean:
     """The mean of f as a function of inputs (m, d): (m, L). prior: one, or one for each latent function; X
-    (n, d): the inputs of the data.
+    (n, d): the inputs of the data, in whose place inducing inputs stand where there are any.
 
     >>> KernelMean(prior, X, state.mean_weights())(Xs)
     """
@@ -27,7 +26,7 @@ class KernelMean:
     def __init__(self, prior: AbstractPrior | tuple[AbstractPrior, ...], X: np.ndarray, needs: MeanWeights):
         L = needs.weights.shape[1]
         self.priors = prior if isinstance(prior, tuple) else (prior,) * L
-        self.X, self.needs = X, needs
+        self.X, self.needs = X if needs.inducing is None else needs.inducing, needs
 
     def __call__(self, Xs: np.ndarray) -> np.ndarray:
         return np.stack([self._latent(j, Xs) for j in range(len(self.priors))], 1)
@@ -38,14 +37,12 @@ class KernelMean:
         if self.needs.beta is not None:
             assert prior.basis is not None
             mean = mean + np.asarray(prior.basis.features(Xs), float) @ self.needs.beta
-        if self._inducing is not None:
-            return mean + (self._inducing.of(Xs) @ weights)[:, 0]
         kernel, panels = strip(prior.kernel), self._panels(j)
         test = tiles.Panels(kernel.encode(Xs), panels.size)
         return mean + tiles.times(kernel, test, panels, weights)[:, 0]
 
     def _panels(self, j: int) -> tiles.Panels:
-        """The data as a kernel reads them."""
+        """The data, or the inducing inputs, as a kernel reads them."""
         alike = next(i for i, prior in enumerate(self.priors) if prior.kernel is self.priors[j].kernel)
         if alike not in self._read:
             encoded = self.priors[j].kernel.encode(self.X)
@@ -55,10 +52,3 @@ class KernelMean:
     @functools.cached_property
     def _read(self) -> dict[int, tiles.Panels]:
         return {}
-
-    @functools.cached_property
-    def _inducing(self) -> Inducing | None:
-        Z = self.needs.inducing
-        if Z is None:
-            return None
-        return Inducing(self.priors[0].kernel, Z, tiles.tile_size(self.X.shape[0], len(Z)))

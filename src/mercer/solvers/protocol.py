@@ -152,8 +152,8 @@ class MeanWeights:
 
         m(x) + h(x)' beta + k(x, X) alpha     (one column of alpha for each latent function)
 
-    With inducing inputs Z, psi(x)' weights in place of k(x, X) alpha (`mercer.solvers.inducing`). Small and
-    plain, where the factor is not: this is what files hold. `KernelMean` computes with it.
+    With inducing inputs Z, k(x, Z) alpha in place of k(x, X) alpha. Small and plain, where the factor is not:
+    this is what files hold. `KernelMean` computes with it.
     """
 
     weights: np.ndarray  # alpha (n, L), or (m, 1) of the inducing inputs

@@ -1,5 +1,6 @@
 """Theory made visible: GP regression as a linear smoother, its equivalent kernel and shrinkage;
-eigenfunctions of kernels; learning curves; whether data tell two processes apart; PAC-Bayes bounds.
+eigenfunctions of kernels; learning curves, consistency, how many data it takes; whether data tell two
+processes apart; PAC-Bayes bounds.
 """
 
 from mercer.theory.apart import (
@@ -9,6 +10,7 @@ from mercer.theory.apart import (
     symmetric_divergence,
     tell_apart,
 )
+from mercer.theory.consistency import Consistency, DataNeeded, consistency, data_needed
 from mercer.theory.curves import (
     LearningCurve,
     generalisation_error,
@@ -56,6 +58,8 @@ from mercer.theory.spectrum import Decay, Degeneracy, degeneracy, spectrum_decay
 __all__ = [
     "AbstractExpansion",
     "Apart",
+    "Consistency",
+    "DataNeeded",
     "Decay",
     "Degeneracy",
     "Density",
@@ -68,7 +72,9 @@ __all__ = [
     "SampledPosterior",
     "Shrinkage",
     "UniformOU",
+    "consistency",
     "cutoff_se",
+    "data_needed",
     "degeneracy",
     "eigen_smoother",
     "eigenfunctions",

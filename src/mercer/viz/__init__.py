@@ -17,6 +17,7 @@ from mercer.viz._effects import effects
 from mercer.viz._explain import explain
 from mercer.viz._kernel import kernel
 from mercer.viz._latent import latent_space
+from mercer.viz._learning import data_needed, learning_curves
 from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, raster, scores
@@ -30,6 +31,7 @@ __all__ = [
     "chains",
     "components",
     "confusion",
+    "data_needed",
     "decomposition",
     "effects",
     "ellipses",
@@ -41,6 +43,7 @@ __all__ = [
     "kernel",
     "latent",
     "latent_space",
+    "learning_curves",
     "marginals",
     "observed_vs_predicted",
     "outliers",

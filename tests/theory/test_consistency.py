@@ -111,7 +111,7 @@ def test_beyond_the_simulation(pilot, needed):
 
 
 def test_columns_of_few_values_keep_them():
-    from mercer.theory.consistency import _alike
+    from mercer.theory.growing import _alike
 
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=40), rng.integers(0, 2, 40)])

@@ -10,7 +10,6 @@ from mercer.theory.apart import (
     symmetric_divergence,
     tell_apart,
 )
-from mercer.theory.consistency import Consistency, DataNeeded, consistency, data_needed
 from mercer.theory.curves import (
     LearningCurve,
     generalisation_error,
@@ -50,6 +49,7 @@ from mercer.theory.grid import (
     to_constrained,
     to_unconstrained,
 )
+from mercer.theory.growing import Consistency, DataNeeded, consistency, data_needed
 from mercer.theory.pac_bayes import inverse_bernoulli_kl, mcallester, seeger
 from mercer.theory.sampled import SampledPosterior, sampled_posterior
 from mercer.theory.smoother import EigenSmoother, Shrinkage, eigen_smoother, equivalent_kernel, shrinkage

@@ -11,6 +11,7 @@ runs a policy in one and keeps what happened as an `Episode`.
 from mercer.registry import exporter
 
 _MODULES = {
+    "action_values": "ActionValuePolicy gp_q_iteration",
     "environments": "AbstractEnvironment AbstractSystem ControlError Step",
     "episodes": "Episode Transitions load_episodes pooled record replay save_episodes",
     "finite.beliefs": "Beliefs Sampled gittins_index posterior_sampling",
@@ -21,7 +22,11 @@ _MODULES = {
     "finite.process": "FiniteProcess Walk",
     "gym": "Gym",
     "integrate": "rk4 rk45",
+    "online": "Practised practise",
+    "rewards": "AbstractReward Bumps Smooth",
     "systems": "CartPole MountainCar",
+    "transitions": "GPTransition",
+    "values": ("Sweep ValuePolicy World gaussian_actions gp_policy_iteration gp_policy_value support_grid"),
 }
 
 __all__ = sorted(name for names in _MODULES.values() for name in names.split())

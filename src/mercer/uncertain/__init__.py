@@ -19,13 +19,14 @@ from mercer.uncertain.predictor import Moments, Predictor
 
 if TYPE_CHECKING:
     from mercer.uncertain.anywhere import linearised, monte_carlo, quadrature
-    from mercer.uncertain.closed import NotClosed, check_closed, moments
+    from mercer.uncertain.closed import NotClosed, check_closed, expected_product, moments
 
 __all__ = [
     "Moments",
     "NotClosed",
     "Predictor",
     "check_closed",
+    "expected_product",
     "linearised",
     "moments",
     "monte_carlo",
@@ -34,7 +35,11 @@ __all__ = [
 
 # imported when first used
 __getattr__ = exporter(
-    __name__, {"anywhere": "linearised monte_carlo quadrature", "closed": "NotClosed check_closed moments"}
+    __name__,
+    {
+        "anywhere": "linearised monte_carlo quadrature",
+        "closed": "NotClosed check_closed expected_product moments",
+    },
 )
 
 

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import lu_factor, lu_solve
 
+from mercer.kernels import AbstractKernel
 from mercer.means import AbstractMean, Constant, Linear, Sum, Zero
 from mercer.uncertain.polynomials import product_moment, quadratic_moment
 from mercer.uncertain.predictor import Moments, Predictor
@@ -80,6 +81,36 @@ def check_closed(predictor: Predictor) -> None:
                 "linear ones have. Use uncertain.quadrature, monte_carlo or linearised, or method= of "
                 "predict_uncertain."
             )
+
+
+def expected_product(
+    first: AbstractKernel,
+    second: AbstractKernel | None,
+    X: jax.Array,
+    Y: jax.Array | None,
+    mu: jax.Array,
+    Sigma: jax.Array,
+) -> jax.Array:
+    """E[first(x, x_i) second(x, y_j)] (n, m) over x ~ N(mu, Sigma), for rows of X (n, d) and Y (m, d);
+    without the second kernel E[first(x, x_i)], (n,). What expectations of sums of kernels are made of; for
+    the kernels of `moments`, in JAX.
+
+    >>> uncertain.expected_product(kernels.SE(), None, X, None, jnp.zeros(1), jnp.eye(1)) @ weights
+    """
+    mu, Sigma = jnp.asarray(mu, float), jnp.asarray(Sigma, float)
+    d = len(mu)
+    of_second = [one_term(d)] if second is None else _closed_terms(second, d)
+    at = mu[None] if Y is None else Y
+    pairs = itertools.product(_closed_terms(first, d), of_second)
+    total = sum((_expected(s, t, X, at, mu, Sigma) for s, t in pairs), jnp.zeros((len(X), len(at))))
+    return total[:, 0] if second is None else total
+
+
+def _closed_terms(kernel: AbstractKernel, d: int) -> list[Term]:
+    found = kernel_terms(kernel, d, waves=True)
+    if found is None:
+        raise NotClosed(f"{kernel.formula()} has no closed form at uncertain inputs.")
+    return found
 
 
 # -- means ---------------------------------------------------------------------------------------------------

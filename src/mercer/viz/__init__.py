@@ -18,6 +18,7 @@ from mercer.viz._explain import explain
 from mercer.viz._kernel import kernel
 from mercer.viz._latent import latent_space
 from mercer.viz._learning import data_needed, learning_curves
+from mercer.viz._maps import policy_map, transition_map, value_map
 from mercer.viz._marginals import marginals
 from mercer.viz._mixture import ellipses, state_path, transition_graph
 from mercer.viz._outliers import outliers, raster, scores
@@ -48,6 +49,7 @@ __all__ = [
     "observed_vs_predicted",
     "outliers",
     "points",
+    "policy_map",
     "posterior",
     "posterior_covariance",
     "prior",
@@ -59,5 +61,7 @@ __all__ = [
     "state_path",
     "surface",
     "transition_graph",
+    "transition_map",
+    "value_map",
     "verdict",
 ]

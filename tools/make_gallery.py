@@ -28,7 +28,7 @@ few inputs), in the middle three functions drawn from it, on the right the spect
 repeats (of a kernel that is not stationary, its covariance matrix). The words under it are `kernel.describe()`.
 
 The page is made by `python tools/make_gallery.py`. Kernels on strings, on pairs (Preference), on derivatives and integrals (Observed), of fitted models (Fisher, TOP) and
-White, which is noise, have no picture.
+White, which is noise, have no picture. Figures of the book, redrawn, are [on a page of their own](results/book_figures.md).
 """
 
 

@@ -32,17 +32,31 @@ def test_losses():
     np.testing.assert_array_equal(at["epsilon-insensitive"], [1.0, 0.0, 0.0, 2.0])
 
 
+def test_no_likelihood_has_the_hinge():
+    """B.P6, (6.39): with the largest constant the labels' probabilities sum to 1 at f = -1 and 1, and to less
+    elsewhere.
+    """
+    f = np.linspace(-6, 6, 241)
+    for C in (0.3, 2.0):
+        mass = book_figures.hinge_mass(f, C)
+        top = np.isclose(np.abs(f), 1.0)
+        np.testing.assert_allclose(mass[top], 1.0, rtol=1e-12)
+        assert np.all(mass[~top] < 1.0) and mass[120] == pytest.approx(1 / np.cosh(C))
+        far = book_figures.hinge_mass(np.array([200.0]), C)
+        assert far[0] == pytest.approx(1 / (1 + np.exp(-2 * C)))
+    assert book_figures.hinge_mass(np.zeros(1), 2.0)[0] == pytest.approx(0.2658022288, abs=1e-10)
+
+
 def test_slopes_are_data():
     """Figure 9.1: values and slopes are met, and slopes make predictions nowhere less certain."""
     plain, sloped, (x, y, slope) = book_figures.slopes()
     h = 1e-4
-    mean, std = sloped(x)
-    np.testing.assert_allclose(mean, y, atol=1e-6)
-    assert std.max() < 1e-3
-    np.testing.assert_allclose((sloped(x + h)[0] - sloped(x - h)[0]) / (2 * h), slope, atol=1e-5)
+    np.testing.assert_allclose(sloped(x).mean, y, atol=1e-6)
+    assert book_figures.spread(sloped(x)).max() < 1e-3
+    np.testing.assert_allclose((sloped(x + h).mean - sloped(x - h).mean) / (2 * h), slope, atol=1e-5)
     grid = np.linspace(-5, 5, 41)
-    assert np.all(sloped(grid)[1] <= plain(grid)[1] + 1e-4)
-    assert sloped(grid)[1].mean() < 0.8 * plain(grid)[1].mean()
+    more, less = (book_figures.spread(model(grid)) for model in (sloped, plain))
+    assert np.all(more <= less + 1e-4) and more.mean() < 0.8 * less.mean()
 
 
 @pytest.mark.slow

@@ -81,14 +81,26 @@ def test_quick_pages_are_as_printed(name, data_dir):
 
 @pytest.mark.experiment
 @pytest.mark.parametrize(
-    "name", ["co2", "outlier_pictures", "spline_rates", "asymptotics", "points", "oil_flow", "usps_methods"]
+    "name",
+    [
+        "co2",
+        "outlier_pictures",
+        "spline_rates",
+        "learning_curves",
+        "asymptotics",
+        "points",
+        "oil_flow",
+        "usps_methods",
+    ],
 )
 def test_longer_pages_are_as_printed(name, data_dir):
     current(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["friedman_outliers", "boston_robust", "kuss_benchmarks"])
+@pytest.mark.parametrize(
+    "name", ["friedman_outliers", "boston_robust", "kuss_benchmarks", "certificates", "conformal"]
+)
 def test_pages_from_stored_scores_are_as_printed(name, tmp_path):
     """Of fits that take hours the scores are kept: the page is what they come to."""
     (tmp_path / f"{name}.jsonl").write_text((PAGES / f"{name}.jsonl").read_text())

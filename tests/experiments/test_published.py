@@ -1,5 +1,7 @@
 """Published numbers, the quick ones; the rest by `python -m experiments NAME`."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -181,3 +183,29 @@ def test_two_ridges_of_the_evidence():
     best = climb(mc.Model(mc.GP(k.SE(1.0, mc.fixed(1.0))), mc.likelihoods.Gaussian(0.01)), X, y).model
     assert float(best.gp.kernel.lengthscale) == pytest.approx(1.0, rel=0.3)
     assert float(np.sqrt(best.likelihood.noise_variance)) == pytest.approx(0.1, rel=0.5)
+
+
+def test_methods_rank_on_digits_as_published():
+    """A.P11, of the committed pages: figure 3.10's order, and figure 3.12's surface, that of EP."""
+    pages = Path(__file__).parents[2] / "docs" / "results"
+
+    def cells(name, first):
+        lines = (pages / f"{name}.md").read_text().splitlines()
+        rows = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+        return [row for row in rows if first(row[0])]
+
+    rows = cells("usps_methods", lambda c: c not in ("method", "---"))
+    errors, bits = ({row[0]: float(row[i]) for row in rows} for i in (2, 4))
+    refused = {row[0]: float(row[-1]) / float(row[5]) for row in rows}
+    assert min(errors, key=errors.get) == "least squares, probit"
+    assert errors["support vector machine"] < errors["EP"] <= errors["Laplace"] <= errors["EP"] + 2
+    leading = ("EP", "support vector machine", "least squares, probit")
+    assert min(bits[name] for name in leading) > bits["Laplace"] > bits["P1NN"]
+    assert errors["P1NN"] <= errors["EP"] and refused["P1NN"] > 0.8 > 0.3 > max(
+        refused[name] for name in leading
+    )
+    surface = cells("usps_evidence", lambda c: c[0].isdigit())
+    assert len(surface) == 16
+    for row in surface:
+        laplace, ep, forward, reverse = (float(c.split(" ")[0]) for c in row[2:6])
+        assert abs(ep - 0.5 * (forward + reverse)) < 1.0 and laplace <= ep

@@ -63,6 +63,18 @@ def test_the_gp_is_the_schedule_of_one_over_n():
         assert objective(f) < objective(other)
 
 
+def test_squared_loss_of_labels_finds_twice_the_probability_less_one():
+    """B.P6, 6.5: from ever more labels -1 and 1, f tends to 2 p - 1."""
+
+    def label(rng, X):
+        p = 0.5 + 0.4 * wave(X)
+        return np.where(rng.random(len(X)) < p, 1.0, -1.0) - (2 * p - 1)
+
+    method = {"squared": lambda n: KernelRidge(k.SE(0.2), noise_variance=1.0)}
+    found = consistency(method, lambda X: 0.8 * wave(X), uniform, SIZES, RULE, noise=label, repeats=6)
+    assert found.slopes["squared"] < -0.5 and found.curves["squared"].error[-1] < 0.02
+
+
 def test_noise_may_be_drawn():
     def skewed(rng, X):
         return rng.exponential(0.1, len(X)) - 0.1

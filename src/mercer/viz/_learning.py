@@ -31,8 +31,7 @@ def learning_curves(
             bars = 2 * np.asarray(curve.standard_error)
             line = dict(fmt="o-", color=colour, markersize=3.5, linewidth=1.0, capsize=2, label=name)
             ax.errorbar(curve.sizes, curve.error, bars, **line)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    _logarithmic(ax)
     legend(ax, 3)
     return ax
 
@@ -71,7 +70,20 @@ def data_needed(found: Any, ax: Any = None, xlabel: str = "number of data", ylab
                 label=f"{found.n} data",
                 zorder=4,
             )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    _logarithmic(ax)
     legend(ax)
     return ax
+
+
+def _logarithmic(ax: Any) -> None:
+    """Both axes, with plain numbers at 1, 2 and 5 of each power of ten; at the powers alone where there are
+    many.
+    """
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(lambda value, _: f"{value:g}")

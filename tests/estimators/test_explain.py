@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,6 +174,20 @@ def test_a_series_in_sentences():
     assert "in October" in text and "in April" in text
     with pytest.raises(ValueError, match="explained as a whole"):
         ts.explanation(rows=1)
+
+
+@pytest.mark.slow
+def test_the_demo_says_what_the_readme_shows():
+    """The words, and numbers to two digits: others depend on the last digits of the machine's arithmetic."""
+    co2 = mc.datasets.load_co2()
+    before = co2.X[:, 0] < 1982
+    said = str(mc.GPTimeSeries().fit(co2.X[before, 0], co2.y[before]).explain())
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n", 1)[1].split("\n```", 1)[0]
+    number = r"[-+]?\d+(?:\.\d+)?"
+    assert re.sub(number, "#", said) == re.sub(number, "#", shown)
+    pairs = zip(re.findall(number, said), re.findall(number, shown), strict=True)
+    assert all(float(one) == pytest.approx(float(other), rel=0.05, abs=0.02) for one, other in pairs)
 
 
 def test_command_line(model, tmp_path):

@@ -215,6 +215,28 @@ def test_a_mean_that_varies_is_shared_out_too():
     np.testing.assert_allclose(found.std[1], std, atol=1e-8)
 
 
+@given(
+    x=st.tuples(*[st.floats(-8, 8)] * 3),
+    y=st.floats(-8, 8),
+    away=st.floats(-100, 100),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=12, deadline=None)
+def test_units_do_not_matter(x, y, away, seed):
+    """Columns and targets in any units: what columns add is in those of the target, and sums up."""
+    scale, size = 10.0 ** np.array(x), 10.0**y
+    rows = np.random.default_rng(seed).normal(size=(2, 3))
+    plain = mc.GP(k.Matern([1.0, 2.0, 3.0])).condition(X, Y, noise_variance=0.01)
+    kernel = k.Matern(scale * [1.0, 2.0, 3.0], size**2)
+    post = mc.GP(kernel, mean=size * away).condition(
+        X * scale, size * (Y + away), noise_variance=0.01 * size**2
+    )
+    found, expected = attributions(post, rows * scale), attributions(plain, rows)
+    np.testing.assert_allclose(found.base + found.values.sum(1), post.mean(rows * scale), rtol=1e-10)
+    np.testing.assert_allclose(found.values / size, expected.values, atol=1e-8)
+    np.testing.assert_allclose(found.std / size, expected.std, atol=1e-6)
+
+
 # -------------------------------------------------------------------------------------------- influences
 
 

@@ -15,7 +15,7 @@ from mercer.conditioned import Bars
 from mercer.explain import Effect, Importance
 from mercer.explain.attribution import part_values_of
 from mercer.explain.functionals import additive, by_kernel, columns_read
-from mercer.kernels import AbstractKernel, Categorical, Linear
+from mercer.kernels import AbstractKernel, Categorical, ChangePoint, Linear
 from mercer.posteriors import AbstractPosterior
 
 if TYPE_CHECKING:
@@ -266,8 +266,8 @@ def _part_findings(model: AbstractExplained) -> list[Finding]:
     unit = "" if posterior.model.likelihood.mean_is_latent else " on the latent scale"
     found = []
     for j, term in enumerate(additive(this.state.prior.kernel)):
-        columns = list(dict.fromkeys(called.get(c, f"x{c}") for c in columns_read(term, tuple(range(d)))))
-        found.append(part_finding(names[j], part_words(term, columns), values, std, j, unit))
+        read = [called.get(c, f"x{c}") for c in columns_read(term, tuple(range(d)))]
+        found.append(part_finding(names[j], part_words(term, read), values, std, j, unit))
     return sorted(found, key=lambda finding: -finding.share)
 
 
@@ -286,15 +286,22 @@ def part_finding(
     return Finding("part", name, share, low, high, sure, sentence(said))
 
 
-def part_words(term: AbstractKernel, columns: Sequence[str]) -> str:
-    """What kind of function of which columns an additive part is."""
+def part_words(term: AbstractKernel, read: Sequence[str]) -> str:
+    """What kind of function of which columns an additive part is; `read`: of each of its inputs the name of
+    the column that it stands for.
+    """
+    columns, kernel = list(dict.fromkeys(read)), _inside(term)
     of = f"of {_listed(columns)}" + (" together" if len(columns) > 1 else "")
-    kernel = _inside(term)
-    if isinstance(kernel, Categorical):
+    levels = len(columns) == 1 and len(read) > 1 and isinstance(kernel, Linear)
+    if isinstance(kernel, Categorical) or levels:
         return f"an offset for each level {of}"
+    if isinstance(kernel, ChangePoint):
+        return (
+            f"a change of {_listed(columns)} at about {_each(kernel.location)}, another function on each side"
+        )
     if isinstance(kernel, Linear):
         return f"a straight line {of}" if len(columns) == 1 else f"a linear function {of}"
-    traits = term.traits(len(columns))
+    traits = term.traits(len(read))
     if traits.period is not None:
         return f"a pattern {of} that repeats every {_each(traits.period)}{_changing(traits)}"
     smooth = traits.smoothness

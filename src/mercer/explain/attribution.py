@@ -45,8 +45,8 @@ class Attributions:
     what: what is predicted of each row, in words; also: a remark on each row, or none
     method, notes: how the values were computed, and what a person should know
 
-    >>> found = model.explain(df.iloc[[0]])
-    >>> print(found); found["age"]; found.to_frame(); found.influences[0]
+    >>> found = GPRegressor().fit(df[["a", "b"]], df["y"]).explain(df[["a", "b"]].head(1))
+    >>> print(found); found["a"]; found.to_frame(); found.influences[0]
     """
 
     names: tuple[str, ...]

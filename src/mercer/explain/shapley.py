@@ -94,6 +94,7 @@ def shapley_values(
         with its reverse and each row of the background equally often, 16 (G - 1) B rows; the values then
         have a standard error, and sum up all the same
 
+    >>> X = np.random.default_rng(0).random((50, 2))
     >>> explain.shapley_values(lambda x: x[:, 0] + 2 * x[:, 1], X[0], X).values
     """
     row, background = np.asarray(row), np.asarray(background)

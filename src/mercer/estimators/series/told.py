@@ -96,6 +96,8 @@ def _size(ts: Any, value: float) -> str:
 
 def _phase(ts: Any, season: str, stamp: Any) -> str:
     """When in a season a stamp is, where that has a name."""
+    if season == "year" and not ts.unit_ and ts.seasons_[season] == 1.0:  # years with decimals
+        return f" in {MONTHS[int(12 * (float(stamp) % 1.0))]}"
     if not isinstance(stamp, np.datetime64) or season not in ("year", "week", "day"):
         return ""
     day = stamp.astype("datetime64[D]")

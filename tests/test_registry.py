@@ -8,6 +8,7 @@ import pytest
 import mercer as mc
 from mercer import inference, likelihoods, means, registry, solvers
 from mercer.inference import AbstractInference
+from mercer.learning.objectives import by_name as objective_by_name
 from mercer.likelihoods import AbstractLikelihood
 from mercer.solvers import AbstractSolver, SolverError
 
@@ -42,8 +43,8 @@ def test_every_class_of_a_room_has_a_name():
         (solvers.by_name, "vechia", "vecchia"),
         (inference.by_name, "variatonal", "variational"),
         (means.as_mean, "linaer", "linear"),
-        (mc.learning.objectives.by_name, "evidnce", "evidence"),
-        (mc.learning.objectives.by_name, "k_fold", "k-fold"),
+        (objective_by_name, "evidnce", "evidence"),
+        (objective_by_name, "k_fold", "k-fold"),
         (mc.kernels.parse, "Matren(nu=1.5)", "Matern"),
     ],
 )

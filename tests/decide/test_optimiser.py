@@ -47,6 +47,9 @@ def test_the_least_value_is_found(best):
     assert best.value - 0.397887 < 0.1
     assert best.value == branin(**best.point) == min(e.value for e in best.history)
     assert len(best.history) == 25
+    x, y = best.point.values()
+    assert str(best) == f"{best.value:.6g} at x = {x:.6g}, y = {y:.6g}, best of 25 evaluations"
+    assert "history" not in repr(best)
 
 
 def test_the_same_seed_gives_the_same_rows_also_one_at_a_time(best):
@@ -55,6 +58,18 @@ def test_the_same_seed_gives_the_same_rows_also_one_at_a_time(best):
         row = opt.ask()
         assert row == evaluation.point
         opt.tell(row, branin(**row))
+
+
+def test_an_optimiser_prints_what_it_was_told(best):
+    opt = told(best)
+    opt.tell({"x": 0.0, "y": 0.0}, failed=True)
+    assert repr(opt) == "<Optimiser of x, y: 13 evaluations told, 1 failed>"
+    several = mc.Optimiser(PLANE, objectives=("weight", "loss"))
+    several.tell({"x": 0.0, "y": 1.0}, {"weight": 1.0, "loss": 2.0})
+    several.tell({"x": 1.0, "y": 1.0}, {"weight": 2.0, "loss": 3.0})
+    assert str(several.front()) == (
+        "1 row that none beats, of 2 evaluations\nweight = 1, loss = 2 at x = 0, y = 1"
+    )
 
 
 def test_asked_rows_are_pending_until_told(best):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-__all__ = ["Evaluation", "Front", "Optimum", "Suggestion"]
+__all__ = ["Evaluation", "Front", "Optimum", "Suggestion", "evaluations"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,10 @@ class Optimum:
     value: float
     point: dict[str, Any]
     outcomes: dict[str, float]
-    history: tuple[Evaluation, ...]
+    history: tuple[Evaluation, ...] = dataclasses.field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g} at {row_in_words(self.point)}, best of {evaluations(len(self.history))}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +55,15 @@ class Front:
     """The rows that none beats in all objectives, ordered by the first; history: every `Evaluation`."""
 
     rows: tuple[Evaluation, ...]
-    history: tuple[Evaluation, ...]
+    history: tuple[Evaluation, ...] = dataclasses.field(repr=False)
+
+    def __str__(self) -> str:
+        rows = f"{len(self.rows)} row{'s' * (len(self.rows) != 1)}"
+        lines = [f"{rows} that none beats, of {evaluations(len(self.history))}"]
+        for e in self.rows:
+            reached = ", ".join(f"{name} = {e.outcomes[name]:.6g}" for name in e.objectives)
+            lines.append(f"{reached} at {row_in_words(e.point)}")
+        return "\n".join(lines)
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -73,7 +84,14 @@ class Suggestion:
     reason: str
 
     def __str__(self) -> str:
-        row = ", ".join(
-            f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in self.point.items()
-        )
-        return f"{row}\n{self.reason}"
+        return f"{row_in_words(self.point)}\n{self.reason}"
+
+
+def row_in_words(row: dict[str, Any]) -> str:
+    """x = 0.5, kind = a"""
+    return ", ".join(f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in row.items())
+
+
+def evaluations(count: int) -> str:
+    """How many, in words."""
+    return f"{count:,} evaluation{'s' * (count != 1)}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.decide import acquisition, ahead, climb, feasible, pareto, surrogate
-from mercer.decide.evaluations import Evaluation, Front, Optimum, Suggestion
+from mercer.decide.evaluations import Evaluation, Front, Optimum, Suggestion, evaluations
 from mercer.decide.feasible import LabelLearner, Worth
 from mercer.decide.learner import Learner
 from mercer.decide.reasons import reason
@@ -109,6 +109,15 @@ class Optimiser(AbstractSavable):
         self._learners = {name: Learner(groups, warped=single) for name in self.objectives}
         self._learners |= {name: Learner(groups, warped=False) for name in (*self.limits, "cost")}
         self._labels = LabelLearner(groups)
+
+    def __repr__(self) -> str:
+        failed = sum(e.failed for e in self._evaluations)
+        said = [
+            f"{evaluations(len(self._evaluations))} told",
+            *([f"{failed} failed"] if failed else []),
+            *([f"{len(self._pending)} pending"] if self._pending else []),
+        ]
+        return f"<Optimiser of {', '.join(self.space.names)}: {', '.join(said)}>"
 
     # -- ask and tell ----------------------------------------------------------------------------------------
 

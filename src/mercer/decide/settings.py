@@ -16,7 +16,9 @@ __all__ = ["as_number", "checked_cost", "checked_limits", "checked_objectives", 
 def checked_objectives(objectives: Sequence[str]) -> tuple[str, ...]:
     """Names of objectives, one to three."""
     names = (objectives,) if isinstance(objectives, str) else tuple(objectives)
-    if not 1 <= len(names) <= 3 or len(set(names)) != len(names) or "cost" in names:
+    if "cost" in names:
+        raise ValueError('"cost" is what an evaluation costs, told by tell(..., cost=): use another name.')
+    if not 1 <= len(names) <= 3 or len(set(names)) != len(names):
         raise ValueError(f"there are one to three objectives of different names, got {names!r}.")
     return names
 

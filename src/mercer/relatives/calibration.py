@@ -54,8 +54,7 @@ class PlattScaling(ClassifierMixin, BaseEstimator):
         """Probabilities of the two classes, (cases, 2)."""
         check_is_fitted(self)
         z = self.slope_ * _scores(f) + self.intercept_
-        s = _LINKS[self.link][0]
-        return np.column_stack([s(-z), s(z)])
+        return np.column_stack([squash(-z, self.link), squash(z, self.link)])
 
     def predict(self, f: ArrayLike) -> NDArray:
         """The likelier class of each score."""
@@ -96,6 +95,12 @@ def platt(f: ArrayLike, y: ArrayLike, link: str = "logit", regularise: bool = Tr
         )
     a, b = _newton((scores - centre) / scale, np.where(truth, high, low), link)
     return float(a / scale), float(b - a * centre / scale)
+
+
+def squash(z: Array, link: str) -> Array:
+    """The logistic function of z, or the cumulative Gaussian, by the name of the link."""
+    probability: Array = _LINKS[link][0](z)
+    return probability
 
 
 def _newton(x: Array, t: Array, link: str) -> tuple[float, float]:

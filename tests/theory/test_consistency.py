@@ -122,6 +122,13 @@ def test_beyond_the_simulation(pilot, needed):
             data_needed(pilot, **wrong)
 
 
+def test_noise_that_is_not_gaussian_is_refused(pilot):
+    model = mc.Model(pilot.model.gp, mc.likelihoods.Poisson())
+    counts = model.condition(pilot.inputs.values, np.ones(30), inference="laplace")
+    with pytest.raises(ValueError, match="not for Poisson"):
+        data_needed(counts, 0.1)
+
+
 def test_columns_of_few_values_keep_them():
     from mercer.theory.growing import _alike
 

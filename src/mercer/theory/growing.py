@@ -15,6 +15,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from mercer.conditioned import AbstractConditioned
 from mercer.inputs import as_inputs
+from mercer.likelihoods import Gaussian
 from mercer.theory.curves import Draw, LearningCurve, Rule, _rule
 
 SETTLED = -0.1  # exponents above are those of a risk that stays where it is
@@ -159,7 +160,7 @@ def data_needed(
 ) -> DataNeeded:
     """How many data a model needs, from a fit to the few there are: the learning curve that goes on from it.
 
-    model: a fitted GPRegressor, a Fit or a posterior, of numbers in the units of y
+    model: a fitted GPRegressor, a Fit or a posterior, with Gaussian noise; with `warp=`, std are of warped y
     target_std: how well f is to be known: root mean square of its standard deviations at new inputs
     most: how many more data are simulated; a number beyond is extrapolated along a power of n
     inputs: (m, d) rows like those to come, as the posterior reads them; by default those it has. New ones are
@@ -176,6 +177,11 @@ def data_needed(
     if most < 4 or repeats < 2:
         raise ValueError(f"most must be at least 4 and repeats at least 2, got {most} and {repeats}.")
     posterior = model.one_posterior()
+    if not isinstance(likelihood := posterior.model.likelihood, Gaussian):
+        raise ValueError(
+            "what more data tell is known beforehand for Gaussian noise, not for "
+            f"{type(likelihood).__name__}: fit a GPRegressor with the default noise."
+        )
     rows = np.asarray(posterior.inputs.values if inputs is None else as_inputs(inputs, "inputs").values)
     if rows.dtype == object:
         raise ValueError("inputs that are not numbers cannot be drawn: put them into numbers first.")

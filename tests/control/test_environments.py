@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import control
+from mercer import control, viz
 from mercer.control import CartPole, ControlError, Gym, MountainCar, record, rk4, rk45
 
 CAR = [  # (C.3), T-DY1
@@ -136,6 +136,24 @@ def test_the_return_is_discounted():
     episode = record(CartPole(), lambda s: [1.0], steps=3)
     np.testing.assert_allclose(episode.discounted(0.5), episode.rewards @ [1.0, 0.5, 0.25])
     assert episode.discounted(1.0) == pytest.approx(episode.total)
+
+
+@pytest.mark.parametrize("ending", [".gif", pytest.param(".html", marks=pytest.mark.slow)])
+def test_runs_are_moving_pictures(tmp_path, ending):
+    car = MountainCar()
+    episode = record(car, lambda s: [4.0 if s[1] > 0 else -4.0], steps=2)
+    path = viz.animation(episode, tmp_path / f"run{ending}", car.sketch, title="car")
+    if ending == ".gif":
+        from PIL import Image
+
+        with Image.open(path) as film:
+            assert film.n_frames == 3
+    else:
+        page = path.read_text()
+        assert page.count("data:image/png;base64") == 3
+    with pytest.raises(ValueError, match=r"as \.gif or \.html"):
+        viz.animation(episode, tmp_path / "run.mp4")
+    assert [p.name for p in tmp_path.iterdir()] == [f"run{ending}"]
 
 
 # -- gymnasium -----------------------------------------------------------------------------------------------

@@ -99,7 +99,8 @@ def test_longer_pages_are_as_printed(name, data_dir):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["friedman_outliers", "boston_robust", "kuss_benchmarks", "certificates", "conformal"]
+    "name",
+    ["friedman_outliers", "boston_robust", "kuss_benchmarks", "certificates", "conformal", "mountain_car"],
 )
 def test_pages_from_stored_scores_are_as_printed(name, tmp_path):
     """Of fits that take hours the scores are kept: the page is what they come to."""

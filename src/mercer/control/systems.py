@@ -76,6 +76,12 @@ class MountainCar(AbstractSystem):
     def feasible(self, state: np.ndarray) -> np.ndarray:
         return np.all((state >= self.box[0]) & (state <= self.box[1]), -1)
 
+    def sketch(self, state: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Lines (x, y) of a picture: the track, and the car on it."""
+        x = np.linspace(-1.1, 1.1, 111)
+        at = np.asarray(state)[:1]
+        return [(x, self.height(x)), (at, self.height(at) + 0.04)]
+
     def reached(self, state: np.ndarray) -> np.ndarray:
         """Whether (...) the car is on the top: 0.5 to 0.7 m, and no faster than 0.1 m/s."""
         x, velocity = np.asarray(state)[..., 0], np.asarray(state)[..., 1]
@@ -154,6 +160,16 @@ class CartPole(AbstractSystem):
         x, angle = np.asarray(state)[..., 0], np.asarray(state)[..., 2]
         reach = 2.0 * self.length
         return np.stack([x + reach * np.sin(angle), -reach * np.cos(angle)], -1)
+
+    def sketch(self, state: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Lines (x, y) of a picture: the rail, the cart and the pole."""
+        x, (end, up) = float(np.asarray(state)[0]), self.tip(state)
+        rail = np.array([-1.0, 1.0])
+        return [
+            (rail, np.zeros(2)),
+            (x + np.array([-0.1, 0.1]), np.zeros(2)),
+            (np.array([x, end]), np.array([0.0, up])),
+        ]
 
     def reward(self, state: np.ndarray) -> np.ndarray:
         return -np.sum((self.tip(state) - np.array([0.0, 2.0 * self.length])) ** 2, -1)

@@ -9,6 +9,7 @@ fitted estimator. Colours are those of Okabe and Ito, which colour-blind people 
 imported by the first picture.
 """
 
+from mercer.viz._animation import animation
 from mercer.viz._chains import chains
 from mercer.viz._checks import calibration, evidence_profile, fit_history, importance, observed_vs_predicted
 from mercer.viz._classes import latent, probability, regions, surface, verdict
@@ -28,6 +29,7 @@ from mercer.viz._series import decomposition
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
+    "animation",
     "calibration",
     "chains",
     "components",

@@ -1,0 +1,252 @@
+"""Mountain car (Kuss 2006, 7.3.4): dynamics from 50 random transitions, policies by values of states and of actions.
+
+The text's figures 7.5 to 7.8 are regenerated for one seed; success is counted over seeds, and the seeds that fail are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments._table import table
+from mercer import control, viz
+
+SEEDS = 20
+TRANSITIONS = 50
+SETTINGS = {"step 0.2 s, gamma 0.9": (0.2, 0.9), "step 0.3 s, gamma 0.8": (0.3, 0.8)}
+SECONDS = 8.0
+REWARD = ([0.6, 0.0], 0.05)
+WHY = (
+    "Why: the model is one of 50 transitions, learned once, and both fail where the track bends at 0 m, which the Gaussian processes smooth over. Seed 16 with steps of 0.2 s expects, from 0.32 m left of it at "
+    "1.34 m/s under full force, 1.29 m/s after the step, within 0.14; it is 0.94. From there it swings back, and meets the same surprise again and again: it does not learn from its runs (`practise` does). "
+    "Seed 8 with steps of 0.3 s, whose errors are the largest, expects 0.93 m/s, within 0.22, after the bend and arrives with 2.1; it overshoots to 0.98 m, comes back to the top, and falls off it when another step is "
+    "wrong by 1.1 m/s where 0.24 was expected."
+)
+
+
+def identified(env: control.MountainCar, seed: int) -> tuple[control.GPTransition, np.ndarray]:
+    """Dynamics learned from random transitions, and their errors (root mean squares) on 400 others."""
+    states, actions = env.draw(TRANSITIONS, seed)
+    after = env.advance(states, actions)
+    found = control.GPTransition.learn(
+        control.Transitions(states, actions, after, env.reward(after)), progress=False
+    )
+    states, actions = env.draw(400, 1000 + seed)
+    mean = np.asarray(jax.vmap(lambda s, a: found(s, a)[0])(states, actions))
+    return found, np.sqrt(np.mean((mean - env.advance(states, actions)) ** 2, 0))
+
+
+def policy(env: control.MountainCar, transition: Any, gamma: float) -> control.ValuePolicy:
+    """The text's: 19 x 19 support states, noise of values 0.01."""
+    return control.gp_policy_iteration(
+        transition, control.Bumps.at(*REWARD), control.support_grid(env.box, (19, 19)), env.low, env.high, gamma=gamma,
+        box=env.box, max_iterations=10, progress=False,
+    )  # fmt: skip
+
+
+def by_actions(env: control.MountainCar, transition: Any) -> control.ActionValuePolicy:
+    """The text's: 13 x 13 x 10 support pairs."""
+    pairs = control.support_grid(np.column_stack([env.box, [env.low[0], env.high[0]]]), (13, 13, 10))
+    return control.gp_q_iteration(
+        transition, control.Bumps.at(*REWARD), pairs[:, :2], pairs[:, 2:], env.low, env.high, gamma=0.9, box=env.box,
+        learn_for=4, max_iterations=25, progress=False,
+    )  # fmt: skip
+
+
+def driven(env: control.MountainCar, act: Any) -> tuple[control.Episode, dict[str, Any]]:
+    """A run from the bottom, and what came of it. The text's box is a limit on the model; the car itself may pass it between samples."""
+    free = control.MountainCar(dt=env.dt, max_steps=None)
+    free.box = np.array([[-1.2, -3.0], [1.2, 3.0]])
+    episode = control.record(free, act, steps=round(SECONDS / env.dt))
+    at = np.flatnonzero(free.reached(episode.states))
+    half = episode.states[len(episode.states) // 2 :]
+    near = np.abs(half[:, 0] - 0.6) < 0.15
+    return episode, {
+        "first": float(episode.actions[0, 0]),
+        "reached": float(at[0] * env.dt) if len(at) else None,
+        "held": float(near.mean()) if not episode.ended else 0.0,
+        "fastest": float(np.abs(episode.states[:, 1]).max()),
+        "furthest": float(episode.states[:, 0].max()),
+        "reason": episode.reason,
+    }
+
+
+def one(setting: str, seed: int) -> tuple[dict[str, Any], control.ValuePolicy, control.Episode]:
+    """One seed of a setting: a line of results, the policy and its run."""
+    dt, gamma = SETTINGS[setting]
+    env = control.MountainCar(dt=dt)
+    begun = time.process_time()
+    transition, errors = identified(env, seed)
+    found = policy(env, transition, gamma)
+    episode, came = driven(env, found)
+    changes = [float(sweep.change) for sweep in found.history]
+    return (
+        {
+            "setting": setting, "seed": seed, "errors": errors.tolist(), "iterations": len(changes), "changes": changes,
+            "largest": found.history[-1].largest, "lengthscale": found.history[-1].lengthscale.tolist(),
+            "doomed": float((found.values < 0.01).mean()), "seconds": time.process_time() - begun, **came,
+        },
+        found,
+        episode,
+    )  # fmt: skip
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What was computed so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def computed(path: Path, seeds: int) -> list[dict[str, Any]]:
+    """One line for each setting and seed, kept as they come: a killed run goes on."""
+    done = {(line["setting"], line["seed"]) for line in lines(path)}
+    for seed in range(seeds):
+        for setting in SETTINGS:
+            if (setting, seed) not in done:
+                with path.open("a") as file:
+                    file.write(json.dumps(one(setting, seed)[0]) + "\n")
+    return lines(path)
+
+
+def pictures(out: Path) -> dict[str, Any]:
+    """Figures of seed 0: value and policy after 1, 3 and the last iteration, transitions, the run, and the values of actions."""
+    import matplotlib.pyplot as plt
+
+    env = control.MountainCar()
+    transition, _ = identified(env, 0)
+    names = {"xlabel": "position / m", "ylabel": "velocity / (m/s)"}
+    figure, axes = plt.subplots(2, 3, figsize=(13, 7.4), layout="constrained")
+    found = None
+    for column, count in enumerate((1, 2, 5)):  # one, three, eight in all
+        found = control.gp_policy_iteration(
+            transition, control.Bumps.at(*REWARD), control.support_grid(env.box, (19, 19)), env.low, env.high, gamma=0.9,
+            box=env.box, max_iterations=count, start=found, progress=False,
+        )  # fmt: skip
+        episode, _ = driven(env, found)
+        viz.value_map(found, axes[0, column], **names)
+        axes[0, column].set_title(
+            f"values after {(1, 3, 8)[column]} iterations" if column else "values after one iteration"
+        )
+        if column < 2:
+            viz.transition_map(found, axes[1, column], **names)
+    viz.policy_map(found, axes[1, 2], episode=episode, **names)
+    axes[1, 2].set_title("policy (N), and the run")
+    figure.savefig(out / "mountain_car_values.png", dpi=110)
+    begun = time.process_time()
+    acts = by_actions(env, transition)
+    q_episode, came = driven(env, acts)
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.7), layout="constrained")
+    viz.value_map(acts, axes[0], **names)
+    viz.policy_map(acts, axes[1], episode=q_episode, **names)
+    for run, word in ((episode, "values of states"), (q_episode, "values of actions")):
+        axes[2].plot(np.arange(len(run.states)) * run.dt, run.states[:, 0], label=word)
+    axes[2].axhspan(0.5, 0.7, color="0.9")
+    axes[2].set_xlabel("time / s")
+    axes[2].set_ylabel("position / m")
+    axes[2].legend(frameon=False)
+    figure.savefig(out / "mountain_car_actions.png", dpi=110)
+    plt.close("all")
+    return {
+        **came,
+        "iterations": len(acts.history),
+        "change": acts.history[-1].change,
+        "seconds": time.process_time() - begun,
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """One row for each setting."""
+    out = []
+    for setting in SETTINGS:
+        some = [row for row in rows if row["setting"] == setting]
+        if not some:
+            continue
+        up = [row["reached"] for row in some if row["reached"] is not None]
+        held = sum(row["held"] > 0.95 for row in some)
+        errors = np.median([row["errors"] for row in some], 0)
+        moved = [np.median([row["changes"][k] for row in some if len(row["changes"]) > k]) for k in (0, 2, 5)]
+        out.append([
+            setting, str(len(some)), f"{errors[0]:.3f}, {errors[1]:.2f}", " ".join(f"{m:.2f}" for m in moved),
+            f"{np.median([row['largest'] for row in some]):.1f}", f"{sum(row['first'] < 0 for row in some)}",
+            f"{sum(t <= 4.0 for t in up)}", f"{np.median(up):.1f}" if up else "-", str(held),
+        ])  # fmt: skip
+    return out
+
+
+def failures(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Runs that did not come to the top and stay there."""
+    return [
+        [
+            row["setting"], str(row["seed"]), "-" if row["reached"] is None else f"{row['reached']:.1f}", f"{row['held']:.2f}",
+            f"{row['furthest']:.2f}", f"{row['fastest']:.2f}", f"{row['errors'][0]:.3f}, {row['errors'][1]:.2f}", row["reason"],
+        ]
+        for row in rows
+        if row["reached"] is None or row["held"] <= 0.95
+    ]  # fmt: skip
+
+
+def run(out: Path | None = None, compute: bool = True) -> str:
+    """The page; runs that are kept in `out` are not repeated, with compute=False none is made."""
+    folder = Path(out or "docs/results")
+    path = folder / "mountain_car.jsonl"
+    rows = computed(path, SEEDS) if compute else lines(path)
+    if compute and not any(row["setting"] == "actions" for row in rows):
+        with path.open("a") as file:
+            file.write(json.dumps({"setting": "actions", "seed": 0, **pictures(folder)}) + "\n")
+        rows = lines(path)
+    by_q = next(row for row in rows if row["setting"] == "actions")
+    reached = "never" if by_q["reached"] is None else f"after {by_q['reached']:.1f} s"
+    seeds = len({row["seed"] for row in rows})
+    failed = failures([row for row in rows if row["setting"] in SETTINGS])
+    return "\n\n".join(
+        [
+            "# Mountain car: policies by values that are Gaussian processes",
+            f"{TRANSITIONS} random transitions of the car, one Gaussian process for each state variable, 19 x 19 support states, a reward of width 0.05 at rest at 0.6 m "
+            f"(Kuss 2006, 7.3.4). {seeds} of {SEEDS} seeds ran; a seed is another draw of the transitions. Runs of {SECONDS:g} s from rest at the bottom.",
+            table(
+                [
+                    "setting",
+                    "seeds",
+                    "errors (m, m/s)",
+                    "change of values in iterations 1, 3, 6",
+                    "largest value",
+                    "first action < 0",
+                    "on top within 4 s",
+                    "median time / s",
+                    "held",
+                ],
+                summary(rows),
+            ),
+            "Published: errors of at most about 0.02 m and 0.2 m/s for steps of 0.2 s; values stable after six iterations; the car accelerates to the left first, climbs, and balances on the target, "
+            "in both settings. Held: in the second half of the run always within 0.15 m of the target.",
+            "Seed 0, steps of 0.2 s. Above: values after one, three and eight iterations. Below: where the policy leads from each support state after one and three (crosses: it leaves the region), and the "
+            "policy with the run.",
+            "![values, transitions, policy](mountain_car_values.png)",
+            "## Runs that did not come to the top or did not stay",
+            table(
+                [
+                    "setting",
+                    "seed",
+                    "on top at / s",
+                    "held",
+                    "furthest / m",
+                    "fastest / (m/s)",
+                    "errors (m, m/s)",
+                    "end",
+                ],
+                failed,
+            )
+            if failed
+            else "None.",
+            WHY,
+            "## Values of actions",
+            f"13 x 13 x 10 support pairs (7.3.3), seed 0: on top {reached}, {by_q['held']:.0%} of the second half near the target, {by_q['iterations']} iterations (published: about 20), "
+            f"values still moved by {by_q['change']:.2g} in the last; the furthest it went is {by_q['furthest']:.2f} m. It climbs as published, and then stays on the hill above the target more than on it: support states are "
+            "0.17 m apart, the reward is 0.05 m wide.",
+            "![values of actions](mountain_car_actions.png)",
+        ]
+    )

@@ -254,6 +254,15 @@ def test_influences_are_smoother_weights_and_left_out_rows():
 # ------------------------------------------------------------------------------------------- the answer
 
 
+def test_many_rows_are_taken_some_at_a_time(monkeypatch):
+    post = mc.GP(CLOSED).condition(X, Y, noise_variance=0.04)
+    whole = attributions(post, XS)
+    monkeypatch.setattr("mercer.explain.attribution.CELLS", 60)
+    apart = attributions(post, XS)
+    np.testing.assert_allclose(apart.values, whole.values, atol=1e-12)
+    assert apart.labels == whole.labels and apart.influences == whole.influences and apart.also == ()
+
+
 def test_the_answer_speaks():
     post = mc.GP(CLOSED).condition(X, Y, noise_variance=0.04)
     found = attributions(post, XS, background=X[:1])

@@ -19,6 +19,7 @@ from mercer.posteriors.protocol import AbstractPosterior
 from mercer.tables import text_table
 
 SMALL = 0.02  # of all that is added: columns that add less are not worth a sentence
+CELLS = 2e7  # covariances of functionals with the data that are held at a time
 SAID = 3  # columns and rows in a sentence
 
 
@@ -206,6 +207,14 @@ def attributions(
     named = checked_groups(groups, inputs)
     positions = list(named.values())
     Z = _read(posterior, rows, "rows")
+    block = max(1, int(CELLS / (len(named) * len(inputs.values))))
+    if len(Z) > block:  # memory does not grow with the number of rows
+        each = [
+            attributions(posterior, Z[i : i + block], background, groups, contrast, most, seed)
+            for i in range(0, len(Z), block)
+        ]
+        labels = tuple(f"row {i}" for i in range(len(Z)))
+        return dataclasses.replace(stacked(each, np.arange(len(Z))), labels=labels)
     around = inputs.values if background is None else _read(posterior, background, "background")
     size = background_size(posterior, positions, ROWS)
     chosen = np.sort(np.random.default_rng(seed).permutation(len(around))[:size])
@@ -217,26 +226,26 @@ def attributions(
     prediction, std = _combined(mean, variance, one)
     average = posterior.latent_moments(beside, variance=False)[0]
     base = float(np.mean(average if average.ndim == 1 else average @ one))
-    found = shapley_of(posterior, Z, beside, positions, one, seed)
+    moments = shapley_of(posterior, Z, beside, positions, one, seed)
     # what rounding leaves of the sum is shared out evenly
-    rest = prediction - base - found.mean.sum(1)
-    values = found.mean + rest[:, None] / len(positions)
+    rest = prediction - base - moments.mean.sum(1)
+    values = moments.mean + rest[:, None] / len(positions)
     parts, part_values, part_std = part_values_of(posterior, Z, beside)
     whose = "the training data" if background is None else "the background"
     some = f"{len(beside)} rows" if len(beside) < len(around) else f"all {len(beside)} rows"
     notes = [f"± is one posterior standard deviation; the average is over {some} of {whose}"]
-    if found.std is None:
+    if moments.std is None:
         notes.append(f"how sure the values are is not known: {posterior.why_not('sample')}")
-    if found.error.any():
+    if moments.error.any():
         notes.append(
-            f"orders of columns were sampled: standard errors of the values up to {found.error.max():.2g}"
+            f"orders of columns were sampled: standard errors of the values up to {moments.error.max():.2g}"
         )
     text = [[_text(row, group) for group in positions] for row in Z]
     return Attributions(
         names=tuple(named),
         values=values,
-        std=found.std,
-        error=found.error,
+        std=moments.std,
+        error=moments.error,
         base=np.full(len(Z), base),
         prediction=prediction,
         prediction_std=std,
@@ -247,7 +256,7 @@ def attributions(
         labels=tuple(f"row {i}" for i in range(len(Z))),
         given=tuple(map(tuple, text)),
         what=("f",) * len(Z),
-        method=f"Shapley values, {found.method}",
+        method=f"Shapley values, {moments.method}",
         notes=tuple(notes),
     )
 
@@ -312,7 +321,7 @@ def stacked(found: Sequence[Attributions], order: np.ndarray) -> Attributions:
 
     def listed(values: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         every = [value for each in values for value in each]
-        return tuple(every[i] for i in order)
+        return tuple(every[i] for i in order) if every else ()
 
     stds, same = [one.std for one in found if one.std is not None], len({one.parts for one in found}) == 1
     nothing = np.zeros((len(order), 0))

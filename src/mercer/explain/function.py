@@ -149,7 +149,8 @@ class PosteriorFunction(AbstractFitted):
     def draw(self, values: np.ndarray, size: int, seed: Any) -> np.ndarray:
         """Joint draws of the function at rows (m, d): (size, m, q)."""
         f = self.posterior.sample(values, size, seed, latent=True)
-        return np.stack([self._observed(one, values) for one in f])
+        every = self._observed(f.reshape(-1, *f.shape[2:]), np.tile(values, (size, 1)))
+        return every.reshape(size, len(values), -1)
 
     def loss(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """How badly the targets of these rows are predicted at `values`: squared errors as a share of the

@@ -139,6 +139,14 @@ def test_parts_of_a_sum_in_words():
 
 
 @pytest.mark.slow
+def test_offsets_of_groups_and_noise_along_a_column_are_called_so():
+    offsets = mc.GPRegressor(groups="city").fit(TABLE, TARGET).explain()
+    assert "An offset for each level of city: between" in str(offsets)
+    coloured = mc.GPRegressor(noise_along="age").fit(TABLE[["age", "dose"]], TARGET)
+    assert "Noise along age, lasting about" in str(coloured.explain())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [dict(likelihood="poisson"), dict(warp="log"), dict(inference="ccd")])
 def test_other_scales_and_posteriors(settings):
     y = np.round(np.exp(0.3 * TARGET)) if "likelihood" in settings else np.exp(0.3 * TARGET)

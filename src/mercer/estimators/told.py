@@ -263,11 +263,15 @@ def _part_findings(model: AbstractExplained) -> list[Finding]:
         return []
     this: Any = posterior
     called = {c: name for name, columns in (model._groups() or {}).items() for c in columns}
+    coloured: Any = vars(model).get("coloured_noise_")  # of regressors with noise_along: the last term
     unit = "" if posterior.model.likelihood.mean_is_latent else " on the latent scale"
     found = []
     for j, term in enumerate(additive(this.state.prior.kernel)):
         read = [called.get(c, f"x{c}") for c in columns_read(term, tuple(range(d)))]
-        found.append(part_finding(names[j], part_words(term, read), values, std, j, unit))
+        words = part_words(term, read)
+        if coloured is not None and j == len(names) - 1:
+            words = f"noise along {coloured.column}, lasting about {coloured.lengthscale:.3g}"
+        found.append(part_finding(names[j], words, values, std, j, unit))
     return sorted(found, key=lambda finding: -finding.share)
 
 

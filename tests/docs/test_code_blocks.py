@@ -121,12 +121,19 @@ def search():
     Path("simulate").chmod(0o755)
 
 
+def sales():
+    month = np.arange(60.0)
+    rows = np.column_stack([month, 0.2 * month + np.sin(2 * np.pi * month / 12)])
+    np.savetxt("sales.csv", rows, delimiter=",", header="month,sales", comments="")
+
+
 FILES = {
     "README.md": table,
     "docs/classification.md": plants,
     "docs/explain.md": table,
     "docs/optimise.md": search,
     "docs/robust.md": table,
+    "docs/search.md": sales,
     "docs/tables.md": instruments,
     "docs/targets.md": other_targets,
     "docs/timeseries.md": two_series,

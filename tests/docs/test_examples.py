@@ -13,7 +13,7 @@ import mercer
 
 NAMES = {
     "": "GP GP.condition Model Model.condition fit compare assess log_evidence log_evidence_and_gradient "
-    "param fixed save load GPRegressor GPClassifier GPTimeSeries GPMixture HMM GaussianMixture",
+    "param fixed save load search GPRegressor GPClassifier GPTimeSeries GPMixture HMM GaussianMixture",
     "kernels": "AbstractKernel SE Matern Periodic RationalQuadratic Linear Constant",
     "likelihoods": "Gaussian Bernoulli StudentT Poisson Softmax MultinomialProbit Laplace",
     "inference": "Laplace EP MCMC SVGP",

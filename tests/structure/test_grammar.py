@@ -11,7 +11,7 @@ from mercer.params import fixed, flatten
 from mercer.structure.grammar import NOISES, Sentence, Vocabulary, expand, words
 
 SERIES = Vocabulary(1, (0,), (0,), (0,), (0,), NOISES)
-TABLE = Vocabulary(3, (0, 1), (), (), ())
+TABLE = Vocabulary(3, (0, 1))
 
 
 def grown(vocabulary, steps):

@@ -26,7 +26,7 @@ def test_evidence_and_gradient(noise):
     model = Model(GP(KERNEL), noise).bind(Inputs(X))
     problem = Problem(model, Rows(X), Y)
     vector = problem.flat.vector
-    for _ in range(10):  # the places of the bound settle
+    for _ in range(30):  # the places of the bound settle
         value, gradient, evidence = problem.value_and_gradient(vector)
     post = model.condition(X, Y)
     assert evidence == pytest.approx(post.log_evidence, abs=1e-5)
@@ -34,7 +34,7 @@ def test_evidence_and_gradient(noise):
     for j, step in enumerate(1e-4 * np.eye(len(vector))):
         ends = []
         for side in (vector + step, vector - step):
-            for _ in range(6):
+            for _ in range(10):
                 end = problem.value_and_gradient(side)[0]
             ends.append(end)
         assert gradient[j] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3, abs=2e-3)

@@ -28,22 +28,23 @@ from mercer.structure.grammar import Sentence, Vocabulary, expand
 from mercer.structure.parts import Problem, Rows
 
 COARSE, FINE = 256, 1000  # rows of the two rounds
-WIDTH = 3  # sentences from which others grow, at once
-PATIENCE = 2  # times that nothing better grew
+WIDTH = 6  # the best sentences, from which others grow
+PATIENCE, LATER = 4, 1  # of these after which nothing better grew; on more rows
 LOOK, CLIMB, LAST = 12, 40, 80  # evaluations: of every sentence, of those that may be the best, of the best
 CLIMBED = 4  # sentences of a step that are climbed further
 HEATS = 2  # starting values of a sentence that are climbed from, at most
 CLOSE = 10.0  # nats below the best starting values within which others are climbed from
-KEPT = 6  # sentences that are looked at on more rows
+KEPT = 5  # sentences that are looked at on more rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Candidate:
-    """A sentence with the values learned on some rows, its log evidence there, and how many hyperparameters
-    were learned.
+    """A sentence with the values learned on some rows, its log evidence there (`value`: and log prior), and
+    how many hyperparameters were learned.
     """
 
     sentence: Sentence
+    value: float
     log_evidence: float
     parameters: int
     rows: int
@@ -132,7 +133,19 @@ class Search:
             self.ended = "budget"
         except KeyboardInterrupt:
             self.ended = "interrupted"
+        if not self.best:
+            self._default()
         return Found(tuple(self._ranked(self.best)), self.rows, dict(self.seen), self.ended)
+
+    def _default(self) -> None:
+        """One function of all columns, where there was no time for anything."""
+        data = _Data(self.language, self.rows, Rows(self.X[self.rows]), self.y[self.rows], None)
+        only = self.language.vocabulary.default()
+        self.seen = Counter({only.size: 1})
+        found = data.learn([only], 1)
+        if found is None:
+            raise ValueError("no model has an evidence: look at the data for values that are far too large.")
+        self.best = [found]
 
     def _rounds(self) -> None:
         sentences: list[Sentence] = self.language.vocabulary.starts()
@@ -143,31 +156,46 @@ class Search:
                 self.best = candidates
             self._look(data, sentences, LOOK if i == 0 else CLIMB, data.usual, candidates)
             self.best, self.rows = candidates, rows
-            self._grow(data, candidates, PATIENCE if i == 0 else 1)
+            self._grow(data, candidates, PATIENCE if i == 0 else LATER)
             sentences = [c.sentence for c in self._ranked(candidates)[:KEPT]]
         self._climb(data, candidates, LAST, 2)
         if self._full:
             self.ended = "max-models"
 
     def _grow(self, data: _Data, candidates: list[Candidate], patience: int) -> None:
-        """Let sentences grow from the best that have not, until the best stays the best."""
+        """Let sentences grow from the best that has not, until the best stays the best."""
         grown: set[Sentence] = set()
-        idle = 0
+        idle, whole = 0, self.language.vocabulary
         self._climb(data, candidates, CLIMB, CLIMBED)
         while idle < patience and not self._full:
             ranked = self._ranked(candidates)
-            top = ranked[0].sentence
-            parents = [c for c in ranked[: 2 * WIDTH] if c.sentence not in grown][:WIDTH]
-            if not parents:
+            top = ranked[0]
+            parent = next((c for c in ranked[:WIDTH] if c.sentence not in grown), None)
+            if parent is None:
                 return
-            for parent in parents:
-                grown.add(parent.sentence)
-                known = {c.sentence for c in candidates}
-                children = expand(parent.sentence, self.language.vocabulary)
-                new = [child for child in children if child not in known]
-                self._look(data, new, LOOK, data.hints(parent), candidates)
-                self._climb(data, candidates, CLIMB, CLIMBED)
-            idle = 0 if self._ranked(candidates)[0].sentence != top else idle + 1
+            grown.add(parent.sentence)
+            # changes have many places, and cost the most: only the best sentence has them
+            words = whole if parent is top else dataclasses.replace(whole, changes=())
+            children = expand(parent.sentence, words)
+            self._again(data, children, candidates)
+            known = {c.sentence for c in candidates}
+            new = [child for child in children if child not in known]
+            self._look(data, new, LOOK, data.hints(parent), candidates)
+            self._climb(data, candidates, CLIMB, CLIMBED)
+            idle = 0 if self._ranked(candidates)[0].sentence != top.sentence else idle + 1
+
+    def _again(self, data: _Data, children: list[Sentence], candidates: list[Candidate]) -> None:
+        """Learn sentences again whose parent's values are a better start than where they ended."""
+        where = {c.sentence: i for i, c in enumerate(candidates)}
+        for child in children:
+            if (i := where.get(child)) is None:
+                continue
+            start = self.language.variants(child, {})[0]
+            if data.problem(start).value() > candidates[i].value:
+                better = data.learn([start], LOOK)
+                if better is not None and better.value > candidates[i].value:
+                    candidates[i] = better
+                    data.climbed.discard((child, CLIMB))
 
     def _climb(self, data: _Data, candidates: list[Candidate], evaluations: int, most: int) -> None:
         """Climb on from the best candidates, once each."""
@@ -175,7 +203,7 @@ class Search:
             if (candidate.sentence, evaluations) not in data.climbed:
                 data.climbed.add((candidate.sentence, evaluations))
                 better = data.learn([candidate.sentence], evaluations)
-                if better is not None and better.log_evidence > candidate.log_evidence:
+                if better is not None and better.value > candidate.value:
                     candidates[candidates.index(candidate)] = better
 
     def _look(
@@ -191,7 +219,13 @@ class Search:
         """
 
         def look(sentence: Sentence) -> Candidate | None:
-            return data.learn(self.language.variants(sentence, periods), evaluations)
+            starts = self.language.variants(sentence, periods)
+            found = data.learn(starts, evaluations)
+            if not any(p.kind == "periodic" and not p.values for p in sentence.parts):
+                return found
+            # what the parent explains of a season would keep it from being seen
+            other = data.learn(self.language.variants(sentence.bare(), data.usual), evaluations)
+            return max((c for c in (found, other) if c is not None), key=_value, default=None)
 
         with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
             at_once = map if self.parallel == 1 else pool.map
@@ -259,14 +293,18 @@ class _Data:
             return None
         top, problem = best
         sentence = self.language.learned(starts[0], problem.flat.unflatten(top.vector))
-        return Candidate(sentence, top.objective, len(top.vector), size)
+        return Candidate(sentence, top.value, top.objective, len(top.vector), size)
 
     def hints(self, parent: Candidate) -> Mapping[int, Sequence[float]]:
         """Likely periods: those of what the parent leaves over, then those of y."""
         problem = self.problem(parent.sentence)
         found, noise, _ = problem.solve(problem.model)
         own = self.language.periods(self.where, found.alpha / noise.precision)
-        return {c: [*own[c][:2], *self.usual[c][:2]] for c in own}
+        return {c: [*own[c][:2], *self.usual[c]] for c in own}
+
+
+def _value(candidate: Candidate) -> float:
+    return candidate.value
 
 
 def left_out(problem: Problem) -> np.ndarray:

@@ -129,6 +129,10 @@ class Sentence:
         terms = tuple(change(t) if isinstance(t, Change) else product(t) for t in self.terms)
         return dataclasses.replace(self, terms=terms)
 
+    def bare(self) -> Sentence:
+        """The same sentence without values."""
+        return Sentence.read(str(self))
+
     @classmethod
     def read(cls, text: str) -> Sentence:
         """The sentence that `str` writes so."""
@@ -159,6 +163,10 @@ class Vocabulary:
         found += [Part("periodic", (c,)) for c in self.seasons]
         return found + [Part("step", (c,)) for c in self.changes]
 
+    def default(self) -> Sentence:
+        """One function of all columns."""
+        return dataclasses.replace(_sum(Part(LOCAL[0], tuple(range(self.columns)))), noise=self.noises[0])
+
     def starts(self) -> list[Sentence]:
         """Where a search begins: a constant, every part alone and, of several columns, all of them together:
         in one function, in a sum of functions of one each, in straight lines, and in lines and a function.
@@ -168,9 +176,8 @@ class Vocabulary:
             every = tuple(range(self.columns))
             whole = Part(LOCAL[0], every)
             found += [_sum(whole), _sum(*(Part(LOCAL[0], (c,)) for c in every))]
-            if len(self.lines) > 1:
-                lines = Part("linear", self.lines)
-                found += [_sum(lines), _sum(lines, whole)]
+            lines = [Part("linear", (c,)) for c in self.lines]
+            found += [_sum(*lines), _sum(*lines, whole)]
         return [dataclasses.replace(one, noise=self.noises[0]) for one in dict.fromkeys(found)]
 
 
@@ -200,26 +207,34 @@ def expand(sentence: Sentence, vocabulary: Vocabulary) -> list[Sentence]:
 
 
 def _grown(terms: tuple[Term, ...], vocabulary: Vocabulary) -> Iterator[tuple[Term, ...]]:
-    """Sums that are one step away, their changes as they are."""
+    """Sums that are one step away, their changes as they are; the simpler ones first."""
+    others = [terms[:i] + terms[i + 1 :] for i in range(len(terms))]
+    yield from others
+    for rest, term in zip(others, terms, strict=True):
+        if isinstance(term, Product):
+            yield from ((*rest, *new) for new in _varied(term, vocabulary))
+    yield from _joined(terms)
     for part in vocabulary.singles():
         yield (*terms, Product((part,)))
-    for i, term in enumerate(terms):
-        rest = terms[:i] + terms[i + 1 :]
-        yield rest
+    for rest, term in zip(others, terms, strict=True):
         if isinstance(term, Product):
             yield from ((*rest, new) for new in _multiplied(term, vocabulary))
-            yield from ((*rest, *new) for new in _varied(term, vocabulary))
+
+
+def _joined(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
+    """Sums in which two functions are one of the columns of both."""
     single = [(i, t) for i, t in enumerate(terms) if isinstance(t, Product) and _is_function(t)]
     for (i, a), (j, b) in itertools.combinations(single, 2):
-        columns = tuple(sorted({*a.parts[0].columns, *b.parts[0].columns}))
-        joined = Part(a.parts[0].kind, columns, {**b.parts[0].values, **a.parts[0].values})
+        first, second = a.parts[0], b.parts[0]
+        columns = tuple(sorted({*first.columns, *second.columns}))
         if len(columns) > 1:
-            yield (*(t for k, t in enumerate(terms) if k not in (i, j)), Product((joined,), a.values))
+            joined = Product((Part(first.kind, columns, {**second.values, **first.values}),), a.values)
+            yield (*(t for k, t in enumerate(terms) if k not in (i, j)), joined)
 
 
 def _multiplied(term: Product, vocabulary: Vocabulary) -> Iterator[Product]:
     """A product with one factor more, or less; a line in a product is a growth."""
-    if any(p.kind in ALONE or (p.kind == "linear" and len(p.columns) > 1) for p in term.parts):
+    if any(p.kind in ALONE for p in term.parts):
         return
     parts = tuple(Part("growth", p.columns) if p.kind == "linear" else p for p in term.parts)
     kinds = {p.kind for p in parts}
@@ -253,19 +268,19 @@ def _varied(term: Product, vocabulary: Vocabulary) -> Iterator[tuple[Product, ..
         alone = len(term.parts) == 1
         if alone and part.kind == "linear":
             yield (Product((Part(LOCAL[0], part.columns),), term.values),)
-        if alone and part.kind in LOCAL and set(part.columns) <= set(vocabulary.lines):
+        if alone and part.kind in LOCAL and len(part.columns) == 1 and part.columns[0] in vocabulary.lines:
             yield (Product((Part("linear", part.columns),), term.values),)
-        if part.kind in (*LOCAL, "linear"):
-            possible = range(vocabulary.columns) if part.kind in LOCAL else vocabulary.lines
-            more = [c for c in possible if c not in part.columns]
+        if part.kind in LOCAL:
+            more = [c for c in range(vocabulary.columns) if c not in part.columns]
             wider = [tuple(sorted((*part.columns, c))) for c in more]
             yield from ((with_part(dataclasses.replace(part, columns=columns)),) for columns in wider)
             if len(part.columns) > 1:
                 for c in part.columns:
                     left = dataclasses.replace(part, columns=tuple(x for x in part.columns if x != c))
                     yield (with_part(left),)
-                    if part.kind in LOCAL:
-                        yield with_part(left), Product((dataclasses.replace(part, columns=(c,)),))
+                    yield with_part(left), Product((dataclasses.replace(part, columns=(c,)),))
+                    if c in vocabulary.lines:
+                        yield with_part(left), Product((Part("linear", (c,)),))
 
 
 def _sides(terms: tuple[Product, ...], vocabulary: Vocabulary) -> Iterator[tuple[Product, ...]]:
@@ -411,7 +426,7 @@ def _part_words(part: Part, names: Sequence[str], units: bool) -> str:
     columns = _listed(part.columns, names)
     match part.kind:
         case "linear":
-            return f"{'a straight line' if len(part.columns) == 1 else 'straight lines'} in {columns}"
+            return f"a straight line in {columns}"
         case "periodic":
             return f"a season of {columns}{_value(part.values, 'period', ' (period {:.4g})', units)}"
         case "step":

@@ -31,8 +31,8 @@ from mercer.params import flatten, named_leaves, strip
 from mercer.progress import Deadline
 
 LOG_2PI = float(np.log(2 * np.pi))
-ROUNDS = 30  # of the bound's places, at most
-SETTLED = 1e-4  # relative change of the precisions at which they are left
+ROUNDS = 10  # of the bound's places, at most
+SETTLED = 1e-3  # relative change of the precisions at which they are left
 Pull = Callable[[np.ndarray], dict[str, np.ndarray]]
 
 

@@ -39,6 +39,7 @@ from mercer.structure.periods import likely_periods, shortest_period
 
 NU = {"smooth": 2.5, "very-smooth": math.inf, "rough": 1.5}
 FEW = 3  # columns up to which seasons, changes and growths are looked for
+EVEN = 0.15  # relative difference of gaps that count as the same; months are so
 DISTINCT = 20  # values that a column needs for a season or a change
 EDGE = 0.05  # of the rows lie beyond the first place of a change, and beyond the last
 PLACES = 9  # where a change is looked for
@@ -52,8 +53,8 @@ class Language(AbstractLanguage):
     """Sentences about targets y (n,) at inputs X (n, d), whose columns `columns` explains.
 
     A column of the grammar is what has one length-scale: a number, a category, a season of a date. Straight
-    lines go along numbers of three values or more; seasons and changes along those of twenty or more, where
-    there are at most three columns.
+    lines go along numbers of three values or more; seasons, changes and growths along the only column, or
+    along those of two or three whose values are evenly spaced, as times are; and of twenty values or more.
     """
 
     def __init__(
@@ -78,11 +79,10 @@ class Language(AbstractLanguage):
         self.shortest = {j: shortest_period(X[:, p[0]]) for j, p in enumerate(self.positions) if len(p) == 1}
         values = {j: len(np.unique(X[:, p[0]])) for j, p in enumerate(self.positions) if len(p) == 1}
         lines = tuple(j for j, count in values.items() if count > 2)
-        few = len(self.positions) <= FEW
-        long = tuple(j for j, count in values.items() if few and count >= DISTINCT)
-        self.vocabulary = Vocabulary(
-            len(self.positions), lines, lines if few else (), long, long, tuple(noises)
-        )
+        alone, few = len(self.positions) == 1, len(self.positions) <= FEW
+        long = [j for j, count in values.items() if few and count >= DISTINCT]
+        times = tuple(j for j in long if alone or _even(X[:, self.positions[j][0]]))
+        self.vocabulary = Vocabulary(len(self.positions), lines, times, times, times, tuple(noises))
 
     # -- sentence to model -----------------------------------------------------------------------------------
 
@@ -110,12 +110,15 @@ class Language(AbstractLanguage):
         made = tuple(self._term(term, share) for term in terms)
         return made[0] if len(made) == 1 else Sum(made)
 
+    def _side(self, terms: Sequence[Term]) -> AbstractKernel:
+        """One side of a change: its terms about a level of its own."""
+        made = tuple(self._term(term, START) for term in terms)
+        level = Constant(fixed(self.scale**2))
+        return Sum((*made, level)) if made else level
+
     def _term(self, term: Term, share: float) -> AbstractKernel:
         if isinstance(term, Change):
-            level = param(0.1 * self.scale**2, prior=defaults.variance_prior(self.scale))
-            sides = [
-                self._sum(side, START) if side else Constant(level) for side in (term.before, term.after)
-            ]
+            sides = [self._side(side) for side in (term.before, term.after)]
             (column,) = self.positions[term.column]
             location, steepness = self._place(term.values, term.column)
             return ChangePoint(sides[0], sides[1], location, steepness, column)
@@ -142,9 +145,9 @@ class Language(AbstractLanguage):
         c = part.columns[0]
         match part.kind:
             case "linear":
-                spread = self.spread[list(part.columns)]
-                slopes = Linear(fixed(1.0 / (len(spread) * spread**2)), centre=fixed(self.centre[positions]))
-                return Scale(variance, slopes)
+                (i,) = positions
+                slope = Linear(fixed(1.0 / self.spread[c] ** 2), centre=fixed([self.centre[i]]))
+                return Scale(variance, slope)
             case "growth":
                 (i,) = positions
                 start = known.get("centre", self.centre[i] - self.length[i])
@@ -200,18 +203,21 @@ class Language(AbstractLanguage):
         terms = self._learned_sum(sentence.terms, model.gp.kernel) if sentence.terms else ()
         return dataclasses.replace(sentence, terms=terms, values=noise)
 
-    def _learned_sum(self, terms: Sequence[Any], kernel: Any) -> tuple[Any, ...]:
+    def _learned_sum(self, terms: Sequence[Term], kernel: Any) -> tuple[Term, ...]:
         kernels = kernel.terms if len(terms) > 1 else (kernel,)
         return tuple(self._learned_term(t, k) for t, k in zip(terms, kernels, strict=True))
 
     def _learned_term(self, term: Term, kernel: Any) -> Term:
-        if isinstance(term, Change):
-            before, after = (
-                self._learned_sum(side, k) if side else ()
-                for side, k in ((term.before, kernel.before), (term.after, kernel.after))
-            )
-            values = {"location": float(kernel.location), "steepness": float(kernel.steepness)}
-            return Change(before, after, term.column, values)
+        if not isinstance(term, Change):
+            return self._learned_product(term, kernel)
+        before, after = (
+            tuple(map(self._learned_product, terms, side.terms)) if terms else ()  # the last one is the level
+            for terms, side in ((term.before, kernel.before), (term.after, kernel.after))
+        )
+        values = {"location": float(kernel.location), "steepness": float(kernel.steepness)}
+        return Change(before, after, term.column, values)
+
+    def _learned_product(self, term: grammar.Product, kernel: Any) -> grammar.Product:
         factors = kernel.factors if len(term.parts) > 1 else (kernel,)
         found = [_free(factor) for factor in factors]
         parts = tuple(
@@ -286,6 +292,12 @@ class Language(AbstractLanguage):
             likely = likely_periods(x, flat, self.shortest[c])
             found[c] = [*likely[:2], *(2.0 * p for p in likely[:1])]
         return found
+
+
+def _even(x: np.ndarray) -> bool:
+    """Whether most gaps between different values (n,) are the same."""
+    gaps = np.diff(np.unique(x))
+    return bool(np.mean(np.isclose(gaps, np.median(gaps), rtol=EVEN)) > 0.5)
 
 
 def _free(kernel: AbstractKernel) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from mercer.inputs import Inputs
 from mercer.learning import Fit, FitWarning
 from mercer.params import parameters
 from mercer.progress import Deadline, Progress, duration, seconds_of, shown, within
-from mercer.structure.beam import Candidate, Found, Search, left_out
+from mercer.structure.beam import COARSE, Candidate, Found, Search, left_out
 from mercer.structure.grammar import NOISES, words
 from mercer.structure.parts import Problem, Rows
 from mercer.tables import text_table
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BUDGET = "60s"
 RESERVED = (0.2, 0.6)  # of the budget, at least and at most, for learning the best model on all rows
 COMPILED, LAST = 4.0, 15  # times as long as one part is the compilation of the best model; evaluations of it
+AGAIN = 2  # times that it is learned from where it ended, if it did not converge
 RATE = 1e9  # of these n^3 in a second
 LISTED = 8  # models
 ENDED = {
@@ -135,10 +136,11 @@ def search(
 
     The grammar: sums of products of smooth, very smooth and rough functions (of a column, or of several
     together), straight lines, seasons, steps, factors that grow along a column; one sum until a place and
-    another after it; Gaussian or Student-t noise. Seasons, changes and growths are looked for where there are
-    at most three columns. The search begins with a constant, every part alone and, of several columns, the
-    default kernel and its relatives; the best models grow by a part, a factor, a column, a change or
-    another noise as long as something better comes of it, on 256 of the rows first, then on up to 1000.
+    another after it; Gaussian or Student-t noise. Seasons, changes and growths are looked for along the only
+    column, or along those of two or three whose values are evenly spaced. The search begins with a constant,
+    every part alone and, of several columns, the default kernel and its relatives; the best models grow by a
+    part, a factor, a column, a change or another noise as long as something better comes of it, on 256 of the
+    rows first, then on up to 1000.
 
     A model's score is its log evidence at the learned hyperparameters, less 1/2 log n for each of them and
     less the logarithm of the number of models of its size that were looked at: the more was tried, the more a
@@ -224,18 +226,14 @@ def chosen(
         found = Search(
             language, inputs.values, y, last, estimator.max_models, estimator._seed(), estimator.parallel
         ).run()
-    if not found.candidates:
-        raise ValueError(
-            f"the budget of {duration(seconds)} ended before one model was looked at: give more time, or "
-            "max_models."
-        )
     ranking = ranked(found, language, inputs.values, y)
     model = language.model(found.candidates[0].sentence)
-    with warnings.catch_warnings():
-        if deadline is not None:
-            warnings.simplefilter("ignore", FitWarning)  # that it was stopped is said below
-        with within(deadline or Deadline(np.inf)) as watch:
-            fit = estimator._learn(model, inputs, y, None, **settings)
+    with warnings.catch_warnings(), within(deadline or Deadline(np.inf)) as watch:
+        warnings.simplefilter("ignore", FitWarning)  # from where it ended it is learned again
+        fit = estimator._learn(model, inputs, y, None, **settings)
+        for _ in range(AGAIN):
+            if not fit.status.converged and not watch.reached:
+                fit = estimator._learn(fit.model, inputs, y, None, **settings)
     took = time.perf_counter() - began
     ranking = dataclasses.replace(ranking, seconds=took)
     stopped = "; the budget ended while it was learned on all rows" if watch.reached else ""
@@ -250,7 +248,7 @@ def _reserved(language: Language, seconds: float) -> float:
     and `COMPILED` times as long as one takes here that compiles a part.
     """
     began, n = time.perf_counter(), len(language.y)
-    some = slice(None, 64)
+    some = slice(None, COARSE)
     start = language.model(language.vocabulary.starts()[1])
     problem = Problem(start, Rows(language.inputs.values[some]), language.y[some])
     problem.value_and_gradient(problem.flat.vector)

@@ -152,6 +152,11 @@ def test_what_is_no_gate_is_not(text):
 # things whose every attribute must be of the protocol, and modules whose `state` is something else
 PROTOCOLS = {"state": AbstractState, "solver": AbstractSolver}
 OTHERS = {
+    "mercer.control.dynamics": "the state of a world",
+    "mercer.control.losses": "the state of a world",
+    "mercer.control.planning": "the state of a world",
+    "mercer.control.policies": "the state of a world",
+    "mercer.control.propagate": "the state of a world",
     "mercer.sampling.hmc": "the state of a chain",
     "mercer.decide.designs": "the state of a search",
     "mercer.selection.greedy": "the state of a search",

@@ -44,6 +44,7 @@ GROUP = "mercer.classes"  # the entry points
 # whose classes files may name
 ROOMS = (
     "columns",
+    "control",
     "decide",
     "em",
     "gp",

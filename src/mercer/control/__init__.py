@@ -12,6 +12,12 @@ from mercer.registry import exporter
 
 _MODULES = {
     "action_values": "ActionValuePolicy gp_q_iteration",
+    "controller": "Controller Receding learn",
+    "dynamics": "Calibration Dynamics Tube",
+    "feedback": "ActionTable LinearFeedback local_linear tabulated",
+    "losses": "AbstractStateLoss ChanceConstraint FunctionLoss Quadratic Saturating TipLoss",
+    "planning": "Plan Task plan risk",
+    "policies": "AbstractPolicy GPPolicy LinearPolicy RadialPolicy",
     "environments": "AbstractEnvironment AbstractSystem ControlError Step",
     "episodes": "Episode Transitions load_episodes pooled record replay save_episodes",
     "finite.beliefs": "Beliefs Sampled gittins_index posterior_sampling",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mercer.control.integrate import rk4
+
+if TYPE_CHECKING:
+    from mercer.control.losses import AbstractStateLoss, ChanceConstraint
 
 
 class ControlError(ValueError):
@@ -40,6 +43,8 @@ class AbstractEnvironment(abc.ABC):
     low, high: (A,), between which actions lie
     dt: seconds from one step to the next
     interactions: steps that were ever taken in it; where an action is repeated, each repeat counts
+    loss: of states, that `learn` plans for; None: minus the rewards, as far as they were met
+    constraints: that `learn` keeps, such as on where an episode ends
 
     >>> env = mc.control.MountainCar()
     >>> state = env.reset(seed=0)
@@ -53,6 +58,8 @@ class AbstractEnvironment(abc.ABC):
     high: np.ndarray
     dt: float
     interactions: int
+    loss: AbstractStateLoss | None = None
+    constraints: tuple[ChanceConstraint, ...] = ()
 
     @abc.abstractmethod
     def reset(self, seed: int | None = None) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mercer.control.environments import AbstractSystem
+from mercer.control.losses import ChanceConstraint, Saturating, TipLoss
 
 
 class MountainCar(AbstractSystem):
@@ -46,6 +47,11 @@ class MountainCar(AbstractSystem):
         self.low, self.high = np.array([-force]), np.array([force])
         self.box = np.array([[-1.0, -2.0], [1.0, 2.0]])
         self.max_steps, self.corrected = max_steps, corrected
+        self.loss = Saturating(self.target.tolist(), [0.3, 1.0])
+        self.constraints = (
+            ChanceConstraint("position", -1.0, 1.0, 0.5),
+            ChanceConstraint("velocity", -2.0, 2.0, 0.5),
+        )
         self._begin(start, start_std)
 
     def height(self, position: np.ndarray) -> np.ndarray:
@@ -127,6 +133,7 @@ class CartPole(AbstractSystem):
         self.friction, self.gravity, self.max_steps = friction, gravity, max_steps
         self.low, self.high = np.array([-force]), np.array([force])
         self.box = np.array([[-1.0, -3.0, 0.0, -8.0], [1.0, 3.0, 2.0 * np.pi, 8.0]])
+        self.loss = TipLoss(length)
         self._begin(start, start_std)
 
     def derivative(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from mercer.persist.values import Functions, SerialiseError, from_json, to_json
 
 __all__ = ["AbstractSavable", "load", "save"]
 
-ROOMS = ("estimators", "decide")  # whose classes have files of their own
+ROOMS = ("estimators", "control", "decide")  # whose classes have files of their own
 
 # what a constructor or a solver may say of numbers that make no sense together, or too much of them
 _REFUSED = (

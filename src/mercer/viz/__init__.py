@@ -26,6 +26,7 @@ from mercer.viz._outliers import outliers, raster, scores
 from mercer.viz._points import points
 from mercer.viz._reliability import confusion
 from mercer.viz._series import decomposition
+from mercer.viz._trajectories import trajectories
 from mercer.viz._weights import posterior_covariance, smoother_weights
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "smoother_weights",
     "state_path",
     "surface",
+    "trajectories",
     "transition_graph",
     "transition_map",
     "value_map",

@@ -48,6 +48,9 @@ def test_columns_of_a_table_add_up_to_the_prediction(model):
     assert found.std.shape == (2, 3) and (found.std > 0).all()
     assert (np.sign(found["dose"]) == -np.sign(rows["dose"] - TABLE["dose"].mean())).all()
     assert all(one.label.startswith("p") for each in found.influences for one in each)
+    bars = mc.viz.explain(found, row=1).patches
+    assert len(bars) == 3 and bars[0].get_x() == pytest.approx(found.base[1])
+    assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(found.prediction[1])
     said = found.sentences(0)[0]
     assert said.startswith("row p3: the predicted y is") and "on average:" in said
 

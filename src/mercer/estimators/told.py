@@ -279,15 +279,21 @@ def part_finding(
     name: str, words: str, values: np.ndarray, std: np.ndarray, j: int, unit: str = ""
 ) -> Finding:
     """What is said of part j of values (m, P) and standard deviations (m, P) of all parts at m rows."""
-    total = values.sum(1) - values.sum(1).mean()
-    own = values[:, j] - values[:, j].mean()
-    share = float(own @ total / (total @ total)) if total.any() else 0.0
+    own, share = values[:, j] - values[:, j].mean(), variance_share(values, j)
     low, high, sure = float(own.min()), float(own.max()), float(np.sqrt(np.mean(std[:, j] ** 2)))
     said = (
         f"{words}: between {low:+.3g} and {high:+.3g}{unit}, known to ± {sure:.2g}; {percent(share)} of the "
         "variance of the predictions"
     )
     return Finding("part", name, share, low, high, sure, sentence(said))
+
+
+def variance_share(values: np.ndarray, j: int) -> float:
+    """The covariance of part j with the sum of all parts, values (m, P), over the variance of the sum: the
+    shares of all parts sum to one.
+    """
+    total = values.sum(1) - values.sum(1).mean()
+    return float(values[:, j] @ total / (total @ total)) if total.any() else 0.0
 
 
 def part_words(term: AbstractKernel, read: Sequence[str]) -> str:

@@ -10,7 +10,15 @@ import numpy as np
 
 from mercer.estimators.findings import numbers_left_out
 from mercer.estimators.series.words import change_lines, part_rows, stamp_text
-from mercer.estimators.told import WIGGLE, Explanation, Finding, percent, sentence, turning_points
+from mercer.estimators.told import (
+    WIGGLE,
+    Explanation,
+    Finding,
+    percent,
+    sentence,
+    turning_points,
+    variance_share,
+)
 
 TURNS = 3  # of a trend that are told one after the other
 MONTHS = tuple(calendar.month_name)[1:]
@@ -54,8 +62,7 @@ def _finding(
     j: int,
     learned: dict[str, str],
 ) -> Finding:
-    total, mine = values.sum(1) - values.sum(1).mean(), values[:, j]
-    share = float((mine - mine.mean()) @ total / (total @ total)) if total.any() else 0.0
+    mine, share = values[:, j], variance_share(values, j)
     sure = float(np.sqrt(np.mean(std[:, j] ** 2)))
     low, high = int(mine.argmin()), int(mine.argmax())
     if name == "trend":

@@ -166,3 +166,32 @@ def test_expected_loo_exceeds_expected_evidence():
         post = model.condition(X, y)
         gaps.append(post.loo().log_density.sum() - post.log_evidence)
     assert np.mean(gaps) > 4 * np.std(gaps) / np.sqrt(len(gaps))
+
+
+def test_classifiers_by_rows_left_out():
+    """C.CLS19: by EP's cavities, or by refits of ten parts; each is the highest of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 1))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=24) > 0, 1.0, -1.0)
+    model = mc.Model(mc.GP(k.SE(1.0, mc.fixed(4.0))), mc.likelihoods.Bernoulli())
+    found = {
+        name: mc.fit(model, X, y, objective=name, inference="ep", n_folds=4)
+        for name in ("evidence", "loo", "k-fold")
+    }
+    best = found["loo"]
+    assert best.value == pytest.approx(best.posterior.loo().log_density.sum(), abs=1e-4)
+    for factor in (0.7, 1.4):
+        scale = factor * float(best.model.gp.kernel.lengthscale)
+        other = mc.Model(mc.GP(k.SE(scale, 4.0)), mc.likelihoods.Bernoulli()).condition(X, y, "ep")
+        assert other.loo().log_density.sum() <= best.value + 1e-3
+    assert (
+        found["loo"].posterior.loo().log_density.sum()
+        >= found["evidence"].posterior.loo().log_density.sum() - 1e-3
+    )
+    parts = folds(24, 4, 0)
+    again = mc.Model(found["k-fold"].model.gp, mc.likelihoods.Bernoulli())
+    total = 0.0
+    for part in parts:
+        rest = np.setdiff1d(np.arange(24), part)
+        total += again.condition(X[rest], y[rest], "ep").log_density(X[part], y[part]).sum()
+    assert found["k-fold"].value == pytest.approx(total, abs=1e-3)

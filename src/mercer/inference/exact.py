@@ -27,6 +27,7 @@ class Exact(AbstractSiteRule):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"logdet"})
+    fixed_sites: ClassVar[bool] = True
 
     def run(
         self,

@@ -104,13 +104,15 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
     derivatives. It knows likelihoods and sites, never how a matrix is stored.
 
     warm: whether `foresee` gives a start. smooth: whether the evidence is smooth in the hyperparameters, also
-    where noise is not log-concave.
+    where noise is not log-concave. fixed_sites: whether the sites do not depend on the kernel, so that there
+    are derivatives of more than the log evidence.
     """
 
     gives: ClassVar[str] = "gives a Gaussian posterior and its evidence"
     learns: ClassVar[str | None] = "gradient"
     warm: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    fixed_sites: ClassVar[bool] = False
 
     @abc.abstractmethod
     def run(

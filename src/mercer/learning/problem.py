@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from mercer.gp import Model, at_rows
-from mercer.inference.protocol import AbstractSiteRule
+from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Inputs
 from mercer.learning.checkpoint import fingerprint
 from mercer.learning.objectives import Objective
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import Flattened, flatten
+
+STEP = 1e-3  # of the logarithm of a hyperparameter, where derivatives are differences
 
 
 @dataclasses.dataclass(eq=False)
@@ -63,6 +65,8 @@ class LearningProblem:
         if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
             return failed
         model = self.flat.unflatten(vector)
+        if self.objective.value is not None and not self.rule.fixed_sites:
+            return self._by_differences(vector)
         total, gradient = 0.0, np.zeros_like(vector)
         self.open(vector)
         for i, (inputs, y) in enumerate(self.data):
@@ -81,6 +85,32 @@ class LearningProblem:
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             return failed
         return float(value), gradient, float(total)
+
+    def _by_differences(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
+        """The same of an objective that has no derivatives for this rule: by central differences."""
+
+        def value(at: np.ndarray) -> float:
+            with np.errstate(all="ignore"):
+                return sum(self._value(at, i) for i in range(len(self.data)))
+
+        self.open(vector)
+        try:
+            total = value(vector)
+            steps = STEP * np.eye(len(vector))
+            gradient = np.array([(value(vector + h) - value(vector - h)) / (2 * STEP) for h in steps])
+        except NotPositiveDefinite:
+            return -np.inf, np.zeros_like(vector), -np.inf
+        prior, prior_gradient = self.flat.log_prior(vector, self.jacobian)
+        gradient = gradient + prior_gradient
+        if not np.isfinite(total + prior) or not np.isfinite(gradient).all():
+            return -np.inf, np.zeros_like(vector), -np.inf
+        return float(total + prior), gradient, float(total)
+
+    def _value(self, vector: np.ndarray, i: int) -> float:
+        assert self.objective.value is not None
+        model, (inputs, y) = self.flat.unflatten(vector), self.data[i]
+        result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])
+        return self.objective.value(_Rows(self, model, inputs.values, y, result))
 
     def subset(self, size: int, seed: int) -> LearningProblem:
         """The same problem on a random part of the data of about this size that the solver can work on."""
@@ -116,3 +146,26 @@ class LearningProblem:
     def release(self) -> None:
         """Forget the buffers."""
         self.workspaces = [None] * len(self.data)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Rows:
+    """The data of a problem at some hyperparameters, to condition on parts of them."""
+
+    problem: LearningProblem
+    model: Model
+    X: np.ndarray
+    y: np.ndarray
+    result: Result
+
+    @property
+    def likelihood(self) -> Any:
+        return self.model.likelihood
+
+    def predicted(self, rest: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at the rows `part` from the rows `rest`."""
+        model = at_rows(self.model, rest, len(self.y))
+        state = self.problem.rule.run(model, self.X[rest], self.y[rest], self.problem.solver).state
+        mean, variance = state.predict(self.X[part])
+        assert variance is not None
+        return (mean, variance) if mean.shape[1] > 1 else (mean[:, 0], variance[:, 0])

@@ -5,9 +5,11 @@ from mercer.relatives.calibration import PlattScaling, platt
 from mercer.relatives.classifiers import GaussianClassConditional, ProbabilisticNearestNeighbour
 from mercer.relatives.kernel_pca import KernelPCA
 from mercer.relatives.kernel_ridge import KernelRidge
+from mercer.relatives.least_squares import LeastSquaresClassifier
 from mercer.relatives.linear import LeastAbsoluteDeviations, LinearRegression
 from mercer.relatives.nadaraya_watson import NadarayaWatson
 from mercer.relatives.neural_network import BayesianNeuralNetwork
+from mercer.relatives.penalties import Penalty, grid_precision
 from mercer.relatives.preprocessing import Preprocessor
 from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
 from mercer.relatives.regularised import Regularised, RegularisedClassifier
@@ -28,8 +30,10 @@ __all__ = [
     "KernelPCA",
     "KernelRidge",
     "LeastAbsoluteDeviations",
+    "LeastSquaresClassifier",
     "LinearRegression",
     "NadarayaWatson",
+    "Penalty",
     "PlattScaling",
     "Polyharmonic",
     "Preprocessor",
@@ -42,6 +46,7 @@ __all__ = [
     "StudentTProcess",
     "SupportVectorRegression",
     "ThinPlate",
+    "grid_precision",
     "interpolant",
     "losses",
     "mercer_inner",

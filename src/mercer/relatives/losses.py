@@ -208,6 +208,18 @@ def _log_slope(likelihood: AbstractLikelihood, f: Any, y: Any) -> jax.Array:
     return jax.grad(lambda f: jnp.sum(likelihood.log_prob(f, y)))(f)
 
 
+def hinge_mass(f: ArrayLike, C: float) -> Array:
+    """What the two labels have together at f where exp(-C hinge) is taken as a probability, scaled to be at
+    most 1 (6.39): 1 at f = +-1, 1 / cosh(C) at f = 0, 1 / (1 + exp(-2 C)) far away. No scale makes it 1
+    everywhere, so the hinge loss is of no likelihood; of `Logistic` and `Probit` the two always sum to 1.
+    """
+    if not C > 0:
+        raise ValueError(f"C must be positive, got {C!r}.")
+    x = np.asarray(f, float)
+    both = np.exp(-C * np.maximum(1 - x, 0.0)) + np.exp(-C * np.maximum(1 + x, 0.0))
+    return both / (1.0 + np.exp(-2.0 * C))
+
+
 NAMED: dict[str, AbstractLoss] = {
     "squared": Squared(),
     "absolute": Absolute(),

@@ -15,14 +15,14 @@ from scipy.linalg import LinAlgError, LinAlgWarning, solve
 from sklearn import svm
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from mercer.kernels import SE, AbstractKernel
+from mercer.kernels import AbstractKernel
 from mercer.relatives.checks import Array, Indices, test_inputs, training_data
 from mercer.relatives.machines import AbstractMachineClassifier, Machines, Scheme, Trainer, each, held_out
-from mercer.relatives.protocol import GridOptimum, search_grid, stratified_folds
-from mercer.relatives.rkhs import KernelFunction, read_kernel
+from mercer.relatives.protocol import stratified_folds
+from mercer.relatives.rkhs import KernelFunction
+from mercer.relatives.settings import kernel_family, lengthscale_start, settled
 
 HARD = 1e5  # C of a hard margin, in units of 1 / mean k(x, x)
-LIMIT = 1e4  # factors that settings may be from where their search starts
 ROUGH = 1e-3  # tolerance of libsvm while settings are looked for, its own default
 ROUNDS = 20  # of solving for the weights between their bounds, at most
 OFF = 1e-9  # by which f misses its target where a weight at its bound pulls the wrong way
@@ -100,13 +100,13 @@ class SVC(AbstractMachineClassifier):
     def _chosen(self, inputs: Array, index: Indices, parts: list[Indices]) -> tuple[AbstractKernel, Trainer]:
         if self.C is not None and not self.C > 0:
             raise ValueError(f"C must be positive, or None to choose it, got {self.C!r}.")
-        kernel_of = _kernels(self.kernel, inputs, "SVC")
+        kernel_of = kernel_family(self.kernel, inputs, "SVC")
 
         def errors(settings: dict[str, float]) -> float:
             return self._errors(kernel_of(settings)(inputs), index, parts, _classifying(settings["C"], ROUGH))
 
-        starts = {"C": (self.C, 1.0)} | _lengthscale(self.kernel, inputs)
-        found = _settled(errors, starts, self.refinements, 0.0)
+        starts = {"C": (self.C, 1.0)} | lengthscale_start(self.kernel, inputs)
+        found = settled(errors, starts, self.refinements, 0.0)
         self.errors_, self.interior_, self.C_ = found.score, found.interior, found.values["C"]
         self.lengthscale_ = found.values.get("lengthscale")
         return kernel_of(found.values), _classifying(self.C_, self.tol)
@@ -174,7 +174,7 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
         centre, unit = float(targets.mean()), float(np.std(targets)) or 1.0
         centred = (targets - centre)[:, None]
         parts = stratified_folds(targets, min(self.folds, n), self.random_state)
-        kernel_of = _kernels(self.kernel, inputs, "SupportVectorRegression")
+        kernel_of = kernel_family(self.kernel, inputs, "SupportVectorRegression")
 
         def score(settings: dict[str, float]) -> float:
             trainer = _regressing(settings["C"], settings["epsilon"], ROUGH, unit)
@@ -182,7 +182,7 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
             return float(np.mean(np.abs(errors) if self.loss == "mae" else errors**2))
 
         starts = {"C": (self.C, unit), "epsilon": (self.epsilon, 0.1 * unit)}
-        found = _settled(score, starts | _lengthscale(self.kernel, inputs), self.refinements, 1e-3)
+        found = settled(score, starts | lengthscale_start(self.kernel, inputs), self.refinements, 1e-3)
         self.C_, self.epsilon_ = found.values["C"], found.values["epsilon"]
         self.lengthscale_ = found.values.get("lengthscale")
         self.loss_, self.interior_ = found.score, found.interior
@@ -206,45 +206,6 @@ class SupportVectorRegression(RegressorMixin, BaseEstimator):
             raise ValueError(f"C must be positive, or None to choose it, got {self.C!r}.")
         if self.epsilon is not None and not self.epsilon >= 0:
             raise ValueError(f"epsilon must not be negative, or None to choose it, got {self.epsilon!r}.")
-
-
-# ------------------------------------------------------------------------------------------ settings
-
-
-def _settled(
-    score: Callable[[dict[str, float]], float],
-    settings: dict[str, tuple[float | None, float]],
-    refinements: int,
-    tol: float,
-) -> GridOptimum:
-    """The best settings: those that are given (first of the pair), the others from a search that starts at
-    the second. Without any to look for the score is NaN.
-    """
-    given = {name: float(value) for name, (value, _) in settings.items() if value is not None}
-    starts = {name: start for name, (value, start) in settings.items() if value is None}
-    if not starts:
-        return GridOptimum(given, np.nan, 0, True)
-    found = search_grid(
-        lambda free: score(given | free), starts, refinements=refinements, limit=LIMIT, tol=tol
-    )
-    return found._replace(values=given | found.values)
-
-
-def _lengthscale(kernel: AbstractKernel | str | None, inputs: Array) -> dict[str, tuple[None, float]]:
-    """The length-scale of the default kernel, to look for from sqrt(d) standard deviations."""
-    return {"lengthscale": (None, float(np.sqrt(inputs.shape[1])))} if kernel is None else {}
-
-
-def _kernels(
-    kernel: AbstractKernel | str | None, inputs: Array, what: str
-) -> Callable[[dict[str, float]], AbstractKernel]:
-    """The kernel of some settings."""
-    if kernel is not None:
-        given = read_kernel(kernel, what)
-        return lambda settings: given
-    spread = np.std(inputs, 0)
-    spread[spread == 0] = 1.0
-    return lambda settings: SE(settings["lengthscale"] * spread)
 
 
 # ------------------------------------------------------------------------------------------ libsvm

@@ -88,8 +88,10 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         Laplace's method, and "one-vs-rest" for rules of two classes, for solvers that cannot couple
         functions (`offers`), and where rows times classes exceed 3,000.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
-    objective: str. "evidence" (with priors: MAP); label regression also takes the others of `GPRegressor`,
-        and "loo-probit" (GPML 6.5.1): hyperparameters, and a map from predictions of the numbers +-1 to
+    objective: str. "evidence" (with priors: MAP); "loo", the log probability of labels left out, by cavities
+        (5.5.3), or "k-fold", by refits: a check of the evidence where the model may be wrong, slower, as
+        derivatives are differences. Label regression also takes the others of `GPRegressor`, and
+        "loo-probit" (GPML 6.5.1): hyperparameters, and a map from predictions of the numbers +-1 to
         probabilities, for which left-out labels are the most probable.
     solver, restarts, random_state, max_evaluations, learn, progress, memory, checkpoint, missing: as in
         `GPRegressor`, whose docstring also says which columns of a table are taken and how; several problems

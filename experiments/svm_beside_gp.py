@@ -78,10 +78,10 @@ PROBLEMS = {"ring": ring, "overlap": overlap, "xor": xor}
 METHODS = {
     "GP, EP": lambda: GPClassifier(kernels.SE([1.0, 1.0], 4.0), inference="ep"),
     "GP, Laplace": lambda: GPClassifier(kernels.SE([1.0, 1.0], 4.0), inference="laplace"),
-    "SVM, Platt": lambda: SVC(),
+    "SVM, Platt": lambda: SVC(link="logit"),
     "SVM, probit": lambda: SVC(link="probit"),
-    "mode of a GP, scaled": lambda: RegularisedClassifier(kernels.SE(1.0, 4.0)),
-    "least squares, probit": lambda: LeastSquaresClassifier(),
+    "mode of a GP, scaled": lambda: RegularisedClassifier(kernels.SE(1.0, 4.0), link="logit"),
+    "least squares, probit": lambda: LeastSquaresClassifier(link="probit"),
     "P1NN": lambda: ProbabilisticNearestNeighbour(),
 }
 

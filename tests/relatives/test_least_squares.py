@@ -22,7 +22,7 @@ KERNEL = k.SE(1.0)
 @pytest.mark.parametrize("scheme", ["one-vs-rest", "one-vs-one", "error-correcting"])
 def test_rows_left_out_are_those_of_fits_without_them(scheme):
     """B.REL13: by closed form, with one factor for all problems of the same rows."""
-    model = LeastSquaresClassifier(KERNEL, 0.3, multi_class=scheme).fit(X, CLASS)
+    model = LeastSquaresClassifier(KERNEL, 0.3, multi_class=scheme, link="probit").fit(X, CLASS)
     signs = model.codes_[CLASS]
     left = model._held_out(KERNEL(X), signs, [], None)
     for i in (0, 7):
@@ -107,7 +107,7 @@ def test_rivals_of_section_3_7():
     logit = mc.Model(mc.GP(k.Linear(0.7)), likelihoods.Bernoulli("logit")).condition(X, y, "laplace")
     theirs = LogisticRegression(C=0.7, fit_intercept=False, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(logit.mean(X, latent=True), theirs.decision_function(X), atol=1e-4)
-    for rival in (ProbabilisticNearestNeighbour(), SVC(link="probit"), LeastSquaresClassifier()):
+    for rival in (ProbabilisticNearestNeighbour(), SVC(link="probit"), LeastSquaresClassifier(link="probit")):
         p = rival.fit(X, TWO).predict_proba(X)
         assert metrics.information(TWO, p, TWO) > 0.2
 

@@ -68,7 +68,7 @@ def test_the_hard_margin():
 
 @pytest.mark.parametrize("scheme", ["one-vs-one", "one-vs-rest", "error-correcting"])
 def test_several_classes(scheme):
-    machine = SVC(KERNEL, C=1.0, multi_class=scheme).fit(Z, CLASS)
+    machine = SVC(KERNEL, C=1.0, multi_class=scheme, link="logit").fit(Z, CLASS)
     theirs = svm.SVC(C=1.0, gamma=0.5, tol=1e-6).fit(Z, CLASS)
     if scheme == "one-vs-one":
         np.testing.assert_array_equal(machine.predict(Z), theirs.predict(Z))
@@ -98,7 +98,8 @@ def test_codes_and_what_is_made_of_them():
 
 def test_settings_by_cross_validation_and_probabilities():
     """C.CLS13."""
-    machine = mc.relatives.SVC().fit(X, LABELS)
+    assert not hasattr(mc.relatives.SVC(KERNEL).fit(X, LABELS), "predict_proba")
+    machine = mc.relatives.SVC(link="logit").fit(X, LABELS)
     assert machine.errors_ < 0.4 and machine.interior_ and machine.lengthscale_ > 0
     new = np.random.default_rng(1).normal(size=(300, 2))
     truth = np.where(new[:, 0] * new[:, 1] + 0.3 * np.random.default_rng(2).normal(size=300) > 0, "a", "b")

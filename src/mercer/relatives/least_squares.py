@@ -36,7 +36,7 @@ class LeastSquaresClassifier(AbstractMachineClassifier):
     loss_: the squared error of rows left out, NaN where nothing was chosen. interior_: bool, False where the
         grid met its limits
 
-    >>> LeastSquaresClassifier().fit(X, labels).predict_proba(Xs)
+    >>> LeastSquaresClassifier(link="probit").fit(X, labels).predict_proba(Xs)
     """
 
     folds = 2  # of no use: rows are left out one at a time
@@ -47,7 +47,7 @@ class LeastSquaresClassifier(AbstractMachineClassifier):
         noise_variance: float | None = None,
         targets: Literal["signs", "balanced"] = "signs",
         multi_class: Scheme = "one-vs-rest",
-        link: Literal["logit", "probit"] | None = "probit",
+        link: Literal["logit", "probit"] | None = None,
         regularise: bool = True,
         refinements: int = 1,
         random_state: int = 0,

@@ -225,9 +225,10 @@ class AbstractMachineClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         """Probabilities (m, C) of the classes, from the scores by `PlattScaling`; its threshold need not be
         that of `predict`.
         """
-        assert self.link is not None and self.scalings_ is not None
+        scores = self._scores(X)
+        assert self.link is not None
         slope, intercept = np.transpose(np.array(self.scalings_))
-        z = self._scores(X) * slope + intercept
+        z = scores * slope + intercept
         if len(self.classes_) == 2:
             return squash(np.column_stack([-z, z]), self.link)
         return couple(squash(z, self.link), self.codes_)

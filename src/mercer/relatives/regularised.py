@@ -346,7 +346,7 @@ class RegularisedClassifier(AbstractMachineClassifier):
     loss: str or loss. "logistic", "probit", "hinge", "squared", or one of `mercer.relatives.losses`
     multi_class, link, regularise, folds, random_state, and what is fitted: as in `SVC`
 
-    >>> RegularisedClassifier(kernels.SE(0.5), loss="probit").fit(X, labels).predict_proba(Xs)
+    >>> RegularisedClassifier(kernels.SE(0.5), loss="probit", link="probit").fit(X, labels).predict_proba(Xs)
     """
 
     def __init__(
@@ -356,7 +356,7 @@ class RegularisedClassifier(AbstractMachineClassifier):
         penalty: float = 1.0,
         bias: bool = True,
         multi_class: Scheme = "one-vs-rest",
-        link: Literal["logit", "probit"] | None = "logit",
+        link: Literal["logit", "probit"] | None = None,
         regularise: bool = True,
         folds: int = 5,
         tol: float = 1e-6,

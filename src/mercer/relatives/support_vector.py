@@ -34,15 +34,17 @@ class SVC(AbstractMachineClassifier):
     = +-1 (6.36), of several classes by problems of two.
 
     Settings that are not given have the fewest errors in cross-validation, on a grid that moves until its
-    optimum is inside (`search_grid`). Probabilities come from scores of rows left out (`PlattScaling`); a
-    `GPClassifier` has them from the model itself, and evidence in place of cross-validation.
+    optimum is inside (`search_grid`). Probabilities, where a `link` is given, come from scores of rows left
+    out (`PlattScaling`); a `GPClassifier` has them from the model itself, and evidence in place of
+    cross-validation.
 
     kernel: kernel, str or None. None is an SE, its length-scale in standard deviations of the columns chosen
         by cross-validation. Kernels with numbers to choose: scikit-learn's `GridSearchCV` over "kernel"
     C: float or None. What an error costs. None chooses it; inf is the hard margin, of classes that can be
         separated (6.33)
     multi_class: "one-vs-one", "one-vs-rest" or "error-correcting"
-    link: "logit" (Platt), "probit" (GPML 3.7.3) or None, without probabilities, which saves `folds` fits
+    link: None, "logit" (Platt) or "probit" (GPML 3.7.3). How scores become probabilities, which takes `folds`
+        more fits; None gives none
     regularise: bool. Of `PlattScaling`
     folds: int. Parts of the cross-validation, of settings and of probabilities
     refinements: int. How often the grid, at first of factors of 10, is replaced by one of the square root
@@ -57,7 +59,7 @@ class SVC(AbstractMachineClassifier):
     support_: rows with a weight in any of them. margins_: (J,), 1 / |f|, the distance from the boundary to
         where |f| = 1. duality_gap_: the largest of the problems, `objective` less its lower bound
 
-    >>> machine = SVC(kernels.SE(0.5), C=10.0).fit(X, labels)
+    >>> machine = SVC(kernels.SE(0.5), C=10.0, link="logit").fit(X, labels)
     >>> machine.predict_proba(Xs), machine.support_, machine.duality_gap_
     """
 
@@ -66,7 +68,7 @@ class SVC(AbstractMachineClassifier):
         kernel: AbstractKernel | str | None = None,
         C: float | None = None,
         multi_class: Scheme = "one-vs-one",
-        link: str | None = "logit",
+        link: str | None = None,
         regularise: bool = True,
         folds: int = 5,
         refinements: int = 1,

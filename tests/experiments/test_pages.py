@@ -91,6 +91,7 @@ def test_quick_pages_are_as_printed(name, data_dir):
         "points",
         "oil_flow",
         "usps_methods",
+        "svm_beside_gp",
     ],
 )
 def test_longer_pages_are_as_printed(name, data_dir):

@@ -176,6 +176,8 @@ def fitted(estimator: AbstractEstimator) -> None:
 
 def read_kernel(given: Any) -> AbstractKernel | None:
     """A kernel, its formula as text, or None."""
+    if isinstance(given, str) and given == "search":
+        raise ValueError("kernel='search' is for GPRegressor: 'auto' chooses among a few kernels.")
     if isinstance(given, str):
         from mercer.kernels.words.reader import parse
 

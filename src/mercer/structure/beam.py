@@ -75,6 +75,10 @@ class AbstractLanguage(abc.ABC):
         """
 
     @abc.abstractmethod
+    def units(self, names: Sequence[str]) -> np.ndarray:
+        """What is a step of each hyperparameter (p,) of these names as learning moves them: 1 of a logarithm."""
+
+    @abc.abstractmethod
     def periods(self, rows: np.ndarray, residual: np.ndarray) -> Mapping[int, Sequence[float]]:
         """Likely periods of each column that may have one, of residuals (m,) at some rows of the data."""
 
@@ -163,26 +167,35 @@ class Search:
             self.ended = "max-models"
 
     def _grow(self, data: _Data, candidates: list[Candidate], patience: int) -> None:
-        """Let sentences grow from the best that has not, until the best stays the best."""
+        """Let sentences grow from the best that has not, and in turn from the best without a change, until both
+        stay the best: a change explains something of everything, and would keep the rest from being seen.
+        """
         grown: set[Sentence] = set()
-        idle, whole = 0, self.language.vocabulary
+        idle, turn = 0, 0
         self._climb(data, candidates, CLIMB, CLIMBED)
         while idle < patience and not self._full:
-            ranked = self._ranked(candidates)
-            top = ranked[0]
-            parent = next((c for c in ranked[:WIDTH] if c.sentence not in grown), None)
-            if parent is None:
+            lanes = self._lanes(candidates)
+            best = [lane[0].sentence for lane in lanes if lane]
+            waiting = [[c for c in lane[:WIDTH] if c.sentence not in grown] for lane in lanes]
+            parents = waiting[turn % 2] or waiting[1 - turn % 2]
+            if not parents:
                 return
-            grown.add(parent.sentence)
-            # changes have many places, and cost the most: only the best sentence has them
-            words = whole if parent is top else dataclasses.replace(whole, changes=())
-            children = expand(parent.sentence, words)
+            sentence = parents[0].sentence
+            grown.add(sentence)
+            # changes have many places, and cost the most: only the best sentences have them
+            children = expand(sentence, self.language.vocabulary, changes=sentence in best)
             self._again(data, children, candidates)
             known = {c.sentence for c in candidates}
             new = [child for child in children if child not in known]
-            self._look(data, new, LOOK, data.hints(parent), candidates)
+            self._look(data, new, LOOK, data.hints(parents[0]), candidates)
             self._climb(data, candidates, CLIMB, CLIMBED)
-            idle = 0 if self._ranked(candidates)[0].sentence != top.sentence else idle + 1
+            after = [lane[0].sentence for lane in self._lanes(candidates) if lane]
+            idle, turn = 0 if after != best else idle + 1, turn + 1
+
+    def _lanes(self, candidates: list[Candidate]) -> list[list[Candidate]]:
+        """The candidates ranked: all, and those without a change."""
+        ranked = self._ranked(candidates)
+        return [ranked, [c for c in ranked if not c.sentence.changes]]
 
     def _again(self, data: _Data, children: list[Sentence], candidates: list[Candidate]) -> None:
         """Learn sentences again whose parent's values are a better start than where they ended."""
@@ -286,7 +299,8 @@ class _Data:
             with shown("", False):
                 recorder = Recorder(size)
                 start = problem.flat.vector
-                top = maximise(problem, start, "", recorder, ftol=1e-6, max_evaluations=evaluations)
+                units = np.diag(self.language.units(problem.flat.names))
+                top = maximise(problem, start, "", recorder, units, ftol=1e-6, max_evaluations=evaluations)
             if np.isfinite(top.value) and (best is None or top.value > best[0].value):
                 best = top, problem
         if best is None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 Values = Mapping[str, float]
 
 LOCAL = ("smooth", "very-smooth", "rough")  # Matern 5/2, SE, Matern 3/2: the default first
+HOW = dict(zip(LOCAL, ("smoothly", "very smoothly", "roughly"), strict=True))
 ALONE = ("step",)  # in no product
 FACTOR = ("growth",)  # in products only
 KINDS = (*LOCAL, "linear", "periodic", *ALONE, *FACTOR)
@@ -184,9 +185,10 @@ class Vocabulary:
 # ---------------------------------------------------------------------------------------------------- growing
 
 
-def expand(sentence: Sentence, vocabulary: Vocabulary) -> list[Sentence]:
+def expand(sentence: Sentence, vocabulary: Vocabulary, changes: bool = True) -> list[Sentence]:
     """The sentences that are one step away, each once: a part added, multiplied, exchanged or left out; a
-    column more or less in a function, two functions joined or one split; a change; other noise.
+    column more or less in a function, two functions joined or one split; a change, unless `changes` says that
+    there are to be no more; other noise.
 
     >>> expand(Sentence.read("linear(0)"), Vocabulary(1, lines=(0,), seasons=(0,)))
     """
@@ -197,7 +199,7 @@ def expand(sentence: Sentence, vocabulary: Vocabulary) -> list[Sentence]:
             sides = [dataclasses.replace(term, before=side) for side in _sides(term.before, vocabulary)]
             sides += [dataclasses.replace(term, after=side) for side in _sides(term.after, vocabulary)]
             found += [dataclasses.replace(sentence, terms=(*rest, new)) for new in sides]
-    if not sentence.changes:
+    if changes and not sentence.changes:
         found += [dataclasses.replace(sentence, terms=(new,)) for new in _changed(sentence, vocabulary)]
     found += [dataclasses.replace(sentence, noise=noise) for noise in vocabulary.noises]
     most = MOST_PARTS + vocabulary.columns - 1
@@ -316,7 +318,7 @@ def _sensible(terms: Sequence[Term]) -> bool:
     for term in terms:
         if isinstance(term, Change):
             inner = [p for product in (*term.before, *term.after) for p in product.parts]
-            if any(p.kind in ALONE for p in inner):
+            if not inner or any(p.kind in ALONE for p in inner):  # nothing on either side is a step
                 return False
             if not (_sensible(term.before) and _sensible(term.after)):
                 return False
@@ -416,9 +418,9 @@ def _term_words(term: Term, names: Sequence[str], units: bool) -> str:
         elif part.kind == "periodic":
             said += f" times {_part_words(part, names, units)}"
         elif first.kind == "periodic" and part.columns == first.columns:
-            said += " whose shape changes"
+            said += f" whose shape changes {HOW[part.kind]}"
         else:
-            said += f" that varies with {columns}"
+            said += f" that varies {HOW[part.kind]} with {columns}"
     return said
 
 

@@ -280,6 +280,12 @@ class Language(AbstractLanguage):
         shares = np.linspace(0.1, 0.9, PLACES)
         return [{"location": float(x)} for x in np.quantile(self.inputs.values[:, i], shares)]
 
+    def units(self, names: Sequence[str]) -> np.ndarray:
+        """A tenth of the length of the column for places, 1 for the logarithms of the others."""
+        lengths = [float(self.length[self.positions[c][0]]) for c in self.vocabulary.changes[:1]]
+        places = ("location", "centre", "centre[0]")
+        return np.array([0.1 * lengths[0] if name.rsplit(".", 1)[-1] in places else 1.0 for name in names])
+
     def periods(self, rows: np.ndarray, residual: np.ndarray) -> Mapping[int, Sequence[float]]:
         """Likely periods of each column that may have one, without the straight line of the residuals (m,) at
         these rows; and twice the first, of which it may be the half.

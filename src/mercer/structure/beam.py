@@ -76,7 +76,7 @@ class AbstractLanguage(abc.ABC):
 
     @abc.abstractmethod
     def units(self, names: Sequence[str]) -> np.ndarray:
-        """What is a step of each hyperparameter (p,) of these names as learning moves them: 1 of a logarithm."""
+        """A step of each hyperparameter (p,) of these names, as learning moves them: 1 for a logarithm."""
 
     @abc.abstractmethod
     def periods(self, rows: np.ndarray, residual: np.ndarray) -> Mapping[int, Sequence[float]]:
@@ -167,8 +167,8 @@ class Search:
             self.ended = "max-models"
 
     def _grow(self, data: _Data, candidates: list[Candidate], patience: int) -> None:
-        """Let sentences grow from the best that has not, and in turn from the best without a change, until both
-        stay the best: a change explains something of everything, and would keep the rest from being seen.
+        """Let sentences grow from the best that has not, and in turn from the best without a change, until
+        both stay the best: a change explains something of everything, and would hide the rest.
         """
         grown: set[Sentence] = set()
         idle, turn = 0, 0

@@ -278,7 +278,7 @@ def plan(
         and is fast
     restarts: from how many further sequences the search begins, at least 4 where no plan came before; the
         best is kept
-    deadline: the best plan that was found by then is returned
+    deadline: the best plan that was found by then is returned; `before` alone is then improved
 
     >>> task = mc.control.Task.of(dynamics, loss, state)
     >>> mc.control.plan(task, horizon=10).actions
@@ -290,12 +290,14 @@ def plan(
     candidates = _candidates(low, high, horizon, before, rng)
     starts = [] if before is None else [candidates[0]]
     stages = _stages(horizon) if before is None else [horizon]
-    for _ in range(GENERATIONS if before is None else 1):
+    generations = GENERATIONS if before is None else 0 if deadline is not None else 1
+    for _ in range(generations):
         risks = _screened(task, candidates, np.arange(horizon) < stages[0], "mean")
         candidates = candidates[np.argsort(np.asarray(risks))]
         best = candidates[: CANDIDATES // 16]
         candidates = np.concatenate([best, _varied(best, CANDIDATES - len(best), low, high, rng)])
-    starts = [*starts, *candidates[: 1 + restarts - len(starts)]]
+    if generations:
+        starts = [*starts, *candidates[: 1 + restarts - len(starts)]]
     bounds = list(zip(np.tile(low, horizon), np.tile(high, horizon), strict=True))
     search = _Search(deadline)
     rounds = [(stage, PENALTIES[0]) for stage in stages]

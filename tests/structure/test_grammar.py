@@ -36,6 +36,10 @@ def test_sentences_are_read_as_they_are_written(vocabulary):
         Sentence.read("wiggly(0)")
 
 
+def test_there_are_no_parts_but_those_of_the_vocabulary():
+    assert not any(p.kind in ("growth", "periodic", "step") for one in grown(TABLE, 2) for p in one.parts)
+
+
 def test_structure_is_what_makes_sentences_equal():
     a, b = (
         Sentence.read("linear(0) + periodic(0)*smooth(0)"),

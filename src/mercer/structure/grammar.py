@@ -236,7 +236,9 @@ def _joined(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
 
 def _multiplied(term: Product, vocabulary: Vocabulary) -> Iterator[Product]:
     """A product with one factor more, or less; a line in a product is a growth."""
-    if any(p.kind in ALONE for p in term.parts):
+    if any(
+        p.kind in ALONE or (p.kind == "linear" and p.columns[0] not in vocabulary.growths) for p in term.parts
+    ):
         return
     parts = tuple(Part("growth", p.columns) if p.kind == "linear" else p for p in term.parts)
     kinds = {p.kind for p in parts}

@@ -282,7 +282,7 @@ class Language(AbstractLanguage):
 
     def units(self, names: Sequence[str]) -> np.ndarray:
         """A tenth of the length of the column for places, 1 for the logarithms of the others."""
-        lengths = [float(self.length[self.positions[c][0]]) for c in self.vocabulary.changes[:1]]
+        lengths = [float(self.length[self.positions[c][0]]) for c in self.vocabulary.growths[:1]]
         places = ("location", "centre", "centre[0]")
         return np.array([0.1 * lengths[0] if name.rsplit(".", 1)[-1] in places else 1.0 for name in names])
 

@@ -118,7 +118,7 @@ def spread(
     for k in range(folds):
         kept = (fold != k).astype(float)
         own = learned(X, y, theta, max_evaluations, kept)
-        mean, variance = _held_out(own, pad(X, size), pad(y * kept, size), pad(kept, size))
+        mean, variance = map(np.asarray, _held_out(own, pad(X, size), pad(y * kept, size), pad(kept, size)))
         away[fold == k] = (np.abs(y - mean[:n]) / np.sqrt(variance[:n]))[fold == k]
     return max(1.0, float(np.quantile(away, 0.95)) / 1.96)
 

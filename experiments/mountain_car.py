@@ -58,11 +58,13 @@ def by_actions(env: control.MountainCar, transition: Any) -> control.ActionValue
     )  # fmt: skip
 
 
-def driven(env: control.MountainCar, act: Any) -> tuple[control.Episode, dict[str, Any]]:
+def driven(
+    env: control.MountainCar, act: Any, seconds: float = SECONDS
+) -> tuple[control.Episode, dict[str, Any]]:
     """A run from the bottom, and what came of it. The text's box is a limit on the model; the car itself may pass it between samples."""
     free = control.MountainCar(dt=env.dt, max_steps=None)
     free.box = np.array([[-1.2, -3.0], [1.2, 3.0]])
-    episode = control.record(free, act, steps=round(SECONDS / env.dt))
+    episode = control.record(free, act, steps=round(seconds / env.dt))
     at = np.flatnonzero(free.reached(episode.states))
     half = episode.states[len(episode.states) // 2 :]
     near = np.abs(half[:, 0] - 0.6) < 0.15
@@ -138,7 +140,7 @@ def pictures(out: Path) -> dict[str, Any]:
     figure.savefig(out / "mountain_car_values.png", dpi=110)
     begun = time.process_time()
     acts = by_actions(env, transition)
-    q_episode, came = driven(env, acts)
+    q_episode, came = driven(env, acts, 2 * SECONDS)
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.7), layout="constrained")
     viz.value_map(acts, axes[0], **names)
     viz.policy_map(acts, axes[1], episode=q_episode, **names)

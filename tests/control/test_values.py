@@ -213,6 +213,18 @@ def test_exploring_actions_cost_something(found):
     assert len(again.history) < len(found.history)
 
 
+def test_values_beyond_what_rewards_allow_are_seen():
+    from mercer.control.values import solved
+
+    S, kernel = np.linspace(-1, 1, 5)[:, None], kernels.SE([0.5], 1.0)
+    wild = 1.15 * np.asarray(kernel(S))  # what is wrong in values grows from step to step
+    r = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    v, radius, beyond = solved(kernel, S, np.full(5, 1e-4), wild, r, 0.9, 0.0)
+    assert beyond and radius > 1.0 and v.max() <= 10.001 and v.min() >= 0.0
+    calm = solved(kernel, S, np.full(5, 1e-4), 0.5 * np.asarray(kernel(S)), r, 0.9, 0.0)
+    assert not calm[2] and calm[1] < 1.0
+
+
 def test_bad_input_is_named():
     support, reward = np.linspace(-1, 1, 5)[:, None], Bumps.at([0.0], 0.2)
     with pytest.raises(ControlError, match="gamma is from 0 to below 1"):

@@ -36,6 +36,7 @@ from mercer.uncertain import Predictor
 
 Transition = Callable[[Any, Any], tuple[Any, ...]]
 BATCH = 32  # states whose actions are sought at the same time
+SWEEPS = 200  # of values that are kept within what rewards allow
 LEARNING = 25  # evaluations of the evidence of values, each time
 
 
@@ -163,12 +164,15 @@ class Sweep(NamedTuple):
     change: the largest of a value; largest: the largest value
     radius: by how much what is wrong in values shrinks in one step, below 1 where they settle
     lengthscale: (D,), learned of the values
+    beyond: whether the linear system said more than rewards allow, which happens where support states are too
+        far apart: values are then kept within r / (1 - gamma), and are a rougher answer
     """
 
     change: float
     largest: float
     radius: float
     lengthscale: np.ndarray
+    beyond: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -305,13 +309,13 @@ def gp_policy_iteration(
             r, W, stays, after = (np.asarray(part) for part in _rows(world, value, S, taken[:, None], one))
             if bellman:
                 noise = np.maximum(np.asarray(_variances(world, value, R, S, taken)), floor)
-            new, radius = solved(k, S, noise, W, r, gamma, outside)
+            new, radius, beyond = solved(k, S, noise, W, r, gamma, outside)
             change = float(np.abs(new - v).max())
             v = new
             k = learned_kernel(kernel, S, v, noise, k)
             value, R = _conditioned(k, S, v, noise)
             scale = np.asarray(k.lengthscale) if isinstance(k, SE) else np.full(S.shape[1], np.nan)
-            history.append(Sweep(change, float(v.max()), radius, scale))
+            history.append(Sweep(change, float(v.max()), radius, scale, beyond))
             tell(iteration + 1, max_iterations, f"largest value {v.max():.4g}, moved by {change:.2g}")
             if change <= tolerance * np.abs(v).max():
                 break
@@ -348,7 +352,14 @@ def gp_policy_value(
     world = make_world(transition, reward, S, *ends, gamma, box, outside, 0.0)
     value = Bumps(as_arrays(kernel), jnp.asarray(S), jnp.zeros(len(S)))
     r, W, _, _ = (np.asarray(part) for part in _rows(world, value, S, taken, shares))
-    return solved(as_arrays(kernel), S, np.full(len(S), noise_std**2), W, r, gamma, outside)[0]
+    v, radius, beyond = solved(as_arrays(kernel), S, np.full(len(S), noise_std**2), W, r, gamma, outside)
+    if beyond:
+        raise ControlError(
+            f"values up to {np.abs(v).max():.3g} are more than rewards allow (what is wrong in them grows by "
+            f"{radius:.3g} in a step): between the support states they are not what their Gaussian process "
+            "says. Take more support states, or a larger noise_std."
+        )
+    return v
 
 
 def gaussian_actions(
@@ -434,22 +445,28 @@ def learned_kernel(
     """
     if given is not None:
         return as_arrays(given)
-    wide = np.ptp(X, axis=0)
-    apart = wide / np.maximum(len(X) ** (1.0 / X.shape[1]) - 1.0, 1.0)
+    apart = _apart(X)
     if isinstance(before, SE):
-        scale, variance = np.asarray(before.lengthscale), float(before.variance)
+        scale, variance = np.asarray(before.lengthscale) / apart, float(before.variance)
     else:
-        scale, variance = 1.5 * apart, max(float(np.mean(y**2)), 1e-4)
+        scale, variance = np.full(X.shape[1], 1.5), max(float(np.mean(y**2)), 1e-4)
     # bumps narrower than supports are apart say nothing of what is between them
-    least, most = 0.7 * apart.min(), 4.0 * wide.max()
+    least, most = 0.7, 4.0 * float(np.max(np.ptp(X, axis=0) / apart))
     scale = np.clip(scale, 1.001 * least, 0.999 * most)
     start = SE(param(scale, bounds=(least, most)), param(max(variance, 1e-6), bounds=(1e-8, 1e8)))
     model = Model(GP(start), GaussianNoise(fixed(float(np.mean(noise)))))
     with warnings.catch_warnings():
         # that the climb was short, or ended on a bound: the next iteration goes on from there
         warnings.simplefilter("ignore")
-        found = fit(model, X, y, starts="given", max_evaluations=LEARNING, progress=False)
-    return as_arrays(found.model.gp.kernel)
+        found = fit(model, X / apart, y, starts="given", max_evaluations=LEARNING, progress=False)
+    kernel = found.model.gp.kernel
+    return as_arrays(SE(np.asarray(kernel.lengthscale) * apart, float(kernel.variance)))
+
+
+def _apart(X: np.ndarray) -> np.ndarray:
+    """How far support points are from each other along each column (d,)."""
+    count = [min(len(np.unique(column)), len(X) ** (1.0 / X.shape[1])) for column in X.T]
+    return np.ptp(X, axis=0) / np.maximum(np.array(count) - 1.0, 1.0)
 
 
 def solved(
@@ -460,8 +477,10 @@ def solved(
     r: np.ndarray,
     gamma: float,
     outside: float,
-) -> tuple[np.ndarray, float]:
-    """Values (m,) by (7.38), and the spectral radius of gamma W Q^-1."""
+) -> tuple[np.ndarray, float, bool]:
+    """Values (m,) by (7.38), the spectral radius of gamma W Q^-1, and whether they were beyond what rewards
+    allow: then they are what sweeps of (7.37) come to that are kept within it.
+    """
     Q = _covariance(kernel, S, noise)
     v = Q @ np.linalg.solve(Q - gamma * W, r)
     factor, x, radius = cho_factor(Q), np.random.default_rng(0).standard_normal(len(S)), 0.0
@@ -470,13 +489,14 @@ def solved(
         radius = float(np.linalg.norm(x))
         if radius == 0.0:
             break
-    most = max(np.abs(r).max(), abs(outside)) / (1.0 - gamma)
-    if not np.abs(v).max() <= 10.0 * most + 1e-12:
-        raise ControlError(
-            f"values up to {np.abs(v).max():.3g} where rewards allow {most:.3g}: between the support states "
-            "the values are not what their Gaussian process says. Take more of them, or a larger noise_std."
-        )
-    return v, radius
+    ends = np.array([min(r.min(), outside), max(r.max(), outside)]) / (1.0 - gamma)
+    slack = 0.1 * float(ends[1] - ends[0]) + 1e-9
+    beyond = not (np.isfinite(v).all() and v.min() >= ends[0] - slack and v.max() <= ends[1] + slack)
+    if beyond:
+        v = np.zeros(len(S))
+        for _ in range(SWEEPS):
+            v = np.clip(r + gamma * W @ cho_solve(factor, v), *ends)
+    return v, radius, beyond
 
 
 def _covariance(kernel: AbstractKernel, S: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mercer.app import backtest as backtest_command
+from mercer.app import control as control_command
 from mercer.app import em as em_commands
 from mercer.app import explain as explain_command
 from mercer.app import forecast as forecast_command
@@ -320,6 +321,7 @@ em_commands.register(app)
 forecast_command.register(app)
 backtest_command.register(app)
 optimise_command.register(app)
+control_command.register(app)
 
 
 if __name__ == "__main__":

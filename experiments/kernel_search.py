@@ -250,6 +250,9 @@ def right(row: dict[str, Any]) -> bool:
     return plain(row["sentence"]) in {plain(text) for text in GENERATED[row["name"]][1]}
 
 
+NOTE = "The search was changed while these same data were looked at, so they are not untouched: generated series went from 150 rows to 120 and searches from 60 models to 120; the change point was first held out at random, where an earlier version lost by 3.55 to 1.38, and is now forecast; `CO2, within` was added after the forecast of CO2 had lost. That loss stands: the rough function found has no line to carry it on. Of the airline passengers the fifth harmonic was taken for the season."
+
+
 def page(rows: list[dict[str, Any]]) -> str:
     generated = [r for r in rows if r["part"] == "generated"]
     noises = [r for r in rows if r["part"] == "noise"]
@@ -276,4 +279,5 @@ def page(rows: list[dict[str, Any]]) -> str:
         table(["budget", "took / s", "over the budget", "processor / s", "models", "ended"],
               [[r["name"], f"{r['took']:.1f}", f"{100 * (r['took'] / float(r['name'].split()[0]) - 1):+.0f} %",
                 f"{r['processor']:.1f}", str(r["models"]), r["ended"]] for r in budgets]),
+        "", NOTE,
     ])  # fmt: skip

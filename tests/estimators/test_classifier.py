@@ -531,7 +531,6 @@ BAD = {
     "scheme": (X, CODES, {"multi_class": "all"}, "multi_class must be one of 'probit'"),
     "mean": (X, CODES, {"mean": "empirical"}, "mean must be a number, 'learned'"),
     "objective": (X, CODES, {"objective": "luck"}, "unknown objective 'luck'"),
-    "objective that EP lacks": (X, CODES, {"kernel": k.SE(), "objective": "loo"}, "use objective='evidence'"),
     "solver": (X, CODES, {"solver": "magic"}, "unknown solver 'magic'"),
     "calibrate": (X, CODES, {"calibrate": True}, "goes with inference='label-regression'"),
     "EP of softmax": (X, THREE, {"inference": "ep", "multi_class": "softmax"}, "use inference='laplace'"),

@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer import columns, hyperpriors, inference, likelihoods, means, relatives, series, solvers, warps
+from mercer import (
+    columns,
+    control,
+    hyperpriors,
+    inference,
+    likelihoods,
+    means,
+    relatives,
+    series,
+    solvers,
+    warps,
+)
 from mercer import kernels as k
 from mercer.em import HMM, CategoricalEmission, MarkovChain
 from mercer.params import Info, Param, Static, parameters
@@ -43,9 +54,31 @@ def same(a, b) -> bool:
             and bool(eqx.tree_equal(a, b))
             and getattr(a, "info", ()) == getattr(b, "info", ())
         )
-    return type(a) is type(b) and a == b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return bool(np.array_equal(a, b))
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if dataclasses.is_dataclass(a) and not isinstance(a, type):
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    return bool(a == b)
 
 
+STEPS = control.Transitions(np.zeros((3, 2)), np.zeros((3, 1)), np.ones((3, 2)), np.zeros(3))
+DYNAMICS = control.Dynamics(
+    ("a", "b"),
+    ("u",),
+    (),
+    -np.ones(1),
+    np.ones(1),
+    {"a": {"b": 0.1}},
+    None,
+    True,
+    np.zeros((3, 5)),
+    np.ones(3),
+    STEPS,
+)
 # classes that cannot be made without arguments
 EXAMPLES = {
     "columns.Category": lambda: columns.Category("c", ("u", "v", None), ("w",)),
@@ -55,6 +88,17 @@ EXAMPLES = {
     "columns.LeftOut": lambda: columns.LeftOut("i", "is empty in every row"),
     "columns.Number": lambda: columns.Number("a"),
     "columns.Raw": lambda: columns.Raw("a", True),
+    "control.ActionTable": lambda: control.ActionTable(np.zeros(1), np.ones(1), np.ones((2, 1))),
+    "control.ChanceConstraint": lambda: control.ChanceConstraint("velocity", -1.5, 1.5),
+    "control.Dynamics": lambda: DYNAMICS,
+    "control.Episode": lambda: control.record(control.MountainCar(), lambda s: [1.0], steps=3, seed=0),
+    "control.FunctionLoss": lambda: control.FunctionLoss(trend, name="trend"),
+    "control.LinearFeedback": lambda: control.LinearFeedback(
+        np.zeros(2), np.zeros(1), np.ones((1, 2)), -np.ones(1), np.ones(1), (0,), 0.5
+    ),
+    "control.Quadratic": lambda: control.Quadratic([0.6, 0.0], [1.0, 0.1]),
+    "control.Saturating": lambda: control.Saturating([0.6, 0.0], 0.2, angles=[0]),
+    "control.TipLoss": lambda: control.TipLoss(0.5),
     "decide.Categorical": lambda: mc.decide.Categorical(("a", 2, True)),
     "decide.Integer": lambda: mc.decide.Integer(1, 8),
     "decide.LinearConstraint": lambda: mc.decide.LinearConstraint.parse("x + 2*y <= 10"),

@@ -133,12 +133,14 @@ class FunctionLoss(AbstractStateLoss):
     method: its expectation is approximate: "cubature" averages it at 2D + 1 points with the state's mean and
         covariance (exact for polynomials of degree 3), "taylor" adds half the trace of its curvature times
         the covariance (7.57)
+    name: by which a saved controller asks for the function on loading
 
     >>> loss = mc.control.FunctionLoss(lambda s: jnp.abs(s[0] - 0.6))
     """
 
     function: Callable[[Any], Any] = eqx.field(static=True)
     method: str = eqx.field(static=True, default="cubature")
+    name: str = eqx.field(static=True, default="")
 
     def __check_init__(self) -> None:
         if self.method not in APPROXIMATIONS:

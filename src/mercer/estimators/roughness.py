@@ -31,9 +31,9 @@ GAIN = 2.0  # nats of log evidence that another kernel than the default must bri
 LINEAR_SHARE = 0.1  # of the variance of y: where the linear part starts
 
 
-def asked(kernel: Any) -> bool:
-    """Whether a setting of this name is kernel="auto"."""
-    return isinstance(kernel, str) and kernel == "auto"
+def asked(kernel: Any, word: str = "auto") -> bool:
+    """Whether a setting of this name is kernel="auto", or another word."""
+    return isinstance(kernel, str) and kernel == word
 
 
 def check(objective: Any, inference: Any) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer.estimators import defaults, roughness
 from mercer.estimators.learned import AbstractLearned
-from mercer.estimators.regression import searched
 from mercer.estimators.regression.coloured import with_noise
 from mercer.estimators.regression.groups import default_kernel
 from mercer.estimators.regression.noise import RowNoise, check_duplicates
@@ -45,7 +44,7 @@ class AbstractModelled(AbstractLearned):
     @property
     def _chosen_kernel(self) -> bool:
         """The kernel is chosen by the evidence: "auto" or "search"."""
-        return roughness.asked(self.kernel) or searched.asked(self.kernel)
+        return roughness.asked(self.kernel) or roughness.asked(self.kernel, "search")
 
     def _model(
         self, likelihood: Any, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray, known: RowNoise

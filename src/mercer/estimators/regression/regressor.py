@@ -17,7 +17,6 @@ from sklearn.base import RegressorMixin
 from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import checkpoint_of
-from mercer.estimators.regression import searched
 from mercer.estimators.regression.before import prior_of
 from mercer.estimators.regression.coloured import check_coloured, noise_of
 from mercer.estimators.regression.groups import GroupEffects, effects, kinds_of
@@ -48,6 +47,7 @@ from mercer.solvers.protocol import AbstractSolver, SolverError
 if TYPE_CHECKING:
     from mercer.estimators.regression.long import OfRows
     from mercer.estimators.regression.outputs import AbstractOutputs
+    from mercer.estimators.regression.searched import Ranking
     from mercer.explain import AbstractFitted
     from mercer.warps import AbstractWarp
 
@@ -222,7 +222,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     noise_covariance_: np.ndarray | None
     input_noise_: np.ndarray | None
     warp_: AbstractWarp | None
-    search_: searched.Ranking | None
+    search_: Ranking | None
     _several: AbstractOutputs | None
 
     def __init__(
@@ -398,7 +398,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
             raise ValueError(not_with("likelihood='auto'"))
         if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
             found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
-            if not automatic or searched.asked(self.kernel):
+            if not automatic or roughness.asked(self.kernel, "search"):
                 return self._take([self._settled(found, inputs, y)])
             kernel = found.model.gp.kernel
         if automatic and not defaults.constant(y):
@@ -435,7 +435,9 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
 
     def _choose_kernel(self, likelihood: Any, inputs: Inputs, y: np.ndarray, known: RowNoise) -> Fit:
         """The fit with the kernel of kernel="auto" or "search"; sets `search_`."""
-        if searched.asked(self.kernel):
+        if roughness.asked(self.kernel, "search"):
+            from mercer.estimators.regression import searched
+
             searched.check(self, known)
             settings = self._settings("kernel") | {"starts": "given", "restarts": 0}
             found, self.search_ = searched.chosen(self, inputs, y, settings)
@@ -680,7 +682,11 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
     def _restore(self, inputs: Inputs, y: np.ndarray, labels: Any) -> None:
         super()._restore(inputs, y, labels)
         said: dict[str, Any] = labels or dict.fromkeys(("index", "noise_models", "copies", "search"))
-        self.search_ = None if said["search"] is None else searched.Ranking.unpacked(said["search"])
+        self.search_ = None
+        if said["search"] is not None:
+            from mercer.estimators.regression.searched import Ranking
+
+            self.search_ = Ranking.unpacked(said["search"])
         index, rows, copied = said["index"], said["noise_models"], said["copies"]
         self._copies = None if copied is None else Copies(np.asarray(copied, dtype=int))
         if self._copies is not None and not np.array_equal(np.unique(copied), np.arange(len(y))):

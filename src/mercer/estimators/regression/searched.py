@@ -38,11 +38,6 @@ ENDED = {
 }
 
 
-def asked(kernel: Any) -> bool:
-    """Whether a setting of this name is kernel="search"."""
-    return isinstance(kernel, str) and kernel == "search"
-
-
 @dataclasses.dataclass(frozen=True)
 class RankedModel:
     """One model of a search: what it says in `words`; its `sentence`, which `mercer.structure.Sentence.read`

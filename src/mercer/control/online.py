@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,10 +59,8 @@ def practise(
             )  # fmt: skip
             if k == episodes:
                 break
-            acting = policy
-            seen.append(
-                record(env, lambda s, p=acting: p.explore(s, rng), steps, seed + random_episodes + k)  # type: ignore[misc]
-            )
+            explore = functools.partial(policy.explore, seed=rng)
+            seen.append(record(env, explore, steps, seed + random_episodes + k))
             tell(k + 1, episodes, f"episode {k + 1}: reward {seen[-1].total:.3g}")
     assert policy is not None
     return Practised(policy, tuple(seen))

@@ -147,7 +147,7 @@ def test_pooled_data():
 
 def test_once_each(monkeypatch):
     """Starting values are computed, and targets checked, once in a fit, also through an estimator."""
-    from mercer import inputs
+    from mercer.inputs import arrays
     from mercer.learning import starts
 
     counts = collections.Counter()
@@ -162,7 +162,7 @@ def test_once_each(monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     count(starts, "data_driven")
-    count(inputs, "_float")
+    count(arrays, "_float")
     X, y = _toy(20)
     mc.fit(mc.Model(mc.GP(k.SE()), mc.likelihoods.Gaussian()), X, y)
     assert counts == {("data_driven",): 1, ("_float", "X"): 1, ("_float", "y"): 1}

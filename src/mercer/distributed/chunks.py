@@ -1,0 +1,99 @@
+"""Work on chunks of rows where they are: a function is called with each, and what it says comes back in
+order, or summed by a tree of fixed order, so that a sum does not depend on who computed what, or when.
+
+A function of a chunk is one of Mercer's own modules, `work(chunk, *shared)` or `work(chunk, part, *shared)`;
+it says a dict of numbers and arrays. `Here` calls it in this process, one chunk in memory at a time;
+`mercer.distributed.on_dask.Workers` on the workers of a Dask client.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mercer.inputs import AbstractSource, Chunk
+
+__all__ = ["AbstractExecutor", "Here", "add", "tree_sum"]
+
+Sums = dict[str, Any]
+Work = Callable[..., Any]
+
+
+class AbstractExecutor(abc.ABC):
+    """Who calls a function with each chunk of a source."""
+
+    @abc.abstractmethod
+    def map(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """What `work(chunk, *shared)` says of every chunk, in their order; with `parts`, one for each chunk,
+        `work(chunk, part, *shared)`.
+        """
+
+    @abc.abstractmethod
+    def sum(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> Sums:
+        """The sum of what it says, dicts of numbers and arrays, by `tree_sum`."""
+
+
+class Here(AbstractExecutor):
+    """This process, one chunk after the other."""
+
+    def map(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        return list(self._each(work, source, shared, parts))
+
+    def sum(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> Sums:
+        return tree_sum(self._each(work, source, shared, parts))
+
+    def _each(
+        self, work: Work, source: AbstractSource, shared: Sequence[Any], parts: Sequence[Any] | None
+    ) -> Iterable[Any]:
+        for i in range(len(source)):
+            chunk: Chunk = source.load(i)
+            yield work(chunk, *shared) if parts is None else work(chunk, parts[i], *shared)
+
+
+def add(a: Sums, b: Sums) -> Sums:
+    """Entry by entry; what only one of the two has stays as it is."""
+    return {name: a[name] + b[name] if name in a and name in b else (a | b)[name] for name in a | b}
+
+
+def tree_sum(items: Iterable[Sums]) -> Sums:
+    """The sum of neighbours, then of neighbouring sums, and so on: ((0 1)(2 3))((4 5) 6). Of n items about
+    log2 n are held at a time.
+    """
+    stack: list[tuple[int, Sums]] = []  # sums of 2^k items, the largest first
+    for item in items:
+        size, total = 1, item
+        while stack and stack[-1][0] == size:
+            total = add(stack.pop()[1], total)
+            size *= 2
+        stack.append((size, total))
+    if not stack:
+        return {}
+    _, total = stack.pop()
+    while stack:
+        total = add(stack.pop()[1], total)
+    return total

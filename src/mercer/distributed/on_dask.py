@@ -1,0 +1,192 @@
+"""Chunks on a Dask cluster: `Workers` calls a function where each chunk is, `Partitions` are those of a Dask
+array or data frame.
+
+One pass is one graph: what all tasks share, a task for each chunk, and a tree of sums. The graph is all that
+the scheduler needs to compute anything again that a lost worker had.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mercer.distributed.chunks import AbstractExecutor, Sums, Work, add
+from mercer.inputs import AbstractSource, Chunk, InputError
+
+__all__ = ["ClusterError", "Partitions", "Workers", "default_client", "is_dask"]
+
+NEEDS_DASK = "this needs dask: pip install 'mercer[cluster]'"
+LARGE = "1GiB"  # what all tasks share is m x m: a graph below this is no reason for a warning
+
+
+class ClusterError(RuntimeError):
+    """The cluster is gone, or cannot do the work; says what to do."""
+
+
+def is_dask(value: Any) -> bool:
+    """Whether this is a Dask array, data frame or series."""
+    return type(value).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(value, "__dask_graph__")
+
+
+def default_client() -> Any:
+    """The Dask client of this process; None where there is none."""
+    try:
+        from dask.distributed import default_client as current
+    except ImportError:
+        return None
+    try:
+        return current()
+    except ValueError:
+        return None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Workers(AbstractExecutor):
+    """The workers of a `dask.distributed.Client`."""
+
+    client: Any
+
+    def __post_init__(self) -> None:
+        try:
+            import dask.distributed  # noqa: F401
+        except ImportError:
+            raise ImportError(NEEDS_DASK) from None
+
+    def map(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        return self._computed(self._tasks(work, source, shared, parts))
+
+    def sum(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        parts: Sequence[Any] | None = None,
+    ) -> Sums:
+        from dask import delayed
+
+        level = self._tasks(work, source, shared, parts)
+        while len(level) > 1:
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+            level = [
+                pair[0] if len(pair) == 1 else delayed(add, pure=False)(*pair, dask_key_name=_key("sum"))
+                for pair in pairs
+            ]
+        (total,) = self._computed(level)
+        return total
+
+    def _tasks(
+        self, work: Work, source: AbstractSource, shared: Sequence[Any], parts: Sequence[Any] | None
+    ) -> list[Any]:
+        from dask import delayed
+
+        common = delayed(tuple(shared), name=_key("shared"), traverse=False, pure=False)
+        tasks = []
+        for i in range(len(source)):
+            load, arguments = source.remote(i)
+            own = () if parts is None else (delayed(parts[i], name=_key("part"), traverse=False),)
+            run = delayed(_run, pure=False)
+            tasks.append(
+                run(work, load, len(own), common, *own, *arguments, dask_key_name=_key(work.__name__))
+            )
+        return tasks
+
+    def _computed(self, tasks: list[Any]) -> list[Any]:
+        import dask
+        from dask.distributed import CancelledError, KilledWorker
+
+        futures: list[Any] = []
+        try:
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+                futures = self.client.compute(tasks)
+            return self.client.gather(futures)
+        except (CancelledError, OSError) as error:
+            raise ClusterError(
+                f"the Dask scheduler was lost ({type(error).__name__}: {error}). Start it again and connect "
+                "a new Client; with checkpoint= the same call goes on where this one stopped."
+            ) from error
+        except KilledWorker as error:
+            raise ClusterError(
+                f"workers died one after the other at the same chunk ({error}): most likely a chunk takes "
+                "more memory than a worker has. Use smaller chunks or larger workers."
+            ) from error
+        except BaseException:  # Ctrl-C too: nothing is to go on computing
+            self.client.cancel(futures)
+            raise
+
+
+def _run(work: Work, load: Callable[..., Chunk], own: int, common: tuple[Any, ...], *arguments: Any) -> Any:
+    """On a worker: load a chunk, and call the function with it, what is its own and what all share."""
+    return work(load(*arguments[own:]), *arguments[:own], *common)
+
+
+def _key(name: str) -> str:
+    import uuid
+
+    return f"mercer-{name.strip('_')}-{uuid.uuid4().hex}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Partitions(AbstractSource):
+    """A Dask array or data frame of inputs, and a Dask array or series of targets cut at the same rows.
+
+    >>> mercer.fit(model, Partitions(ddf[["a", "b"]], ddf["y"]), solver=VFE(m=512))
+    """
+
+    X: Any
+    y: Any = None
+
+    def __post_init__(self) -> None:
+        here, there = len(self), len(self._targets)
+        if self.y is not None and here != there:
+            raise InputError(
+                f"X has {here} partitions and y has {there}: take both from one Dask frame, or give them the "
+                "same chunks."
+            )
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @functools.cached_property
+    def _inputs(self) -> list[Any]:
+        X = self.X
+        if hasattr(X, "chunks") and not hasattr(X, "columns"):
+            if X.ndim != 2:
+                raise InputError(
+                    f"X must be a table with rows and columns, got a Dask array of {X.ndim} axes."
+                )
+            X = X.rechunk({1: -1})
+        return list(_delayed(X))
+
+    @functools.cached_property
+    def _targets(self) -> list[Any]:
+        return [] if self.y is None else list(_delayed(self.y))
+
+    def remote(self, i: int) -> tuple[Callable[..., Chunk], tuple[Any, ...]]:
+        target = None if self.y is None else self._targets[i]
+        return Chunk, (self._inputs[i], target, i, self.called(i))
+
+    def load(self, i: int) -> Chunk:
+        import dask
+
+        make, arguments = self.remote(i)
+        return make(*dask.compute(*arguments))
+
+    @property
+    def mark(self) -> str:
+        from dask.base import tokenize
+
+        return str(tokenize(self.X, self.y))
+
+
+def _delayed(collection: Any) -> Any:
+    """The partitions of a collection of rows."""
+    parts = collection.to_delayed()
+    return parts.ravel() if hasattr(parts, "ravel") else parts

@@ -105,6 +105,7 @@ class Constraint:
         return np.ones_like(value) if np.isfinite(self.lower) else np.zeros_like(value)
 
     def check(self, value: np.ndarray, where: str) -> None:
+        """Refuse a value that is not within, or not finite; `where` says of what."""
         if not np.all(np.isfinite(value)):
             raise ParameterError(f"{where} must be finite, got {value}.")
         inside = (
@@ -284,10 +285,12 @@ class Parameter:
 
     @property
     def free(self) -> bool:
+        """Whether it is learned."""
         return self.info.free and not self.held
 
     @property
     def status(self) -> str:
+        """ "free", "fixed", "held", or what it is tied to."""
         if self.held:
             return "held"
         if not self.info.free:
@@ -402,6 +405,7 @@ class Flattened:
     names: tuple[str, ...]
 
     def unflatten(self, vector: np.ndarray) -> Any:
+        """The value with the hyperparameters of a vector."""
         new = {}
         for p, s in self.slots:
             new[p.name] = p.constraint.value(np.asarray(vector[s], float)).reshape(np.shape(p.value))
@@ -477,6 +481,11 @@ def flatten(value: Any) -> Flattened:
 
 
 def element_names(name: str, shape: tuple[int, ...]) -> Iterable[str]:
+    """The name of each element of an array: "lengthscale[0]", "lengthscale[1]"; of a number its own."""
     if shape == ():
         return [name]
     return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer import jax_settings, likelihoods
 from mercer import kernels as k
-from mercer import likelihoods
 from mercer.inputs import InputError
 from mercer.solvers import Dense
 
@@ -123,5 +123,5 @@ def test_options_of_xla(monkeypatch):
         monkeypatch.setattr("jaxlib.__version__", version)
         monkeypatch.setenv("XLA_FLAGS", given)
         monkeypatch.setenv("MERCER_XLA", switch)
-        mc._xla_options()
+        jax_settings._add_xla_options()
         assert os.environ["XLA_FLAGS"] == expected

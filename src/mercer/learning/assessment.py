@@ -373,7 +373,7 @@ class _Reference:
         """Annealing with four times the temperatures while the error is large and the next would end in time:
         nothing is left to do after it.
         """
-        from mercer import log_evidence
+        from mercer.gp import log_evidence
         from mercer.inference import AIS
 
         best: Any = None

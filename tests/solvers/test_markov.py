@@ -13,7 +13,7 @@ from mercer.inputs import InputError, as_inputs
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.solvers import Dense, Markov, Sites, SolverError
 from mercer.solvers.auto import Auto
-from mercer.solvers.markov import _padded
+from mercer.solvers.markov_sweeps import _padded
 
 from .conformance import (
     assert_draws,

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from mercer.inputs import Array
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.base import AbstractKernel
-from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, chain, state_space
-from mercer.linalg import kalman, tiles
+from mercer.kernels.statespace import TOLERANCE, AbstractForm, NoStateSpace, state_space
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.grid import diagonal
 from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
+from mercer.solvers.markov_sweeps import AbstractSweeps, Line, sweeps
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
@@ -34,7 +32,6 @@ from mercer.solvers.protocol import (
     SolverError,
 )
 
-COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
 LOST, TOO_MUCH_LOST = 0.1, 3.0  # rounding in units of the noise variance: to be said, to be refused
 SECONDS = 2e-7, 5e-8  # of value and gradient for each datum: times s^2 and s^3
 
@@ -135,79 +132,6 @@ class MarkovWorkspace(AbstractWorkspace):
         self.line, self.treedef = other.line, other.treedef
 
 
-class Line:
-    """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever
-    compiled.
-    """
-
-    def __init__(self, t: np.ndarray):
-        self.n, self.length = t.shape[0], _padded(t.shape[0])
-        self.order: Any = slice(None) if (t[1:] >= t[:-1]).all() else np.argsort(t, kind="stable")
-        ordered = t[self.order]
-        self.t = jnp.asarray(np.concatenate([ordered, np.full(self.length - self.n, ordered[-1])]))
-
-    def onto(self, V: np.ndarray) -> np.ndarray:
-        """Rows in the order of time, padded by zeros."""
-        out = np.zeros((self.length, *V.shape[1:]))
-        out[: self.n] = V[self.order]
-        return out
-
-    def back(self, V: Array) -> np.ndarray:
-        """Rows in the order of the data."""
-        V = np.asarray(V)
-        out = np.empty((self.n, *V.shape[1:]))
-        out[self.order] = V[: self.n]
-        return out
-
-    def columns(self, function: Callable[[np.ndarray], jax.Array], V: np.ndarray) -> np.ndarray:
-        """function of V (n, q), by blocks of columns of few widths."""
-        most = int(np.clip(COLUMN_BYTES // (8 * self.length), 1, 128))
-        out = np.empty(V.shape)
-        for first in range(0, V.shape[1], most):
-            block = V[:, first : first + most]
-            width = min(most, 1 << (block.shape[1] - 1).bit_length())
-            padded = np.zeros((V.shape[0], width))
-            padded[:, : block.shape[1]] = block
-            out[:, first : first + most] = self.back(function(self.onto(padded)))[:, : block.shape[1]]
-        return out
-
-
-def _padded(n: int) -> int:
-    """n rounded up to four sizes for each doubling,
-    sixteen where a row takes longer than it would to compile for it.
-    """
-    step = max(16, 1 << max((n - 1).bit_length() - (3 if n < 8192 else 5), 0))
-    return -(-n // step) * step
-
-
-# ------------------------------------------------------------------------------------------------- compiled
-
-
-def _filtered(form, t, W):
-    links = chain(form, t)
-    filtered = kalman.covariance_filter(links, W)
-    return links, filtered, jnp.min(filtered.D), jnp.sum(jnp.log(filtered.D))
-
-
-def _evidence(form, t, W, z):
-    links, filtered, least, logdet = _filtered(form, t, W)
-    e = kalman.innovations(links, filtered, z)
-    return links, filtered, least, logdet, e, jnp.sum(filtered.w * e[:, 0] ** 2)
-
-
-_resolve, _times, _states = jax.jit(kalman.resolve), jax.jit(kalman.times), jax.jit(kalman.states)
-_innovations, _dual = jax.jit(kalman.innovations), jax.jit(kalman.dual)
-_squares = jax.jit(lambda w, e: jnp.sum(w * e[:, 0] ** 2))
-_logdet = jax.jit(kalman.pull_logdet)
-_products = jax.jit(kalman.pull_products)
-_variances = jax.jit(kalman.pull_variances)
-_simulate = jax.jit(lambda links, U: kalman.observe(links, kalman.drive(links.Phi, U)))
-
-
-def _pull_chain(form, t, bar):
-    return jax.vjp(lambda form: chain(form, t), form)[1](bar)[0]
-
-
 class MarkovState(AbstractHostState):
     """The filter's gains; everything else is a sweep over the data."""
 
@@ -222,22 +146,18 @@ class MarkovState(AbstractHostState):
         self.jitter, self.workspace, self.line = 0.0, workspace, workspace.line
         self.kernel = strip(prior.kernel)
         self.form = workspace.form(self.kernel)
-        self.W = jnp.asarray(self.line.onto(self.precision))
-        if self.slope is None:  # the data themselves: one pass tells the evidence
-            z = self.line.onto((self.centre - self.m)[:, None])
-            found = tiles.call(_evidence, self.form, self.line.t, self.W, z)
-            self._innovations = None, found[4], found[5]
-        else:
-            found = tiles.call(_filtered, self.form, self.line.t, self.W)
-        self.links, self.filtered, least, logdet = found[:4]
-        if not float(least) > 0:
+        self._delta = self.centre - self.m
+        self.sweeps = sweeps(
+            self.form, self.line, self.precision, self._delta if self.slope is None else None
+        )
+        if not self.sweeps.least > 0:
             raise NotPositiveDefinite(
                 "the sites of negative precision outweigh the prior: the posterior is not proper."
                 if (self.precision < 0).any()
                 else "the covariance filter lost positive definiteness: raise the noise variance or Markov's "
                 "tolerance, or use solver='dense'."
             )
-        self.logdet = float(logdet)
+        self.logdet = self.sweeps.logdet
         self.notes = tuple(self._approximation())
 
     def _approximation(self) -> Iterator[str]:
@@ -269,49 +189,47 @@ class MarkovState(AbstractHostState):
     # -- alpha and the log normaliser ------------------------------------------------------------------------
 
     @functools.cached_property
-    def _innovations(self) -> tuple[np.ndarray | None, jax.Array, jax.Array]:
-        """K g, the innovations of c - m - K g, and the sum of their squares over their variances."""
+    def _solution(self) -> tuple[float, Callable[[], np.ndarray]]:
+        """Of z = c - m - K g: z' R z, and R z when it is asked for."""
+        return self.sweeps.solve(self._delta if self.slope is None else self._delta - self._Kg)
+
+    @functools.cached_property
+    def _Kg(self) -> np.ndarray:
         assert self.slope is not None
-        Kg = self.times_K(self.slope[:, None])[:, 0]
-        e = _innovations(self.links, self.filtered, self.line.onto((self.centre - self.m - Kg)[:, None]))
-        return Kg, e, _squares(self.filtered.w, e)
+        return self.times_K(self.slope[:, None])[:, 0]
 
     @functools.cached_property
     def log_normaliser(self) -> float:  # type: ignore[override]
-        Kg, _, squares = self._innovations
-        value = -0.5 * (self.logdet + float(squares))
-        return value if Kg is None else value - float(self.slope @ (self.centre - self.m - 0.5 * Kg))
+        value = -0.5 * (self.logdet + self._solution[0])
+        return value if self.slope is None else value - float(self.slope @ (self._delta - 0.5 * self._Kg))
 
     @functools.cached_property
     def alpha(self) -> np.ndarray:  # type: ignore[override]
-        r = self.line.back(_dual(self.links, self.filtered, self._innovations[1]))[:, 0]
+        r = self._solution[1]()
         return r if self.slope is None else r + self.slope
 
     # -- products --------------------------------------------------------------------------------------------
 
     def apply(self, V: np.ndarray) -> np.ndarray:
-        return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
+        return self.sweeps.resolve(V)
 
     def times_K(self, V: np.ndarray) -> np.ndarray:
-        return self.line.columns(lambda V: _times(self.links, V), V)
+        return self.sweeps.times(V)
 
     # -- second moments --------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def _logdet_bar(self) -> kalman.LogDeterminant:
-        return _logdet(self.links, self.W)
-
     def variances(self) -> np.ndarray:
-        return np.maximum(self.line.back(self._logdet_bar.variances), 0.0)
+        return np.maximum(self.sweeps.variances(), 0.0)
 
     def kappa(self) -> np.ndarray:
-        return self.precision - self.precision**2 * self.line.back(self._logdet_bar.variances)
+        return self.precision - self.precision**2 * self.sweeps.variances()
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    def _with(self, Xs: np.ndarray) -> _Joint:
-        """The data and test times in one chain."""
-        return _Joint(self.form, np.concatenate([self.times, self._times(Xs)]), self.precision)
+    def _with(self, Xs: np.ndarray) -> AbstractSweeps:
+        """The data and test times in one chain; the latter have precision zero."""
+        line = Line(np.concatenate([self.times, self._times(Xs)]))
+        return sweeps(self.form, line, np.append(self.precision, np.zeros(len(Xs))), None)
 
     @property
     def times(self) -> np.ndarray:
@@ -323,21 +241,21 @@ class MarkovState(AbstractHostState):
 
     def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
         joint = self._with(Xs)
-        return joint.times_K(np.concatenate([V, np.zeros((len(Xs), V.shape[1]))]))[len(V) :]
+        return joint.times(np.concatenate([V, np.zeros((len(Xs), V.shape[1]))]))[len(V) :]
 
     def predict(
         self, Xs: np.ndarray, full: bool = False, variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
         joint, n = self._with(Xs), self.centre.shape[0]
         mean = np.asarray(self.prior.mean.value(Xs), float)
-        mean = (mean + joint.times_K(np.append(self.alpha, np.zeros(len(Xs)))[:, None])[n:, 0])[:, None]
+        mean = (mean + joint.times(np.append(self.alpha, np.zeros(len(Xs)))[:, None])[n:, 0])[:, None]
         if not variance:
             return mean, None
         if not full:
-            return mean, joint.variances()[n:, None]
+            return mean, np.maximum(joint.variances()[n:, None], 0.0)
         unit = np.zeros((n + len(Xs), len(Xs)))
         unit[n:] = np.eye(len(Xs))
-        covariance = joint.times_K(unit - joint.apply(joint.times_K(unit)))[n:]
+        covariance = joint.times(unit - joint.resolve(joint.times(unit)))[n:]
         return mean, 0.5 * (covariance + covariance.T)
 
     def sample(self, seed: Any, Xs: np.ndarray, size: int) -> np.ndarray:
@@ -349,32 +267,23 @@ class MarkovState(AbstractHostState):
         silent = self.precision == 0
         noise = rng.standard_normal((n, size)) / np.sqrt(np.where(silent, np.inf, self.precision))[:, None]
         seen = np.concatenate([f[:n] + noise, np.zeros((len(Xs), size))])
-        return (self.predict(Xs, variance=False)[0] + f[n:] - joint.times_K(joint.apply(seen))[n:]).T
+        return (self.predict(Xs, variance=False)[0] + f[n:] - joint.times(joint.resolve(seen))[n:]).T
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
     def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
-        out = self.line.back(_variances(self.links, self.W, self._direction(k, v)).variances)
-        return (
-            out
-            if k is None
-            else out + k * (1.0 - 2.0 * self.precision * self.line.back(self._logdet_bar.variances))
-        )
+        out = self.sweeps.turn(self._direction(k, v))
+        return out if k is None else out + k * (1.0 - 2.0 * self.precision * self.sweeps.variances())
 
     def _direction(self, k, v):
         """kappa = W - W^2 var: what the bars of kappa and var say of var."""
         total = np.zeros_like(self.precision) if v is None else v
-        return self.line.onto(total if k is None else total - k * self.precision**2)
+        return total if k is None else total - k * self.precision**2
 
     def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
-        P, Q = _distinct(bar.P, bar.Q)
-        total = _products(self.links, self.line.onto(P), self.line.onto(Q))
-        if bar.coefficient:
-            total = jax.tree.map(lambda a, b: a + bar.coefficient * b, total, self._logdet_bar.chain)
-        if bar.kappa is not None or bar.var is not None:
-            direction = self._direction(bar.kappa, bar.var)
-            total = jax.tree.map(jnp.add, total, _variances(self.links, self.W, direction).chain)
-        pulled = tiles.call(_pull_chain, self.form, self.line.t, total)
+        asked = bar.kappa is not None or bar.var is not None
+        direction = self._direction(bar.kappa, bar.var) if asked else None
+        pulled = self.sweeps.pull(*_distinct(bar.P, bar.Q), bar.coefficient, direction)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pulled)]
         return Pulled(jax.tree.unflatten(jax.tree.structure(self.kernel), leaves))
 
@@ -391,33 +300,3 @@ def _distinct(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ):
         return 2.0 * P[:, half], Q[:, half]
     return P, Q
-
-
-class _Joint:
-    """Data and test times in one chain; the latter have precision zero."""
-
-    def __init__(self, form: AbstractForm, t: np.ndarray, precision: np.ndarray):
-        self.line = Line(t)
-        self.W = jnp.asarray(self.line.onto(np.append(precision, np.zeros(t.shape[0] - precision.shape[0]))))
-        self.links, self.filtered, _, _ = tiles.call(_filtered, form, self.line.t, self.W)
-
-    def times_K(self, V: np.ndarray) -> np.ndarray:
-        return self.line.columns(lambda V: _times(self.links, V), V)
-
-    def apply(self, V: np.ndarray) -> np.ndarray:
-        return self.line.columns(lambda V: _resolve(self.links, self.filtered, V), V)
-
-    def variances(self) -> np.ndarray:
-        return np.maximum(self.line.back(_logdet(self.links, self.W).variances), 0.0)
-
-    def simulate(self, rng, size: int) -> np.ndarray:
-        """Draws from the prior (n, size)."""
-        Q = np.asarray(self.links.Q)
-        eigenvalues, U = np.linalg.eigh(Q)
-        root = U * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
-        most = int(np.clip(COLUMN_BYTES // (8 * Q.shape[0] * Q.shape[1]), 1, 128))
-        parts = []
-        for first in range(0, size, most):
-            u = rng.standard_normal((*Q.shape[:2], min(most, size - first)))
-            parts.append(self.line.back(_simulate(self.links, root @ u)))
-        return np.concatenate(parts, 1)

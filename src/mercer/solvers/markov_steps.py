@@ -42,7 +42,7 @@ def steps(state: Any) -> Steps:
         raise TypeError(f"steps are read off the states of solver='markov'; this is a {type(base).__name__}.")
     n, line = base.line.n, base.line
     alpha, kappa = (line.onto(np.asarray(a, float)[:, 0])[:n] for a in state.dual())
-    information = np.asarray(_information(base.links, base.filtered))[:n]
+    information = np.asarray(_information(*base.sweeps.whole()))[:n]
     if isinstance(state, BasisState):  # R less what the basis explains
         rows = line.onto(state.RH)[:n][::-1].cumsum(0)[::-1]
         explained = sla.solve_triangular(state.A[0], rows.T, lower=True)

@@ -186,6 +186,14 @@ class AutoregressiveForm(AbstractKernelForm):
     def size(self) -> int:
         return self.kernel.order
 
+    @property
+    def timeless(self) -> bool:
+        return True
+
+    @property
+    def settled(self) -> bool:
+        return True
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         rates = self.kernel.chain()
         Phi = _exponential(rates, t1 - t0)

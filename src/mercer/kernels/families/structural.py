@@ -122,6 +122,10 @@ class LocalLinearForm(AbstractKernelForm):
     def size(self) -> int:
         return 2
 
+    @property
+    def timeless(self) -> bool:
+        return True
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         return WienerForm(self.kernel, 1).transition(t0, t1)
 

@@ -19,6 +19,7 @@ from mercer.kernels.statespace.form import (
     AbstractWeights,
     NoStateSpace,
     chain,
+    chain_by_steps,
     state_space,
 )
 from mercer.kernels.statespace.processes import (
@@ -49,5 +50,6 @@ __all__ = [
     "SumForm",
     "WienerForm",
     "chain",
+    "chain_by_steps",
     "state_space",
 ]

@@ -54,6 +54,14 @@ class SumForm(AbstractForm):
     def size(self) -> int:
         return sum(part.size for part in self.parts)
 
+    @property
+    def timeless(self) -> bool:
+        return all(part.timeless for part in self.parts)
+
+    @property
+    def settled(self) -> bool:
+        return all(part.settled for part in self.parts)
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         Phis, Qs = zip(*(part.transition(t0, t1) for part in self.parts), strict=True)
         return _blocks(Phis), _blocks(Qs)
@@ -78,6 +86,14 @@ class AbstractProductForm(AbstractForm):
     @property
     def size(self) -> int:
         return math.prod(part.size for part in self.factors)
+
+    @property
+    def timeless(self) -> bool:
+        return self.settled and all(part.timeless for part in self.factors)
+
+    @property
+    def settled(self) -> bool:
+        return all(part.settled for part in self.factors)
 
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         # with M = Phi Pi Phi', so that Pi(t1) = M + Q: no difference of large covariances
@@ -131,6 +147,14 @@ class ScaleForm(AbstractForm):
     @property
     def size(self) -> int:
         return self.part.size
+
+    @property
+    def timeless(self) -> bool:
+        return self.part.timeless
+
+    @property
+    def settled(self) -> bool:
+        return self.part.settled
 
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.part.transition(t0, t1)

@@ -40,6 +40,14 @@ class SEForm(AbstractKernelForm):
     def size(self) -> int:
         return self.order
 
+    @property
+    def timeless(self) -> bool:
+        return True
+
+    @property
+    def settled(self) -> bool:
+        return True
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         fixed = _se(self.order)
         x = rate(self.kernel) * (t1 - t0)

@@ -33,7 +33,12 @@ def state_space(kernel: AbstractKernel, tolerance: float = TOLERANCE) -> Abstrac
 
 def chain(form: AbstractForm, t: jax.Array) -> Chain:
     """The Markov chain of a form at times t (n,) in ascending order."""
-    Phi, Q = form.transition(jnp.concatenate([t[:1], t[:-1]]), t)
+    return chain_by_steps(form, t, jnp.concatenate([t[:1], t[:-1]]), t)
+
+
+def chain_by_steps(form: AbstractForm, t: jax.Array, t0: jax.Array, t1: jax.Array) -> Chain:
+    """The same with transitions from t0 to t1 (u,) alone, the first of which stands for the start."""
+    Phi, Q = form.transition(t0, t1)
     return Chain(Phi, Q.at[0].set(form.covariance(t[:1])[0]), form.observation(t))
 
 
@@ -59,6 +64,16 @@ class AbstractForm(eqx.Module):
     def observation(self, t: jax.Array) -> jax.Array:
         """h(t) (n, s)."""
 
+    @property
+    def timeless(self) -> bool:
+        """Whether a transition depends on t1 - t0 alone."""
+        return False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the covariance is the same at all times."""
+        return False
+
     def error(self) -> float:
         """The largest error of the covariance, relative to the largest variance involved;
         zero where the form is exact.
@@ -77,6 +92,14 @@ class AbstractKernelForm(AbstractForm):
 
 class AbstractWeights(AbstractKernelForm):
     """f(t) = h(t) . w: weights w ~ N(0, I) that stay as they are."""
+
+    @property
+    def timeless(self) -> bool:
+        return True
+
+    @property
+    def settled(self) -> bool:
+        return True
 
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         one = self.covariance(t0)

@@ -56,6 +56,14 @@ class MaternForm(AbstractKernelForm):
     def size(self) -> int:
         return self.p + 1
 
+    @property
+    def timeless(self) -> bool:
+        return True
+
+    @property
+    def settled(self) -> bool:
+        return True
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         fixed, s = _matern(self.p), self.p + 1
         x = jnp.sqrt(2.0 * self.p + 1.0) * rate(self.kernel) * (t1 - t0)
@@ -142,6 +150,10 @@ class WienerForm(AbstractKernelForm):
     def size(self) -> int:
         return self.p + 1
 
+    @property
+    def timeless(self) -> bool:
+        return True
+
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         p, gap = self.p, t1 - t0
         Phi = jnp.zeros((gap.shape[0], p + 1, p + 1))
@@ -172,6 +184,10 @@ class IntegratedForm(AbstractKernelForm):
     @property
     def size(self) -> int:
         return 2
+
+    @property
+    def timeless(self) -> bool:
+        return True
 
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = (t1 - t0) / self._length

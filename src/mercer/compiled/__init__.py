@@ -65,7 +65,9 @@ def _folder() -> Iterator[str]:
     """Our folder for what numba compiles while a function of ours is decorated; a user's own functions keep
     theirs. Empty where caching is switched off.
     """
-    from numba.core import config
+    from numba.core import config as settings
+
+    config: Any = settings
 
     default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer"
     chosen = os.environ.get("MERCER_CACHE", str(default))
@@ -79,3 +81,6 @@ def _folder() -> Iterator[str]:
 
 def _probe(x: float) -> float:
     return x + 1.0
+
+
+__all__ = ["Unready", "compiled", "ready"]

@@ -25,7 +25,7 @@ class Links(NamedTuple):
     step: np.ndarray
 
 
-class Filtered(NamedTuple):
+class Forward(NamedTuple):
     """k = P h (n, s), D (n,), w = W / D (n,), innovations e (n,); the sums of log D and of w e^2, and the
     least D.
     """
@@ -39,7 +39,7 @@ class Filtered(NamedTuple):
     least: float
 
 
-class Pulled(NamedTuple):
+class LinksBar(NamedTuple):
     """Derivatives with respect to Phi, Q (u, s, s) and h (n, s)."""
 
     Phi: np.ndarray
@@ -47,12 +47,12 @@ class Pulled(NamedTuple):
     h: np.ndarray
 
 
-def filtered(links: Links, W: np.ndarray, z: np.ndarray) -> Filtered:
+def filtered(links: Links, W: np.ndarray, z: np.ndarray) -> Forward:
     """The covariance filter and the innovations of z (n,)."""
     n, s = W.shape[0], links.h.shape[1]
     k, D, e = np.empty((n, s)), np.empty(n), np.empty(n)
     sums = _sweeps(s).forward(*links, W, z, k, D, e, np.empty((0, s, s)))
-    return Filtered(k, D, W / D, e, *sums)
+    return Forward(k, D, W / D, e, *sums)
 
 
 def innovations(links: Links, k: np.ndarray, w: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -94,12 +94,12 @@ def drive(links: Links, U: np.ndarray) -> np.ndarray:
     return X
 
 
-def pull_logdet(links: Links, W: np.ndarray) -> tuple[Pulled, np.ndarray]:
+def pull_logdet(links: Links, W: np.ndarray) -> tuple[LinksBar, np.ndarray]:
     """Derivatives of log|I + K W| with respect to the chain and to W; the latter are the posterior variances
     of f (n,).
     """
     n, s = W.shape[0], links.h.shape[1]
-    bar = Pulled(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
+    bar = LinksBar(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
     variances, after = np.empty(n), np.empty((n, s, s))
     k, D, nothing = np.empty((n, s)), np.empty(n), np.zeros(n)
     _sweeps(s).forward(*links, W, nothing, k, D, np.empty(n), after)
@@ -107,9 +107,9 @@ def pull_logdet(links: Links, W: np.ndarray) -> tuple[Pulled, np.ndarray]:
     return bar, variances
 
 
-def pull_products(links: Links, P: np.ndarray, Q: np.ndarray) -> Pulled:
+def pull_products(links: Links, P: np.ndarray, Q: np.ndarray) -> LinksBar:
     """Derivatives of sum_c P_c' K Q_c with respect to the chain, P and Q (n, q)."""
-    bar = Pulled(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
+    bar = LinksBar(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
     q = P.shape[1]
     r, X = states(links, np.concatenate([P, Q], 1))
     _sweeps(links.h.shape[1]).outer(links.step, r, X, bar.Phi, bar.Q)
@@ -316,4 +316,4 @@ def _sweeps(s: int) -> Sweeps:
                             Phi_bar[j, a, b] += r[i, a, other] * X[i - 1, b, c]
 
     loops = (forward, innovations, dual, states, drive, information, outer)
-    return Sweeps(*map(compiled, loops))
+    return Sweeps(*(compiled(loop) for loop in loops))

@@ -262,8 +262,8 @@ class Loops(AbstractSweeps):
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
         self.form, self.line = form, line
         self.steps = line.different_steps if form.timeless else line.every_step
-        made = tiles.call(chain_by_steps, form, line.t, *self.steps[:2])
-        self.links = loops.Links(*map(np.asarray, made), self.steps[2])
+        Phi, Q, h = map(np.asarray, tiles.call(chain_by_steps, form, line.t, *self.steps[:2]))
+        self.links = loops.Links(Phi, Q, h, self.steps[2])
         self.W = self._onto(precision)
         self._solved = z
         data = np.zeros(line.n) if z is None else self._onto(z)
@@ -303,7 +303,7 @@ class Loops(AbstractSweeps):
         return _simulated(self.links.Q, self.links.step, observed, rng, size)
 
     @functools.cached_property
-    def _logdet_bar(self) -> tuple[loops.Pulled, np.ndarray]:
+    def _logdet_bar(self) -> tuple[loops.LinksBar, np.ndarray]:
         return loops.pull_logdet(self.links, self.W)
 
     def variances(self) -> np.ndarray:
@@ -330,7 +330,9 @@ class Loops(AbstractSweeps):
             np.add.at(total.Phi, self.links.step, np.asarray(turned.Phi)[:n])
             np.add.at(total.Q, self.links.step, np.asarray(turned.Q)[:n])
             total.h[:n] += np.asarray(turned.h)[:n]
-        return tiles.call(_pull_steps, self.form, self.line.t, *self.steps[:2], kalman.Chain(*total))
+        return tiles.call(
+            _pull_steps, self.form, self.line.t, *self.steps[:2], kalman.Chain(*map(jnp.asarray, total))
+        )
 
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         links, step = self.links, self.links.step

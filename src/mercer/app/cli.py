@@ -17,6 +17,7 @@ from mercer.app import forecast as forecast_command
 from mercer.app import optimise as optimise_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 from mercer.app.paths import check_inputs, check_outputs
+from mercer.app.studio import command as studio_command
 
 app = typer.Typer(
     name="mercer",
@@ -322,6 +323,7 @@ forecast_command.register(app)
 backtest_command.register(app)
 optimise_command.register(app)
 control_command.register(app)
+studio_command.register(app)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+"""`mercer studio`: the studio in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mercer.app.console import one_line_errors
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(studio)
+
+
+@one_line_errors
+def studio(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but 127.0.0.1 lets other machines ask.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on (0: one that is free).")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Open the studio: a playground for kernels, and a workbench for tables, in the browser.
+
+    Everything stays on this machine. Prints an address with a token that nobody can guess: who has it may
+    use the studio. Ctrl-C ends it.
+
+    Example: mercer studio --port 8000 --no-browser
+    """
+    from mercer.app import web
+
+    web.needs("studio", "mercer studio")
+    bound = web.listen(host, port)
+    token = web.new_token()
+    name, at = bound.getsockname()[:2]
+    address = f"http://{f'[{name}]' if ':' in name else name}:{at}/?token={token}"
+    from mercer.app.studio.server import application
+
+    typer.echo(f"the studio is open: {address}\nCtrl-C closes it.")
+    if browser:
+        import threading
+        import webbrowser
+
+        threading.Timer(1.0, webbrowser.open, [address]).start()
+    web.server(application(token, at)).run(sockets=[bound])

@@ -12,8 +12,8 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-    "--disable-component-update", "--no-first-run",
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-component-update", "--no-first-run",
 )  # fmt: skip
 
 
@@ -49,7 +49,9 @@ def screen(driver: Any, width: int, height: int = 900, dark: bool = False) -> No
 
 def complaints(driver: Any) -> list[str]:
     """Errors and warnings of the console since it was last asked."""
-    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    return [
+        entry["message"] for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
+    ]
 
 
 def until(what: Callable[[], Any], seconds: float = 60.0) -> Any:

@@ -94,7 +94,9 @@ def test_sliders_have_the_names_that_they_are_set_by(playground):
 
 
 def test_what_is_fixed_stays_so(playground):
-    told = playground.answer(Asked(points=POINTS, kernel="SE(l=fixed(1.23456)) + (Linear() + SE(l=2)) * SE()"))
+    told = playground.answer(
+        Asked(points=POINTS, kernel="SE(l=fixed(1.23456)) + (Linear() + SE(l=2)) * SE()")
+    )
     assert told["kernel"].startswith("SE(l=fixed(1.235)) + (Linear() + SE(l=2)) * SE(l=1)")
     assert [s["label"] for s in told["terms"][0][0]["sliders"]] == ["variance"]
 

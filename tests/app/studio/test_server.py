@@ -9,7 +9,7 @@ from tests.app.serving import ask, running
 pytest.importorskip("fastapi", reason='needs the extra: pip install "mercer[studio]"')
 pytest.importorskip("uvicorn", reason='needs the extra: pip install "mercer[studio]"')
 
-from mercer.app.studio.server import application  # noqa: E402
+from mercer.app.studio.server import application
 
 TOKEN = "a-token-of-the-tests"
 KEY = {"X-Mercer-Token": TOKEN}
@@ -72,7 +72,12 @@ def test_headers_of_the_page(port):
 
 def test_the_page_loads_nothing_from_elsewhere_and_has_no_inline_code(port):
     _, page, _ = ask(port, "/", headers=KEY)
-    assert "http://" not in page and "https://" not in page and "style=" not in page and " on" not in page.split("<body>")[0]
+    assert (
+        "http://" not in page
+        and "https://" not in page
+        and "style=" not in page
+        and " on" not in page.split("<body>")[0]
+    )
     for name, kind in [("main.js", "javascript"), ("studio.css", "css"), ("icon.svg", "svg")]:
         status, _, told = ask(port, f"/static/{name}", headers=KEY)
         assert status == 200 and kind in told["content-type"]

@@ -38,6 +38,7 @@ def studio(
     address = f"http://{f'[{name}]' if ':' in name else name}:{at}/?token={token}"
     from mercer.app.studio.server import application
 
+    bound.listen()  # who asks before the server is up waits
     typer.echo(f"the studio is open: {address}\nCtrl-C closes it.")
     if browser:
         import threading

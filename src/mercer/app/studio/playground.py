@@ -73,13 +73,13 @@ class Asked(BaseModel):
 
     task: Literal["regression", "robust", "classification"] = "regression"
     points: list[tuple[FiniteFloat, FiniteFloat]] = Field(default_factory=list, max_length=POINTS)
-    kernel: str = Field("SE(l=1)", max_length=2000)
+    kernel: str = Field(default="SE(l=1)", max_length=2000)
     likelihood: dict[str, FiniteFloat] = Field(default_factory=dict, max_length=8)
     values: dict[str, FiniteFloat] = Field(default_factory=dict, max_length=64)
     view: tuple[FiniteFloat, FiniteFloat] = (-5.0, 5.0)
-    draws: int = Field(0, ge=0, le=20)
+    draws: int = Field(default=0, ge=0, le=20)
     of: Literal["prior", "posterior"] = "posterior"
-    seed: int = Field(0, ge=0, lt=2**31)
+    seed: int = Field(default=0, ge=0, lt=2**31)
 
 
 class Playground:
@@ -124,13 +124,13 @@ class Playground:
             self.answer(one)
 
 
-# --------------------------------------------------------------------------------------------- the covariance
+# -------------------------------------------------------------------------------------------- the covariance
 
 
 class Evaluated(AbstractKernel):
     """A covariance matrix that is known at all places (N, N); inputs are places in it."""
 
-    gram: Held = eqx.field(static=True, converter=Held)
+    gram: Held = eqx.field(static=True)
 
     def encode(self, X: Any) -> Rows:
         places = np.asarray(X, np.int32)[:, 0]
@@ -151,10 +151,10 @@ def _evaluated(kernel: AbstractKernel, X: np.ndarray, grid: np.ndarray) -> tuple
     padding = np.full(size - len(X), grid[0])
     bare = strip(kernel.bind(1))
     A = jax.tree.map(jnp.asarray, bare.encode(np.concatenate([X, padding, grid])[:, None]))
-    return Evaluated(np.asarray(bare.block(A, A))), size + np.arange(len(grid))[:, None]
+    return Evaluated(Held(np.asarray(bare.block(A, A)))), size + np.arange(len(grid))[:, None]
 
 
-# --------------------------------------------------------------------------------------------------- the model
+# ------------------------------------------------------------------------------------------------- the model
 
 
 def _data(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
@@ -223,9 +223,7 @@ def _answer(asked: Asked, model: Model, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def _bands(
-    model: Model, n: int, y: np.ndarray, places: np.ndarray
-) -> tuple[dict[str, Any], Any]:
+def _bands(model: Model, n: int, y: np.ndarray, places: np.ndarray) -> tuple[dict[str, Any], Any]:
     """Mean and bands of f and of y, or the probability of class 1; the evidence and its parts; and the
     posterior, where there are data.
     """
@@ -236,8 +234,11 @@ def _bands(
         evidence = _evidence(posterior)
     else:
         posterior, evidence = None, None
-        mean, variance = np.zeros(len(places)), np.array([model.gp.kernel.gram.value[i, i] for i in places[:, 0]])
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2) * np.sqrt(variance)
+        mean, variance = (
+            np.zeros(len(places)),
+            np.array([model.gp.kernel.gram.value[i, i] for i in places[:, 0]]),
+        )
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2) * np.sqrt(np.asarray(variance))
     told: dict[str, Any] = {"evidence": evidence}
     if _classes(model):
         told["mean"] = _numbers(likelihood.probability(mean, variance))
@@ -256,7 +257,8 @@ def _outliers(posterior: Any) -> np.ndarray:
     """How little each point weighs (n,), as `posterior.outlier_score()`, but compiled for a few n only."""
     n = len(posterior.y)
     y, mean, variance = (
-        np.pad(np.reshape(a, -1), (0, tile_size(n) - n), "edge") for a in (posterior.y, *posterior.loo_latent())
+        np.pad(np.reshape(a, -1), (0, tile_size(n) - n), "edge")
+        for a in (posterior.y, *posterior.loo_latent())
     )
     return posterior.model.likelihood.outlier_score(y, mean, variance)[:n]
 
@@ -281,23 +283,24 @@ def _probabilities(likelihood: Any, f: np.ndarray) -> np.ndarray:
     return np.asarray(likelihood.probability(f, np.zeros(len(f))))
 
 
-# -------------------------------------------------------------------------------------------------- for people
+# ------------------------------------------------------------------------------------------------ for people
 
 
 def _terms(kernel: AbstractKernel, width: float) -> Iterator[list[dict[str, Any]]]:
     """The terms of a sum, each as its factors: a formula and sliders."""
-    sum_ = isinstance(kernel, Sum)
-    for i, term in enumerate(kernel.children if sum_ else (kernel,)):
-        path = f"kernel.terms.{i}." if sum_ else "kernel."
-        product = isinstance(term, Product)
+    for i, term in enumerate(kernel.children if isinstance(kernel, Sum) else (kernel,)):
+        path = f"kernel.terms.{i}." if isinstance(kernel, Sum) else "kernel."
+        inner = "factors.{}." if isinstance(term, Product) else ""
         held = {p.name for p in parameters(term) if p.held}
         yield [
-            _factor(factor, f"factors.{j}." if product else "", path, held, width)
-            for j, factor in enumerate(term.children if product else (term,))
+            _factor(factor, inner.format(j), path, held, width)
+            for j, factor in enumerate(term.children if isinstance(term, Product) else (term,))
         ]
 
 
-def _factor(kernel: AbstractKernel, within_term: str, path: str, held: set[str], width: float) -> dict[str, Any]:
+def _factor(
+    kernel: AbstractKernel, within_term: str, path: str, held: set[str], width: float
+) -> dict[str, Any]:
     formula = kernel.formula(17)
     sliders = [
         _slider(p, f"{path}{within_term}{element}", i, width)

@@ -389,6 +389,8 @@ def _rebuild(
 
 # ------------------------------------------------------------------------------------------------- one vector
 
+LARGEST_LOG = 300.0  # of a hyperparameter: its square is still a number
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Flattened:
@@ -420,6 +422,12 @@ class Flattened:
             value = p.constraint.value(np.asarray(vector[s], float))
             out[s] += np.ravel(gradient[p.name]) * p.constraint.slope(value)
         return out
+
+    def within_reach(self, vector: np.ndarray) -> bool:
+        """Whether all numbers are finite, and none is so large that its exponential would overflow."""
+        under = [s for p, s in self.slots if p.constraint != real]
+        most = max((float(np.abs(vector[s]).max(initial=0.0)) for s in under), default=0.0)
+        return bool(np.isfinite(vector).all()) and most <= LARGEST_LOG
 
     def bounds(self) -> list[tuple[float | None, float | None]]:
         """Bounds of the unconstrained vector, for the optimiser; None where there are none."""

@@ -383,3 +383,15 @@ def test_robust_noise_also_starts_where_gaussian_noise_ends():
     assert "Gaussian" in several.status.starts and "Gaussian" not in plain.status.starts
     ends = several.status.starts
     assert several.posterior.log_evidence >= max(plain.posterior.log_evidence, *ends.values()) - 0.05
+
+
+def test_a_mean_far_from_zero_is_learned():
+    """Targets around 10,000: what stands under no exponential may be as large as it is."""
+    X, y = _toy()
+    near, far = (
+        mc.fit(mc.Model(mc.GP(k.SE(), mc.means.Constant(level)), mc.likelihoods.Gaussian(0.1)), X, y + level)
+        for level in (0.0, 1e4)
+    )
+    assert far.objective == pytest.approx(near.objective, abs=1e-3)
+    levels = [float(fit.model.gp.mean.constant) for fit in (near, far)]
+    assert levels[1] - 1e4 == pytest.approx(levels[0], abs=0.05)

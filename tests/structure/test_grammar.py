@@ -40,6 +40,13 @@ def test_there_are_no_parts_but_those_of_the_vocabulary():
     assert not any(p.kind in ("growth", "periodic", "step") for one in grown(TABLE, 2) for p in one.parts)
 
 
+def test_no_season_twice():
+    """A second one would be near the first and beat with it."""
+    children = map(str, expand(Sentence.read("periodic(0)*growth(0) + periodic(0)"), SERIES))
+    assert not {"periodic(0) + periodic(0)", "periodic(0)*growth(0) + periodic(0)*growth(0)"} & {*children}
+    assert "smooth(0) + smooth(0)" in map(str, expand(Sentence.read("smooth(0)"), SERIES))
+
+
 def test_structure_is_what_makes_sentences_equal():
     a, b = (
         Sentence.read("linear(0) + periodic(0)*smooth(0)"),
@@ -58,6 +65,8 @@ def test_words():
         "[a straight line in month until month, then a constant] + a season of month whose size grows along "
         "month + a smooth function of month and price together"
     )
+    both = words(Sentence.read("periodic(0)*rough(0)*growth(0)"), ["month"])
+    assert both == "a season of month whose shape changes roughly and whose size grows along month"
     valued = Sentence.read("periodic(0)").with_values(lambda part: {"period": 12.02}, lambda change: {})
     assert words(valued, ["month"]) == "a season of month (period 12.02)"
     assert words(valued, ["month"], units=False) == "a season of month"

@@ -62,7 +62,7 @@ class LearningProblem:
         -inf) where the model cannot be factored.
         """
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
-        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
+        if not self.flat.within_reach(vector):
             return failed
         model = self.flat.unflatten(vector)
         if self.objective.value is not None and not self.rule.fixed_sites:

@@ -19,11 +19,10 @@ from mercer.learning.search import climb_near
 from mercer.learning.task import Task
 from mercer.params import flatten
 from mercer.progress import STOPPED
-from mercer.solvers.auto import name
+from mercer.solvers.auto import TRIED, name
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 OWN_ROWS = 10_000  # at most so many teach a candidate hyperparameters of its own
-OWN_EVALUATIONS = 12
 
 
 class Tournament:
@@ -78,7 +77,7 @@ class Tournament:
         goal = objective_by_name(self.task.objective, self.task.n_folds, self.task.seed)
         problem = LearningProblem(model, [(inputs, y)], self.rule.rough(), settled, goal, self.task.jacobian)
         start = flatten(starts.with_rest(model, inputs.values, settled)).vector
-        most = min(OWN_EVALUATIONS, self.task.max_evaluations)
+        most = min(TRIED, self.task.max_evaluations)
         found = climb_near(problem, start, name(solver), self.recorder, most)
         problem.release()
         return found.vector

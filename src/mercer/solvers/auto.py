@@ -20,6 +20,7 @@ from mercer.linalg import tiles
 from mercer.linalg.cholesky import cholesky
 from mercer.params import strip
 from mercer.prior import AbstractPrior
+from mercer.progress import announce, duration
 from mercer.solvers.basis import WithBasis
 from mercer.solvers.protocol import (
     AbstractSolver,
@@ -34,6 +35,7 @@ from mercer.solvers.protocol import (
 from mercer.tables import text_table
 
 EVALUATIONS = 20  # of all data in one fit, after the coarse part
+TRIED = 12  # evaluations by which a candidate that is not exact learns hyperparameters of its own
 QUICK = 10.0  # seconds of a fit, on the nominal machine, within which an exact answer is not looked beyond
 
 
@@ -124,6 +126,9 @@ class Auto(AbstractSolver):
         order = sorted(
             affordable, key=lambda p: ("exact" in p.solver.offers, sizes[id(p)].index(p), p.seconds)
         )
+        takes = sum(p.seconds * (1 if "exact" in p.solver.offers else TRIED) for p in affordable)
+        if takes > QUICK:
+            announce(f"up to {len(affordable)} solvers are compared first: at most about {duration(takes)}")
         for proposal in order:
             larger = len(sizes[id(proposal)]) - sizes[id(proposal)].index(proposal)
             if self._may_win(proposal, larger, tried):
@@ -132,14 +137,18 @@ class Auto(AbstractSolver):
 
     def _may_win(self, proposal: Proposal, larger: int, tried: list[Proposal]) -> bool:
         """Whether a further size of a solver is worth trying: the last step to a larger one brought
-        something, and as much again for each step that is left would reach the best.
+        something, and as much again for each step that is left would reach the best; or, where this size is
+        slower than what would be taken now, would be better than that by more than the tolerance.
         """
         mine = [_held_out(t) for t in tried if type(t.solver) is type(proposal.solver)]
         if len(mine) < 2:
             return True
         gain = mine[-1] - mine[-2]
-        best = max(map(_held_out, tried))
-        return gain > 0.5 * self.tolerance and mine[-1] + larger * gain > best - self.tolerance
+        needed = max(map(_held_out, tried)) - self.tolerance
+        now, _ = self._decide(tried)
+        if proposal.seconds > now.seconds and _fit_seconds(proposal) > QUICK:
+            needed = _held_out(now) + self.tolerance
+        return gain > 0.5 * self.tolerance and mine[-1] + larger * gain > needed
 
     def _decide(self, tried: list[Proposal]) -> tuple[Proposal, str]:
         """Of those that are about as good as the best: the best of the quick ones, or the fastest."""

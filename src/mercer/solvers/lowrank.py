@@ -31,6 +31,7 @@ from mercer.solvers.inducing import BLOCK_BYTES, JITTER, STORE_BYTES, InducingWo
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import RATE, AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
+WORTH = 0.5  # of the time of an exact answer is what an approximation may take
 SAMPLE = 1000  # data on which the unexplained variance is estimated
 
 
@@ -225,7 +226,7 @@ def _proposals(cls, task):
         seconds = task.rounds * (
             (4.0 * task.n * m**2 + 2.0 * m**3) / RATE + task.n * (4e-6 + 1e-8 * m * (1 + task.d / 40))
         )
-        if 2 * m > task.n or seconds > task.exact_seconds:
+        if 2 * m > task.n or seconds > WORTH * task.exact_seconds:
             break
         error = 0.5 * task.unexplained(m) / max(scale, 1e-12)
         says = (

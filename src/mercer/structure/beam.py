@@ -75,6 +75,10 @@ class AbstractLanguage(abc.ABC):
         """
 
     @abc.abstractmethod
+    def relatives(self, sentence: Sentence) -> list[Sentence]:
+        """The sentence with one of its seasons at a multiple or a fraction of the period learned."""
+
+    @abc.abstractmethod
     def units(self, names: Sequence[str]) -> np.ndarray:
         """A step of each hyperparameter (p,) of these names, as learning moves them: 1 for a logarithm."""
 
@@ -125,6 +129,7 @@ class Search:
         self.X = X
         self.seen: Counter[int] = Counter()
         self.met: set[Sentence] = set()
+        self.doubted: set[Sentence] = set()  # learned once more from other values
         self.best: list[Candidate] = []  # of the round under way, or of the last that ended
         self.rows = self.rounds[0]  # that they are of
         self.ended = "complete"
@@ -215,9 +220,22 @@ class Search:
         for candidate in self._ranked(candidates)[:most]:
             if (candidate.sentence, evaluations) not in data.climbed:
                 data.climbed.add((candidate.sentence, evaluations))
-                better = data.learn([candidate.sentence], evaluations)
-                if better is not None and better.value > candidate.value:
-                    candidates[candidates.index(candidate)] = better
+                found = [candidate, data.learn([candidate.sentence], evaluations)]
+                if candidate.sentence not in self.doubted:
+                    self.doubted.add(candidate.sentence)
+                    found += self._elsewhere(data, _best(found) or candidate, evaluations)
+                candidates[candidates.index(candidate)] = _best(found) or candidate
+
+    def _elsewhere(self, data: _Data, candidate: Candidate, evaluations: int) -> Iterator[Candidate | None]:
+        """A sentence learned from other values than those that grew with it: as if it were the first, for
+        what a part explained before another came may keep it from its place; and with seasons whose period is
+        a multiple or a fraction of the one found, where these come close.
+        """
+        yield data.learn(self.language.variants(candidate.sentence.bare(), data.usual), evaluations)
+        if related := self.language.relatives(candidate.sentence):
+            found = data.learn(related, LOOK)
+            if found is not None and found.value > candidate.value - CLOSE:
+                yield data.learn([found.sentence], evaluations)
 
     def _look(
         self,
@@ -238,7 +256,7 @@ class Search:
                 return found
             # what the parent explains of a season would keep it from being seen
             other = data.learn(self.language.variants(sentence.bare(), data.usual), evaluations)
-            return max((c for c in (found, other) if c is not None), key=_value, default=None)
+            return _best([found, other])
 
         with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
             at_once = map if self.parallel == 1 else pool.map
@@ -317,8 +335,8 @@ class _Data:
         return {c: [*own[c][:2], *self.usual[c]] for c in own}
 
 
-def _value(candidate: Candidate) -> float:
-    return candidate.value
+def _best(candidates: Iterable[Candidate | None]) -> Candidate | None:
+    return max((c for c in candidates if c is not None), key=lambda c: c.value, default=None)
 
 
 def left_out(problem: Problem) -> np.ndarray:

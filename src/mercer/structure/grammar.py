@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Values = Mapping[str, float]
@@ -306,16 +307,14 @@ def _changed(sentence: Sentence, vocabulary: Vocabulary) -> Iterator[Change]:
 
 
 def _sensible(terms: Sequence[Term]) -> bool:
-    """No line twice, no season twice, no function of the same column more than twice or of columns that are
+    """No function of the same column more than twice, nothing else twice; no function of columns that are
     among those of another function, no step within a change.
     """
     functions = [set(t.parts[0].columns) for t in terms if isinstance(t, Product) and _is_function(t)]
     if any(a <= b and len(b) > 1 for a, b in itertools.permutations(functions, 2)):
         return False
-    alone = [t.parts[0] for t in terms if isinstance(t, Product) and len(t.parts) == 1]
-    for part in alone:
-        same = sum(other == part for other in alone)
-        if same > (2 if part.kind in LOCAL else 1):
+    for term, same in Counter(t for t in terms if isinstance(t, Product)).items():
+        if same > (2 if _is_function(term) else 1):
             return False
     for term in terms:
         if isinstance(term, Change):
@@ -413,17 +412,18 @@ def _term_words(term: Term, names: Sequence[str], units: bool) -> str:
         return f"[{before} until {names[term.column]}{where}, then {after}]"
     first, *others = term.parts
     said = _part_words(first, names, units)
+    how: list[str] = []
     for part in others:
         columns = _listed(part.columns, names)
         if part.kind == "growth":
-            said += f" whose size grows along {columns}"
+            how.append(f"whose size grows along {columns}")
         elif part.kind == "periodic":
             said += f" times {_part_words(part, names, units)}"
         elif first.kind == "periodic" and part.columns == first.columns:
-            said += f" whose shape changes {HOW[part.kind]}"
+            how.append(f"whose shape changes {HOW[part.kind]}")
         else:
-            said += f" that varies {HOW[part.kind]} with {columns}"
-    return said
+            how.append(f"that varies {HOW[part.kind]} with {columns}")
+    return f"{said} {' and '.join(how)}".rstrip()
 
 
 def _part_words(part: Part, names: Sequence[str], units: bool) -> str:

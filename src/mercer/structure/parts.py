@@ -230,7 +230,7 @@ class Problem:
         if self.deadline is not None:
             self.deadline.check()
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
-        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0.0) > 300.0:
+        if not self.flat.within_reach(vector):
             return failed
         try:
             with np.errstate(all="ignore"):

@@ -5,6 +5,7 @@ default kernel.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -45,6 +46,7 @@ EDGE = 0.05  # of the rows lie beyond the first place of a change, and beyond th
 PLACES = 9  # where a change is looked for
 SHARPNESS = 40.0  # of a change, over the length of the column: it takes a tenth of that
 WIDTH_PRIOR = LogNormal(0.0, 0.7)  # of the length-scale within a period, on the circle
+RATIOS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1 / 2, 1 / 3)  # of periods that may be meant to the one found
 START = 0.3  # of the variance of y: where a term starts
 TAILED = 0.7  # of the standard deviation of Gaussian noise: where the scale of Student-t noise starts
 
@@ -160,7 +162,7 @@ class Language(AbstractLanguage):
                 period = known.get("period", math.sqrt(shortest * longest))
                 middle = LogNormal(0.5 * math.log(shortest * longest), 2.0)
                 return ZeroSumPeriodic(
-                    param(period, prior=middle, bounds=(0.9 * shortest, max(longest, 2.0 * shortest))),
+                    param(period, prior=middle, bounds=self._between(c)),
                     param(known.get("lengthscale", 1.0), prior=WIDTH_PRIOR),
                     variance,
                 )
@@ -239,24 +241,51 @@ class Language(AbstractLanguage):
 
     def variants(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sentence]:
         """The sentence with starting values where it has none: seasons with each of the likely periods,
-        functions with a long and a short length-scale, changes at several places, growths from zero before
-        the data or after them.
+        functions with a long and a short length-scale, the second of two with the other one; changes at
+        several places, growths from zero before the data or after them.
         """
         fresh = [p for p in sentence.parts if not p.values]
         places = any(isinstance(t, Change) and not t.values for t in sentence.terms)
         most = max([len(self._starts(p, periods)) for p in fresh] + [PLACES if places else 1])
+        functions = [id(p) for p in sentence.parts if p.kind in grammar.LOCAL]
         found = []
         for i in range(most):
 
             def of_part(part: Part, i: int = i) -> Mapping[str, float]:
                 starts = self._starts(part, periods)
-                return part.values or starts[i % len(starts)]
+                other = functions.index(id(part)) if id(part) in functions else 0
+                return part.values or starts[(i + other) % len(starts)]
 
             def of_change(change: Change, i: int = i) -> Mapping[str, float]:
                 return change.values or self._places(change.column)[i % PLACES]
 
             found.append(sentence.with_values(of_part, of_change))
         return found
+
+    def relatives(self, sentence: Sentence) -> list[Sentence]:
+        """The sentence with one of its seasons at a multiple of the period learned, or at a fraction of it,
+        as detailed within the period as it was, or within the same time.
+        """
+        seasons = [p for p in sentence.parts if "period" in p.values and "lengthscale" in p.values]
+        found = []
+        for season, ratio in itertools.product(seasons, RATIOS):
+            period = ratio * season.values["period"]
+            lowest, highest = self._between(season.columns[0])
+            if lowest < period < highest:
+                for finer in (1.0, ratio):
+                    new = {"period": period, "lengthscale": season.values["lengthscale"] / finer}
+                    found.append(
+                        sentence.with_values(
+                            lambda p, old=season, new=new: new if p is old else p.values, lambda c: c.values
+                        )
+                    )
+        return found
+
+    def _between(self, c: int) -> tuple[float, float]:
+        """Periods that a season along a column may have."""
+        (i,) = self.positions[c]
+        shortest, longest = self.shortest[c], 0.6 * float(self.length[i])
+        return 0.9 * shortest, max(longest, 2.0 * shortest)
 
     def _starts(self, part: Part, periods: Mapping[int, Sequence[float]]) -> list[dict[str, float]]:
         c = part.columns[0]

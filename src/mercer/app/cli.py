@@ -15,6 +15,7 @@ from mercer.app import em as em_commands
 from mercer.app import explain as explain_command
 from mercer.app import forecast as forecast_command
 from mercer.app import optimise as optimise_command
+from mercer.app import report as report_command
 from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
 from mercer.app.paths import check_inputs, check_outputs
 from mercer.app.studio import command as studio_command
@@ -219,7 +220,7 @@ def fit(
         model = work.fit_model(
             X, y, kernel, restarts, noise, seed, not quiet, classify, robust, rows, how, noise_by, known, what
         )
-    model.save(out)
+    model.name_target(target).save(out)
     if plot is not None:
         work.draw_fit(model, y, target, plot)
     if quiet:
@@ -324,6 +325,7 @@ backtest_command.register(app)
 optimise_command.register(app)
 control_command.register(app)
 studio_command.register(app)
+report_command.register(app)
 
 
 if __name__ == "__main__":

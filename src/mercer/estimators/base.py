@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe
@@ -41,6 +41,13 @@ class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
     _grouping: Sequence[str | int] = ()  # columns that say which group a row is of
     noise_covariance_: np.ndarray | None = None  # known, of the errors of the training rows
     columns_: Columns | None = None
+    target_name_: str | None = None  # what y is called, where it has a name
+
+    def name_target(self, name: str | None) -> Self:
+        """Call the target so in explanations and reports, where y had no name of its own."""
+        fitted(self)
+        self.target_name_ = None if name is None else str(name)
+        return self
 
     # -- what pictures ask -----------------------------------------------------------------------------------
 

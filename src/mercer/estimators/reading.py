@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 def training_data(
     estimator: AbstractEstimator, X: Any, y: Any, kernels: Sequence[AbstractKernel | None]
 ) -> tuple[Inputs, np.ndarray]:
-    """Inputs and targets, checked; sets `columns_`, `n_features_in_` and `feature_names_in_`."""
+    """Inputs and targets, checked; sets `columns_`, `n_features_in_`, `feature_names_in_`, `target_name_`."""
     check_fork()
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    estimator.target_name_ = _name(y)
     y = _one_column(y)
     given = [kernel for kernel in kernels if kernel is not None]
     objects = any(kernel.reads_objects() for kernel in given)
@@ -141,6 +142,12 @@ def _one_column(y: Any) -> Any:
         stacklevel=4,
     )
     return array[:, 0]
+
+
+def _name(y: Any) -> str | None:
+    """What a series of targets is called."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
 
 
 def _some_rows(n: int) -> None:

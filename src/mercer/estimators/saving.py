@@ -27,7 +27,7 @@ from mercer.posteriors.protocol import AbstractPosterior
 if TYPE_CHECKING:
     from mercer.estimators.base import AbstractEstimator
 
-__all__ = ["learned", "relearn"]
+__all__ = ["data_hash", "learned", "relearn"]
 
 
 def learned(estimator: AbstractEstimator) -> dict[str, Any]:
@@ -35,7 +35,13 @@ def learned(estimator: AbstractEstimator) -> dict[str, Any]:
     inputs, y = estimator._training
     X, problems = inputs.values, estimator._problems(inputs, y)
     return {
-        "data": {"X": _table(X), "y": y, "columns": estimator.columns_, "sha256": _hash(X, y)},
+        "data": {
+            "X": _table(X),
+            "y": y,
+            "columns": estimator.columns_,
+            "sha256": data_hash(X, y),
+            "target": estimator.target_name_,
+        },
         "targets": estimator._labels(),
         "fits": [_packed(found, *problem) for found, problem in zip(estimator._fits, problems, strict=True)],
     }
@@ -45,6 +51,10 @@ def relearn(estimator: AbstractEstimator, said: dict[str, Any]) -> None:
     """Set what `fit` would have set."""
     inputs, y, estimator.columns_ = _data(said["data"])
     estimator._restore(inputs, y, said["targets"])
+    name = said["data"].get("target")  # older files do not say it
+    if not isinstance(name, str | None):
+        raise ValueError("the name of the target is not text.")
+    estimator.target_name_ = name
     problems = estimator._problems(inputs, y)
     pairs = zip(said["fits"], problems, strict=True)
     estimator._take([_unpacked(estimator, one, *problem) for one, problem in pairs])
@@ -105,7 +115,7 @@ def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray, Columns | None]:
     d = inputs.values.shape[1]
     if columns is not None and len(columns.sharing) != d:
         raise ValueError(f"there are {d} columns of training data but {len(columns.sharing)} are said.")
-    if said["sha256"] != _hash(inputs.values, y):
+    if said["sha256"] != data_hash(inputs.values, y):
         raise ValueError("the training data do not match their hash: the file is damaged or was changed.")
     return inputs, y, columns
 
@@ -146,7 +156,8 @@ def _object_table(rows: list[Any]) -> np.ndarray:
     return table
 
 
-def _hash(X: np.ndarray, y: np.ndarray) -> str:
+def data_hash(X: np.ndarray, y: np.ndarray) -> str:
+    """SHA-256 of training data, as numbers."""
     objects = json.dumps(to_json(X.tolist(), where="X")).encode() if X.dtype == object else b""
     digest = hashlib.sha256(repr(X.shape).encode() + objects)
     for a in (y,) if objects else (X, y):

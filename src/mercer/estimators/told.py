@@ -122,11 +122,13 @@ def told(model: AbstractExplained) -> Explanation:
     importance = model.importance(permutation=False)
     effects = model.effects(list(importance.names[:MOST]), level=LEVEL)
     names = list(model._groups() or importance.names)
-    opening = [sentence(f"{_what(effects)} is predicted from {_listed(names)}")]
+    what = _what(effects, model.target_name_)
+    first = what if what == model.target_name_ else sentence(what).removesuffix(".")
+    opening = [f"{first} is predicted from {_listed(names)}."]
     opening += map(sentence, model._opening())
     findings = [
         *_part_findings(model),
-        *(_column(effect, importance) for effect in effects),
+        *(_column(effect, importance, what) for effect in effects),
         *_pairs(importance),
     ]
     rest = importance.names[MOST:]
@@ -140,7 +142,7 @@ def told(model: AbstractExplained) -> Explanation:
 # ------------------------------------------------------------------------------------------------ columns
 
 
-def _column(effect: Effect, importance: Importance) -> Finding:
+def _column(effect: Effect, importance: Importance, what: str) -> Finding:
     (name,), i = effect.columns, importance.names.index(effect.columns[0])
     share, alone = float(importance.total[i]), float(importance.first_order[i])
     error = float(importance.total_error[i])
@@ -153,16 +155,16 @@ def _column(effect: Effect, importance: Importance) -> Finding:
     part = f", {percent(alone)} alone" if share - alone > TINY else ""
     opened = f"{name} explains {percent(share)}{sure} of the variance of the predictions{part}: "
     opened = f"{name}: " if len(importance) == 1 else opened
-    how = _likeliest(effect) if len(effect.labels) > 2 else _along(effect, curve)
+    how = _likeliest(effect) if len(effect.labels) > 2 else _along(effect, curve, what)
     spread = f", known to ± {std:.2g}" if np.isfinite(std) else ""
     return Finding(
         "column", name, share, float(curve.min()), float(curve.max()), std, f"{opened}{how}{spread}."
     )
 
 
-def _along(effect: Effect, curve: np.ndarray) -> str:
-    """Where a curve rises and falls."""
-    axis, what = effect.axes[0], _what((effect,))
+def _along(effect: Effect, curve: np.ndarray, what: str) -> str:
+    """Where a curve of `what` is predicted rises and falls."""
+    axis = effect.axes[0]
     at = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in axis.at.tolist()]
     if axis.discrete:
         order = np.argsort(curve)
@@ -339,14 +341,16 @@ def _each(value: Any) -> str:
 # -------------------------------------------------------------------------------------------------- words
 
 
-def _what(effects: Sequence[Effect]) -> str:
+def _what(effects: Sequence[Effect], target: str | None) -> str:
     labels = effects[0].labels if effects else ()
-    return "y" if not labels else f"the probability of {labels[1]}" if len(labels) == 2 else "the class"
+    if not labels:
+        return target or "y"
+    return f"the probability of {labels[1]}" if len(labels) == 2 else target or "the class"
 
 
 def sentence(line: str) -> str:
     """A line as a sentence."""
-    first = line if line.startswith("y ") else line[:1].upper() + line[1:]
+    first = line if f"{line} ".startswith("y ") else line[:1].upper() + line[1:]
     return first.removesuffix(".") + "."
 
 

@@ -18,6 +18,7 @@ from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, AbstractSiteRule, site_rule
 from mercer.learning.climb import Recorder, maximise
 from mercer.learning.comparison import model_posterior
+from mercer.learning.curvature import curvature
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.posteriors.average import AveragedPosterior
@@ -101,13 +102,8 @@ def settings(
 
 
 def _scales(problem: LearningProblem, centre: np.ndarray) -> np.ndarray:
-    """V lambda^-1/2 of the negative Hessian by differences of the gradient; flat directions are bounded."""
-    p, step = centre.size, 1e-3
-    hessian = np.empty((p, p))
-    for j in range(p):
-        ends = [problem.value_and_gradient(centre + s * step * np.eye(p)[j])[1] for s in (1, -1)]
-        hessian[j] = -(ends[0] - ends[1]) / (2 * step)
-    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    """V lambda^-1/2 of the negative Hessian; flat directions are bounded."""
+    values, vectors = np.linalg.eigh(curvature(problem, centre))
     return vectors / np.sqrt(np.maximum(values, WIDEST**-2))
 
 

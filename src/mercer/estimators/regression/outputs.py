@@ -88,11 +88,10 @@ class Independent(AbstractOutputs):
                 "outputs='coregional'."
             )
         members = []
-        for y in outputs.values():
+        for name, y in outputs.items():
             seen = ~np.isnan(y)
-            members.append(
-                clone(estimator).set_params(output_column=None).fit(reading.some_rows(X, seen), y[seen])
-            )
+            one = clone(estimator).set_params(output_column=None).fit(reading.some_rows(X, seen), y[seen])
+            members.append(one.name_target(name))
         return cls(tuple(outputs), tuple(members))
 
     def ask(self, X: Any, question: Question, units: Sequence[str], latent: bool = False) -> np.ndarray:

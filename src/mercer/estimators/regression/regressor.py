@@ -42,6 +42,7 @@ from mercer.observe import Observations
 from mercer.params import Param, parameters
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ MOSTLY_EQUAL = (
 )
 
 
-class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
+class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractReported):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
@@ -710,3 +711,8 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut):
 
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)
+
+    def _told(self, budget: float | str) -> Report:
+        from mercer.estimators.reports.regression import told
+
+        return told(self, budget)

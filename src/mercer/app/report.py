@@ -1,0 +1,54 @@
+"""`mercer report`: a saved model as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mercer.app.console import one_line_errors, warnings_as_notes
+from mercer.app.paths import check_inputs, check_outputs
+
+if TYPE_CHECKING:
+    from mercer.report import AbstractReported
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(report)
+
+
+@one_line_errors
+def report(
+    model: Annotated[Path, typer.Argument(help="A saved model, or an optimisation run.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page, for example report.html.")],
+    budget: Annotated[
+        str, typer.Option(help="How long an assessment of the approximation may take: 10s, 1min.")
+    ] = "10s",
+) -> None:
+    """Tell a saved model in one HTML file that needs no network.
+
+    What was fitted, in words; the data; what was learned; which columns matter, and how; how well rows are
+    predicted; outliers; how far to trust it; sliders that move the prediction; how to reproduce it.
+
+    Example: mercer report houses.mercer --out houses.html
+    """
+    check_inputs([model])
+    check_outputs([out], [model])
+    with warnings_as_notes():
+        told(model).report(out, budget)
+    typer.echo(f"written {out}")
+
+
+def told(path: Path) -> AbstractReported:
+    """The saved model, where it has a report."""
+    import mercer
+    from mercer.report import AbstractReported
+
+    found = mercer.load(path)
+    if not isinstance(found, AbstractReported):
+        raise ValueError(
+            f"{path} holds a {type(found).__name__}, which has no report: mercer info describes it."
+        )
+    return found

@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+from mercer.columns.chunked import Reader
 from mercer.columns.columns import Columns, ColumnWarning, Encoded
 from mercer.columns.groups import Groups
 from mercer.columns.roles import AbstractColumn, Category, Date, LeftOut, Number, Part, Raw
@@ -25,6 +26,7 @@ __all__ = [
     "Number",
     "Part",
     "Raw",
+    "Reader",
     "Table",
     "as_table",
 ]

@@ -45,6 +45,7 @@ _OF_ONE_LATENT = {
     "left_out": "f without one datum is known",
     "prior_divergence": "the divergence from the prior is that",
 }
+_OF_ALL_ROWS = ("degrees_of_freedom", "evidence_terms", "prequential", "prior_divergence", "smoother")
 _BY_KERNEL = {
     "components": "components",
     "left_out": "predictions without one datum",
@@ -114,6 +115,11 @@ class GaussianPosterior(AbstractPosterior):
         if question in _OF_ONE_LATENT and likelihood.latents > 1:
             return f"{_OF_ONE_LATENT[question]} of one latent function, and this likelihood has several: " + (
                 "take them from a model of one; loo() and latent_moments() speak of all."
+            )
+        if question in _OF_ALL_ROWS and self.state.partial:
+            return (
+                "it is of all rows, and this model was fitted in chunks, of which some rows were kept: "
+                "condition on an array for it."
             )
         if question in _BY_KERNEL and not self.state.exact:
             return (

@@ -22,6 +22,7 @@ _MODULES = {
     "lowrank": "SubsetOfRegressors ProjectedProcess FITC VFE Nystrom",
     "subset": "SubsetOfData",
     "committee": "Committee",
+    "condensed": "Condensed",
     "correlated": "CorrelatedNoise",
     "iterative": "ConjugateGradient",
     "grid": "Kronecker Toeplitz",

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from mercer.linalg import lapack, parallel, tiles
@@ -93,9 +94,56 @@ class Inducing:
         """L^-1 B."""
         return lapack.solve_lower(self.U, np.array(B, order="F"))
 
+    @functools.cached_property
+    def L1(self) -> np.ndarray:
+        """L^-1 (m, m)."""
+        return self.solve(np.eye(self.panels.n))
+
+    def pull(self, inner: np.ndarray, jitter: float, ends: bool) -> tuple[Any, Any]:
+        """Cotangents of the kernel and, if `ends`, of the encoded inducing inputs, for
+        K_mm_bar = -L^-T sym(inner) L^-1, where inner = 1/2 Psi' Psi_bar; `jitter` scales with the diagonal.
+        """
+        m, L1 = self.panels.n, self.L1
+        K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
+        np.einsum("ii->i", K_mm_bar)[:] += jitter * np.trace(K_mm_bar) / m
+        none = np.zeros((m, 1))
+        return tiles.pull_symmetric(self.kernel, self.panels, 1.0, K_mm_bar, np.ones(m), none, none, ends)
+
+
+class RowBar(NamedTuple):
+    """The cotangent of the features in weights of their rows and products,
+
+        1/2 Psi_bar = Lambda Psi by_Lambda + P by_P' + w Psi by_w + u Psi,
+
+    and that of k(x, x), `t`. None: there is none.
+    """
+
+    Lambda: np.ndarray  # (n,)
+    by_Lambda: np.ndarray  # (m, m)
+    P: np.ndarray  # (n, q)
+    by_P: np.ndarray  # (m, q)
+    w: np.ndarray | None = None  # (n,)
+    by_w: np.ndarray | None = None  # (m, m)
+    u: np.ndarray | None = None  # (n,)
+    t: np.ndarray | None = None  # (n,)
+
+
+class RowPull(NamedTuple):
+    """What the cotangent of the features of rows says: of the kernel, of the encoded inputs and inducing
+    inputs where asked, and the row sums of K_nm times its cotangent (n,).
+    """
+
+    kernel: Any
+    left: Any
+    right: Any
+    products: np.ndarray
+
 
 class Features:
-    """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs."""
+    """Psi = K_nm L^-T in blocks of rows, kept or computed again; `of` gives those of test inputs. What is
+    asked of them is a sum over rows (`gram`, `project`, `pull`) or a number for each row (the others): so
+    that rows may be in several places, see `mercer.solvers.chunked`.
+    """
 
     def __init__(self, prior: AbstractPrior, workspace: InducingWorkspace):
         self.panels = workspace.panels
@@ -171,6 +219,67 @@ class Features:
         """Psi w for w (m, q)."""
         return np.concatenate(self.each(lambda blocks: np.concatenate([Psi @ w for _, _, Psi in blocks])))
 
+    def leverage(self, U: np.ndarray) -> np.ndarray:
+        """h = diag(Psi C^-1 Psi') (n,), for C = U'U."""
+
+        def work(blocks):
+            solved = (lapack.solve_lower(U, np.array(Psi, order="C").T) for _, _, Psi in blocks)
+            return np.concatenate([np.einsum("ij,ij->j", V, V) for V in solved])
+
+        return np.concatenate(self.each(work))
+
+    def quadratic(self, M: np.ndarray) -> np.ndarray:
+        """diag(Psi M Psi') (n,)."""
+
+        def work(blocks):
+            return np.concatenate([np.einsum("ij,ij->i", Psi @ M, Psi) for _, _, Psi in blocks])
+
+        return np.concatenate(self.each(work))
+
+    def pull(self, bar: RowBar, inputs: bool = False, inducing: bool = False) -> RowPull:
+        """Cotangents for K_nm_bar = Psi_bar L^-1, block of rows by block; those of inputs and of inducing
+        inputs if asked.
+        """
+        L1 = self.inducing.L1
+        of_Lambda, of_P = 2.0 * (bar.by_Lambda @ L1), 2.0 * (bar.by_P.T @ L1)
+        of_w = None if bar.by_w is None else 2.0 * (bar.by_w @ L1)
+
+        def work(blocks):
+            pull = tiles.PullRectangle(self.kernel, self.Z_panels, inputs or inducing)
+            for rows, panels, Psi in blocks:
+                K_bar = Psi @ of_Lambda
+                K_bar *= bar.Lambda[rows, None]
+                K_bar += bar.P[rows] @ of_P
+                if bar.w is not None:
+                    K_bar += bar.w[rows, None] * (Psi @ of_w)
+                if bar.u is not None:
+                    K_bar += bar.u[rows, None] * (Psi @ (2.0 * L1))
+                pull.add(panels, K_bar)
+            return pull.kernel, pull.left, pull.right, pull.products
+
+        kernel, left, right, products = zip(*self.each(work), strict=True)
+        t = np.zeros(self.panels.n) if bar.t is None else bar.t
+        if t.any():
+            kernel = (*kernel, tiles.pull_diagonal(self.kernel, self.panels, t))
+        encoded = None
+        if inputs:
+            encoded = jax.tree.map(lambda *parts: np.concatenate(parts), *left)
+            encoded = add_trees(encoded, _pull_diagonal_inputs(self.kernel, self.panels, t))
+        return RowPull(
+            add_trees(*kernel), encoded, add_trees(*right) if inducing else None, np.concatenate(products)
+        )
+
 
 def _squares(blocks: Iterator[Block]) -> np.ndarray:
     return np.concatenate([np.einsum("ij,ij->i", Psi, Psi) for _, _, Psi in blocks])
+
+
+def add_trees(*trees: Any) -> Any:
+    """The sum of values of one structure."""
+    return jax.tree.map(lambda *xs: functools.reduce(np.add, map(np.asarray, xs)), *trees)
+
+
+def _pull_diagonal_inputs(kernel: Any, panels: tiles.Panels, bar: np.ndarray) -> Any:
+    """The cotangents of the encoded inputs for that of k(x, x)."""
+    pieces = panels.vector(bar)
+    return panels.join([jax.vjp(kernel.diag, A)[1](b)[0] for A, b in zip(panels.tiles, pieces, strict=True)])

@@ -28,6 +28,7 @@ from mercer.prior import AbstractPrior
 from mercer.selection import AbstractSelection, Clusters, Pool, Random
 from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, JITTER, STORE_BYTES, InducingWorkspace
+from mercer.solvers.lowrank_core import Core
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
 from mercer.solvers.protocol import RATE, AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
 
@@ -62,6 +63,7 @@ class AbstractLowRank(AbstractSolver):
     rest_in_bound: ClassVar[bool] = False  # the log normaliser pays for t (VFE)
     rest_at_test: ClassVar[bool] = True  # predictions have the exact prior variance
     pilot: ClassVar[bool] = True
+    in_chunks: ClassVar[str | None] = "sums"
 
     def __post_init__(self) -> None:
         who = type(self).__name__
@@ -128,6 +130,12 @@ class AbstractLowRank(AbstractSolver):
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return LowRankState(self, prior, X, sites, workspace or self.workspace(prior, X))
 
+    def part(self, prior: Any, X: np.ndarray, sites: Sites, core: Core | None = None) -> LowRankState:
+        """The State of some rows of a larger data set, of which the core is that of all; without one, of
+        their own: `sums` says what they add to it.
+        """
+        return LowRankState(self, prior, X, sites, self.workspace(prior, X), core)
+
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         m = min(self.m, n)
         return Cost(
@@ -155,6 +163,11 @@ class SubsetOfRegressors(AbstractLowRank):
     augment: bool = False
 
     rest_at_test: ClassVar[bool] = False
+
+    @property
+    def in_chunks(self) -> str | None:  # type: ignore[override]
+        """Not with a weight for each test input, which looks at all data."""
+        return None if self.augment else "sums"
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         state = AugmentedState if self.augment else LowRankState
@@ -246,6 +259,7 @@ class Nystrom(AbstractLowRank):
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"logdet", "variance", "stream"})
+    in_chunks: ClassVar[str | None] = None
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return NystromState(self, prior, X, sites, workspace or self.workspace(prior, X))

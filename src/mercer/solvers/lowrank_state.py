@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from mercer.linalg import lapack, tiles
-from mercer.linalg.cholesky import factor
 from mercer.prior import AbstractPrior
-from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding
-from mercer.solvers.inducing import InducingWorkspace
+from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding, pull_mean
+from mercer.solvers.inducing import InducingWorkspace, RowBar, add_trees
+from mercer.solvers.lowrank_core import Core, Part
 from mercer.solvers.protocol import (
     EVERYTHING,
     Bounds,
     Diagnostics,
     MeanWeights,
+    SiteBars,
     Sites,
     SolverError,
     condition_from_pivots,
@@ -28,22 +28,6 @@ from mercer.solvers.protocol import (
 
 if TYPE_CHECKING:
     from mercer.solvers.lowrank import AbstractLowRank
-
-
-class FeatureBar(NamedTuple):
-    """The cotangent of the features Psi in three weights of their rows and a product,
-
-        Psi_bar = 2 (Lambda Psi by_Lambda + w Psi C^-1 + u Psi + P Q'Psi),
-
-    so that a pass over blocks of rows is enough, and what K_mm needs of it.
-    """
-
-    by_Lambda: np.ndarray  # (m, m)
-    w: np.ndarray | None  # (n,): what the bars of kappa and var say of each datum
-    u: np.ndarray | None  # (n,): from t = k(x, x) - |Psi|^2
-    QPsi: np.ndarray  # (m, q): Psi' Q
-    inner: np.ndarray  # (m, m): 1/2 Psi' Psi_bar
-    t: np.ndarray  # (n,): the cotangent of t
 
 
 class AbstractLowRankState(AbstractHostState):
@@ -58,7 +42,9 @@ class AbstractLowRankState(AbstractHostState):
         X: np.ndarray,
         sites: Sites,
         workspace: InducingWorkspace,
+        core: Core | None = None,
     ):
+        """core: that of all data, where X and the sites are those of some of their rows."""
         self.solver, self.workspace = solver, workspace
         super().__init__(prior, X, sites, workspace.columns)
         self.features = workspace.known(prior)
@@ -70,30 +56,31 @@ class AbstractLowRankState(AbstractHostState):
         self.own = self.t if solver.rest_in_prior else np.zeros(n)
         self.s = 1.0 / (1.0 + W * self.own)
         self.Lambda = W * self.s
-        delta = self.centre - self.m
+        self.partial = core is not None
+        self.core = Core(**self.sums()) if core is None else core
+        self.U, self.jitter = self.core.U, max(self.core.jitter, self.features.jitter)
+        self.logdet = self.core.logdet(solver.rest_in_bound)
+
+    def sums(self) -> dict[str, Any]:
+        """What these rows add to each number of the core."""
+        delta, W = self.centre - self.m, self.precision
         G, p = self.features.gram(self.Lambda, (self.Lambda * delta)[:, None])
-        assert p is not None
-        self._Psi_Lambda_delta = p
-        self.U = np.empty_like(G)
-
-        def fill(buffer):
-            buffer[:] = G
-            np.einsum("ii->i", buffer)[:] += 1.0
-
-        self.jitter = max(factor(fill, self.U), self.features.jitter)
-        self.trace = float(W @ self.t) if solver.rest_in_bound else 0.0
-        logdet_C = 2.0 * float(np.sum(np.log(np.einsum("ii->i", self.U))))
-        self.logdet = logdet_C - float(np.sum(np.log(self.s))) + self.trace  # with what the bound pays for t
+        return dict(
+            G=G,
+            p=p,
+            quadratic=float(delta @ (self.Lambda * delta)),
+            log_s=float(np.sum(np.log(self.s))),
+            unexplained=float(W @ self.t),
+            n=float(W.shape[0]),
+        )
 
     @property
     def who(self) -> str:
         return type(self.solver).__name__
 
     def solve_data(self) -> tuple[np.ndarray, float]:
-        delta, p = self.centre - self.m, self._Psi_Lambda_delta
-        w = self._solve_C(p)
-        alpha = self.Lambda * (delta - self.features.expand(w)[:, 0])
-        return alpha, float(-0.5 * self.logdet - 0.5 * (delta @ (self.Lambda * delta) - p[:, 0] @ w[:, 0]))
+        alpha = self.Lambda * (self.centre - self.m - self.features.expand(self.core.w)[:, 0])
+        return alpha, self.core.log_normaliser(self.solver.rest_in_bound)
 
     def diagnostics(self) -> Diagnostics:
         condition, rank = condition_from_pivots(np.diagonal(self.U)), self.U.shape[0]
@@ -101,23 +88,14 @@ class AbstractLowRankState(AbstractHostState):
             condition, "C = I + Psi' Lambda Psi", self.jitter, rank, self.evidence_bounds(), self.notes
         )
 
-    def _solve_C(self, B: np.ndarray) -> np.ndarray:
-        Y = np.array(B, order="F")
-        return lapack.solve_lower(self.U, lapack.solve_lower(self.U, Y), transpose=True)
-
     @functools.cached_property
     def _C_inverse(self) -> np.ndarray:
-        return self._solve_C(np.eye(self.U.shape[0]))
+        return self.core.solve(np.eye(self.U.shape[0]))
 
     @functools.cached_property
     def _leverage(self) -> np.ndarray:
         """h = diag(Psi C^-1 Psi')."""
-
-        def work(blocks):
-            solved = (lapack.solve_lower(self.U, np.array(Psi, order="C").T) for _, _, Psi in blocks)
-            return np.concatenate([np.einsum("ij,ij->j", V, V) for V in solved])
-
-        return np.concatenate(self.features.each(work))
+        return self.features.leverage(self.U)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean (m,) and covariance (m, m) of the whitened weights."""
@@ -126,17 +104,27 @@ class AbstractLowRankState(AbstractHostState):
     @functools.cached_property
     def _weight_mean(self) -> np.ndarray:
         if self.slope is None:
-            return self._solve_C(self._Psi_Lambda_delta)[:, 0]
+            return self.core.w[:, 0]
         return self.features.project(self.alpha[:, None])[:, 0]
 
     # -- algebra ---------------------------------------------------------------------------------------------
 
+    def _whole(self) -> None:
+        """Refuse what takes all rows where only some are here."""
+        if self.partial:
+            raise SolverError(
+                f"this takes all {self.core.n:,.0f} rows, of which {self.centre.shape[0]:,} were kept: the "
+                "model was fitted in chunks. Condition on an array that fits into memory for it."
+            )
+
     def apply(self, V: np.ndarray) -> np.ndarray:
+        self._whole()
         LV = self.Lambda[:, None] * V
-        w = self._solve_C(self.features.project(LV))
+        w = self.core.solve(self.features.project(LV))
         return LV - self.Lambda[:, None] * self.features.expand(w)
 
     def times_K(self, V: np.ndarray) -> np.ndarray:
+        self._whole()
         out = self.features.expand(self.features.project(V))
         return out + self.own[:, None] * V if self.solver.rest_in_prior else out
 
@@ -176,7 +164,7 @@ class AbstractLowRankState(AbstractHostState):
         """
         s, h = self.s, self._leverage
         G = self.features.gram(self._row_weights(k, v))[0]
-        out = -(s**2) * self._quadratic(self._C_inverse @ G @ self._C_inverse)
+        out = -(s**2) * self.features.quadratic(self._C_inverse @ G @ self._C_inverse)
         if k is not None:
             out += s**2 * k * (1.0 - 2.0 * self.Lambda * h)
         if v is not None:
@@ -195,37 +183,25 @@ class AbstractLowRankState(AbstractHostState):
             out += v * self.s**2
         return out
 
-    def _quadratic(self, M: np.ndarray) -> np.ndarray:
-        """diag(Psi M Psi')."""
-
-        def work(blocks):
-            return np.concatenate([np.einsum("ij,ij->i", Psi @ M, Psi) for _, _, Psi in blocks])
-
-        return np.concatenate(self.features.each(work))
-
     def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
         """K is Q + diag(own) here, Q = Psi Psi', Psi = K_nm L^-T and K_mm = L L'."""
-        features, learn = self._feature_bar(bar), self.solver.learn
-        f, L1 = self.features, self.features.solve(np.eye(self.features.m))  # L^-1
-        rows = self._pull_rows(features, bar.P, L1, inputs or learn)
-        at_Z, Z_bar = self._pull_K_mm(features.inner, L1, inputs or learn)
-        kernels = [*rows.kernel, at_Z]
-        if features.t.any():
-            kernels.append(tiles.pull_diagonal(self.kernel, f.panels, features.t))
-        encoded = inducing = None
+        self._whole()
+        rows, inner = self._feature_bar(bar)
+        learn = self.solver.learn
+        pulled = self.features.pull(rows, inputs, learn)
+        at_Z, Z_bar = self.features.inducing.pull(inner, self.workspace.jitter, learn)
+        inducing = None
         if learn:
-            inducing = pull_encoding(self.kernel, self.workspace.Z, _add(*rows.right, Z_bar))
-        if inputs:
-            left = jax.tree.map(lambda *t: np.concatenate(t), *rows.left)
-            encoded = _add(left, _pull_diagonal_inputs(self.kernel, f.panels, features.t))
+            inducing = pull_encoding(self.kernel, self.workspace.Z, add_trees(pulled.right, Z_bar))
         variances = None
         if bar.coefficient:
-            variances = self._site_variances(self._leverage_on_the_way(features, bar, rows.products))
-        return Pulled(_add(*kernels), encoded, inducing, variances)
+            variances = self._site_variances(self._leverage_on_the_way(rows, bar, pulled.products))
+        return Pulled(add_trees(pulled.kernel, at_Z), pulled.left, inducing, variances)
 
-    def _feature_bar(self, bar: KernelBar) -> FeatureBar:
-        """The cotangent S of K is coefficient R + P Q' - R diag(k) R + N diag(v) N', and that of Psi 2 S Psi.
+    def _feature_bar(self, bar: KernelBar) -> tuple[RowBar, np.ndarray]:
+        """The cotangent of Psi, and inner = 1/2 Psi' Psi_bar, which K_mm needs.
 
+        The cotangent S of K is coefficient R + P Q' - R diag(k) R + N diag(v) N', and that of Psi 2 S Psi.
         R Psi = Lambda Psi C^-1 and N'Psi = s Psi C^-1: with w = v s^2 - k Lambda^2 and G = Psi' diag(w) Psi
 
             S Psi = Lambda Psi (coefficient C^-1 - C^-1 G C^-1) + w Psi C^-1 + P Q'Psi.
@@ -233,29 +209,49 @@ class AbstractLowRankState(AbstractHostState):
         The bound pays coefficient sum W t more, t = k(x, x) - |Psi|^2.
         """
         f, C1, c = self.features, self._C_inverse, bar.coefficient
-        C_less_I = np.triu(self.U).T @ np.triu(self.U) - np.eye(f.m)  # Psi' Lambda Psi
         both = f.project(np.concatenate([bar.P, bar.Q], 1))
         PPsi, QPsi = np.split(both, 2, 1)
         by_Lambda = c * C1
-        inner = c * (C_less_I @ C1) + PPsi @ QPsi.T
+        inner = c * (self.core.G @ C1) + PPsi @ QPsi.T
         w = C1_G_C1 = None
         if bar.kappa is not None or bar.var is not None:
             w = self._row_weights(bar.kappa, bar.var)
             G = f.gram(w)[0]
             C1_G_C1 = C1 @ G @ C1
             by_Lambda = by_Lambda - C1_G_C1
-            inner = inner + G @ C1 - C_less_I @ C1_G_C1
+            inner = inner + G @ C1 - self.core.G @ C1_G_C1
         t_bar, u = self._rest_bar(bar, w, C1_G_C1), None
         if self.solver.rest_in_bound:  # coefficient W = coefficient Lambda of it is in `by_Lambda`
             by_Lambda = by_Lambda - c * np.eye(f.m)
-            inner = inner - c * C_less_I
+            inner = inner - c * self.core.G
             if bar.var is not None:
                 u = -bar.var
         elif t_bar.any():
             u = -t_bar
         if u is not None:
             inner = inner + f.gram(u)[0]
-        return FeatureBar(by_Lambda, w, u, QPsi, inner, t_bar)
+        return RowBar(self.Lambda, by_Lambda, bar.P, QPsi, w, None if w is None else C1, u, t_bar), inner
+
+    def pull_part(self, bar: float = 1.0) -> Part:
+        """What these rows say of the log normaliser of all, for sites without slopes: S = -1/2 R + 1/2 alpha
+        alpha', and Psi' alpha = w is known from the core.
+        """
+        c, w, learn = -0.5 * bar, self.core.w, self.solver.learn
+        alpha = self.alpha[:, None]
+        S = KernelBar(c, -c * alpha, alpha)
+        by_Lambda = c * (self._C_inverse - np.eye(len(w)) if self.solver.rest_in_bound else self._C_inverse)
+        t_bar, u, inner = self._rest_bar(S, None, None), None, None
+        if self.solver.rest_in_prior:
+            u = -t_bar
+            inner = self.features.gram(u)[0]
+        rows = RowBar(self.Lambda, by_Lambda, S.P, w, u=u, t=t_bar)
+        pulled = self.features.pull(rows, inducing=learn)
+        leverage = self._leverage_on_the_way(rows, S, pulled.products)
+        mean = pull_mean(self.prior.mean, self.columns, bar * self.alpha)
+        W_bar = c * (self.residual() ** 2 + self._site_variances(leverage))
+        Z_bar = pull_encoding(self.kernel, self.workspace.Z, pulled.right) if learn else None
+        sites = SiteBars(-bar * alpha, W_bar[:, None])
+        return Part(pulled.kernel, mean, sites, Z_bar, inner)
 
     def _rest_bar(self, bar: KernelBar, w: np.ndarray | None, C1_G_C1: np.ndarray | None) -> np.ndarray:
         """The cotangent of t (n,): diag S where t is in the prior, else what bound and test inputs say."""
@@ -263,7 +259,7 @@ class AbstractLowRankState(AbstractHostState):
             out = bar.coefficient * self.kappa() + np.einsum("ij,ij->i", bar.P, bar.Q)
             if w is not None and C1_G_C1 is not None:
                 out += w * (1.0 - 2.0 * self.Lambda * self._leverage)
-                out += self.Lambda**2 * self._quadratic(C1_G_C1)
+                out += self.Lambda**2 * self.features.quadratic(C1_G_C1)
             return out
         out = np.zeros(self.centre.shape[0])
         if self.solver.rest_in_bound:
@@ -272,61 +268,18 @@ class AbstractLowRankState(AbstractHostState):
             out += bar.var
         return out
 
-    def _pull_rows(self, bar: FeatureBar, P: np.ndarray, L1: np.ndarray, ends: bool) -> _Rows:
-        """Cotangents for K_nm_bar = Psi_bar L^-1, block of rows by block; those of the inputs if `ends`."""
-        of_Lambda, of_P = 2.0 * (bar.by_Lambda @ L1), 2.0 * (bar.QPsi.T @ L1)
-        of_w, of_u = 2.0 * (self._C_inverse @ L1), 2.0 * L1
-
-        def work(blocks):
-            pull = tiles.PullRectangle(self.kernel, self.features.Z_panels, ends)
-            for rows, panels, Psi in blocks:
-                K_bar = Psi @ of_Lambda
-                K_bar *= self.Lambda[rows, None]
-                K_bar += P[rows] @ of_P
-                if bar.w is not None:
-                    K_bar += bar.w[rows, None] * (Psi @ of_w)
-                if bar.u is not None:
-                    K_bar += bar.u[rows, None] * (Psi @ of_u)
-                pull.add(panels, K_bar)
-            return pull.kernel, pull.left, pull.right, pull.products
-
-        return _Rows(*zip(*self.features.each(work), strict=True))
-
-    def _pull_K_mm(self, inner: np.ndarray, L1: np.ndarray, ends: bool) -> tuple[Any, Any]:
-        """Cotangents of the kernel and, if `ends`, of the encoded inducing inputs, for
-        K_mm_bar = -L^-T sym(Psi' S Psi) L^-1; the jitter scales with the diagonal.
-        """
-        m = self.features.m
-        K_mm_bar = -(L1.T @ (0.5 * (inner + inner.T)) @ L1)
-        np.einsum("ii->i", K_mm_bar)[:] += self.workspace.jitter * np.trace(K_mm_bar) / m
-        none = np.zeros((m, 1))
-        return tiles.pull_symmetric(
-            self.kernel, self.features.Z_panels, 1.0, K_mm_bar, np.ones(m), none, none, ends
-        )
-
-    def _leverage_on_the_way(
-        self, features: FeatureBar, bar: KernelBar, products: tuple[np.ndarray, ...]
-    ) -> np.ndarray:
+    def _leverage_on_the_way(self, rows: RowBar, bar: KernelBar, products: np.ndarray) -> np.ndarray:
         """h (n,), without products of its own where the log normaliser's bar is alone.
 
         Row sums of K_nm times its cotangent are 2 Lambda_i Psi_i by_Lambda Psi_i' + 2 P_i Q'Psi Psi_i', and
         by_Lambda is coefficient (C^-1 - I) in the bound, coefficient C^-1 else.
         """
-        if features.w is not None or features.u is not None or not self.Lambda.all():
+        if rows.w is not None or rows.u is not None or not self.Lambda.all():
             return self._leverage
         f = self.features
-        sums = np.concatenate(products) - np.einsum("ij,ij->i", bar.P, f.expand(2.0 * features.QPsi))
+        sums = products - np.einsum("ij,ij->i", bar.P, f.expand(2.0 * rows.by_P))
         leverage = sums / (2.0 * bar.coefficient * self.Lambda)
         return leverage + f.explained if self.solver.rest_in_bound else leverage
-
-
-class _Rows(NamedTuple):
-    """What each thread found of K_nm's cotangent: see `tiles.PullRectangle`."""
-
-    kernel: tuple[Any, ...]
-    left: tuple[Any, ...]
-    right: tuple[Any, ...]
-    products: tuple[np.ndarray, ...]
 
 
 class AbstractProjectedState(AbstractLowRankState):
@@ -341,8 +294,9 @@ class AbstractProjectedState(AbstractLowRankState):
         X: np.ndarray,
         sites: Sites,
         workspace: InducingWorkspace,
+        core: Core | None = None,
     ):
-        super().__init__(solver, prior, X, sites, workspace)
+        super().__init__(solver, prior, X, sites, workspace, core)
         self.notes = workspace.notes
 
     def evidence_bounds(self) -> Bounds | None:
@@ -351,17 +305,16 @@ class AbstractProjectedState(AbstractLowRankState):
         """
         if self.slope is not None or self.solver.rest_in_prior or not self.solver.rest_at_test:
             return None
-        unpaid = 0.0 if self.solver.rest_in_bound else 0.5 * float(self.precision @ self.t)
+        unpaid = 0.0 if self.solver.rest_in_bound else 0.5 * self.core.unexplained
         return Bounds(self.log_normaliser - unpaid, self._upper_bound())
 
     def _upper_bound(self) -> float:
         """W^1/2 K W^1/2 is at most W^1/2 Q W^1/2 + (sum W t) I."""
-        tau = float(self.precision @ self.t)
-        C = np.triu(self.U).T @ np.triu(self.U) + tau * np.eye(self.U.shape[0])
-        delta = self.centre - self.m
-        p = self._Psi_Lambda_delta[:, 0]
-        quadratic = (delta @ (self.precision * delta) - p @ np.linalg.solve(C, p)) / (1.0 + tau)
-        return float(-0.5 * (self.logdet - self.trace) - 0.5 * quadratic)
+        core, tau = self.core, self.core.unexplained
+        C = core.G + (1.0 + tau) * np.eye(len(core.G))
+        p = core.p[:, 0]
+        quadratic = (core.quadratic - p @ np.linalg.solve(C, p)) / (1.0 + tau)
+        return float(-0.5 * core.logdet(in_bound=False) - 0.5 * quadratic)
 
     def mean(self) -> np.ndarray:
         mean = self.m + self.features.expand(self._weight_mean[:, None])[:, 0]
@@ -379,6 +332,7 @@ class AbstractProjectedState(AbstractLowRankState):
         return self.marginals()
 
     def cross(self, Xs: np.ndarray, V: np.ndarray) -> np.ndarray:
+        self._whole()
         return self.features.of(Xs) @ self.features.project(V)
 
 
@@ -427,7 +381,7 @@ class AugmentedState(AbstractProjectedState):
         r[:, root**2 < 1e-12 * tiles.diagonal(self.kernel, panels)] = 0.0
         Lr = self.Lambda[:, None] * r
         c, w = f.project(Lr), self._weight_mean  # its covariance with the other weights, which have mean w
-        Cc = self._solve_C(c)
+        Cc = self.core.solve(c)
         schur = 1.0 + np.einsum("ij,ij->j", r, Lr) - np.einsum("ij,ij->j", c, Cc)
         own = (Lr.T @ (self.centre - self.m) - c.T @ w) / schur
         reach = root - np.einsum("ij,ji->i", Psi, Cc)
@@ -476,13 +430,3 @@ class NystromState(AbstractLowRankState):
                 "use ProjectedProcess, FITC or VFE, or more inducing inputs.", RuntimeWarning, stacklevel=4,
             )  # fmt: skip
         return np.where(variance < 0.0, 1e-10 * prior, variance)
-
-
-def _add(*trees):
-    return jax.tree.map(lambda *xs: functools.reduce(np.add, map(np.asarray, xs)), *trees)
-
-
-def _pull_diagonal_inputs(kernel, panels, bar):
-    """The cotangents of the encoded inputs for that of k(x, x)."""
-    pieces = panels.vector(bar)
-    return panels.join([jax.vjp(kernel.diag, A)[1](b)[0] for A, b in zip(panels.tiles, pieces, strict=True)])

@@ -268,6 +268,9 @@ class AbstractSolver(abc.ABC):
     offers: ClassVar[frozenset[str]]
     # choices depend on hyperparameters: learning finds rough ones on a part of the data first
     pilot: ClassVar[bool] = False
+    # how it works on data in chunks: "sums" over rows (`mercer.solvers.lowrank_core`), "members" that see one
+    # chunk each; None: it does not
+    in_chunks: ClassVar[str | None] = None
     why: str = dataclasses.field(
         default="", kw_only=True, compare=False, repr=False, metadata={"words": True}
     )
@@ -389,6 +392,7 @@ class AbstractState(abc.ABC):
     alpha: np.ndarray  # (n,), or (n, L): R(z - m)
     instead: str = "solver='dense'"  # what does the derivatives that it does not, for people
     notes: tuple[str, ...] = ()  # what a person should know about the approximation made
+    partial: bool = False  # X are some of the rows that were learned from
     exact: bool = True  # predictions are K_* alpha and K_** - K_* R K_*' with the prior's own covariances
 
     @property

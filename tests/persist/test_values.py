@@ -88,6 +88,10 @@ EXAMPLES = {
     "columns.LeftOut": lambda: columns.LeftOut("i", "is empty in every row"),
     "columns.Number": lambda: columns.Number("a"),
     "columns.Raw": lambda: columns.Raw("a", True),
+    "columns.Reader": lambda: columns.Reader(("a", "b"), 2),
+    "solvers.Condensed": lambda: mc.solvers.Condensed(
+        mc.solvers.VFE(inducing=np.ones((2, 1))), np.eye(2), np.ones((2, 1)), np.ones(4)
+    ),
     "control.ActionTable": lambda: control.ActionTable(np.zeros(1), np.ones(1), np.ones((2, 1))),
     "control.ChanceConstraint": lambda: control.ChanceConstraint("velocity", -1.5, 1.5),
     "control.Dynamics": lambda: DYNAMICS,

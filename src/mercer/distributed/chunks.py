@@ -2,8 +2,8 @@
 order, or summed by a tree of fixed order, so that a sum does not depend on who computed what, or when.
 
 A function of a chunk is one of Mercer's own modules, `work(chunk, *shared)` or `work(chunk, part, *shared)`;
-it says a dict of numbers and arrays. `Here` calls it in this process, one chunk in memory at a time;
-`mercer.distributed.on_dask.Workers` on the workers of a Dask client.
+it says a dict of numbers, arrays and dicts of these. `Here` calls it in this process, one chunk in memory at
+a time; `mercer.distributed.on_dask.Workers` on the workers of a Dask client.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ class Here(AbstractExecutor):
             yield work(chunk, *shared) if parts is None else work(chunk, parts[i], *shared)
 
 
-def add(a: Sums, b: Sums) -> Sums:
-    """Entry by entry; what only one of the two has stays as it is."""
-    return {name: a[name] + b[name] if name in a and name in b else (a | b)[name] for name in a | b}
+def add(a: Any, b: Any) -> Any:
+    """Numbers and arrays; dicts entry by entry, where what only one of the two has stays as it is."""
+    if not isinstance(a, dict):
+        return a + b
+    return {name: add(a[name], b[name]) if name in a and name in b else (a | b)[name] for name in a | b}
 
 
 def tree_sum(items: Iterable[Sums]) -> Sums:

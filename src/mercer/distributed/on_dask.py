@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mercer.distributed.chunks import AbstractExecutor, Sums, Work, add
+from mercer.distributed.chunks import AbstractExecutor, Here, Sums, Work, add
 from mercer.inputs import AbstractSource, Chunk, InputError
 
-__all__ = ["ClusterError", "Partitions", "Workers", "default_client", "is_dask"]
+__all__ = ["ClusterError", "Partitions", "Workers", "executor_for", "source_of"]
 
 NEEDS_DASK = "this needs dask: pip install 'mercer[cluster]'"
 LARGE = "1GiB"  # what all tasks share is m x m: a graph below this is no reason for a warning
@@ -25,21 +25,27 @@ class ClusterError(RuntimeError):
     """The cluster is gone, or cannot do the work; says what to do."""
 
 
-def is_dask(value: Any) -> bool:
-    """Whether this is a Dask array, data frame or series."""
-    return type(value).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(value, "__dask_graph__")
+def source_of(X: Any, y: Any = None) -> AbstractSource:
+    """A source, which has its own y, or Dask collections X and y as one."""
+    if not isinstance(X, AbstractSource):
+        return Partitions(X, y)
+    if y is not None:
+        raise InputError("a source of chunks has its own y: name it there, as in parquet(..., target='y').")
+    return X
 
 
-def default_client() -> Any:
-    """The Dask client of this process; None where there is none."""
-    try:
-        from dask.distributed import default_client as current
-    except ImportError:
-        return None
-    try:
-        return current()
-    except ValueError:
-        return None
+def executor_for(source: AbstractSource, client: Any = None) -> AbstractExecutor:
+    """Who works on a source: the workers of a client; for a Dask collection those of this process's default
+    client; else this process.
+    """
+    if client is None and isinstance(source, Partitions):
+        try:
+            from dask.distributed import default_client
+
+            client = default_client()
+        except (ImportError, ValueError):
+            client = None  # Dask in this process, without a cluster
+    return Here() if client is None else Workers(client)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from mercer.inputs.arrays import (
     named_columns,
     numeric,
 )
-from mercer.inputs.sources import AbstractSource, Chunk, chunks, files, parquet
+from mercer.inputs.sources import AbstractSource, Chunk, chunks, files, is_chunked, parquet
 
 __all__ = [
     "AbstractSource",
@@ -30,6 +30,7 @@ __all__ = [
     "chosen",
     "chunks",
     "files",
+    "is_chunked",
     "is_table",
     "named_columns",
     "numeric",

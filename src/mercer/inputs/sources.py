@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.inputs.arrays import InputError, Inputs, as_inputs, as_targets, named_columns
 
-__all__ = ["AbstractSource", "Chunk", "chunks", "files", "parquet"]
+__all__ = ["AbstractSource", "Chunk", "chunks", "files", "is_chunked", "parquet"]
 
 ROWS = 2**18  # neighbouring row groups of a Parquet file are read together up to so many rows
 NEEDS_ARROW = "reading {what} needs pyarrow: pip install 'mercer[parquet]'"
@@ -92,6 +92,12 @@ class AbstractSource(abc.ABC):
     def called(self, i: int, what: str = "") -> str:
         """How errors name chunk i."""
         return f"partition {i} of {len(self)}" + (f" ({what})" if what else "")
+
+
+def is_chunked(X: Any) -> bool:
+    """Whether these are data in chunks: a source, or a Dask array, frame or series."""
+    package = type(X).__module__.split(".")[0]
+    return isinstance(X, AbstractSource) or (package in ("dask", "dask_expr") and hasattr(X, "dask"))
 
 
 def _load(source: AbstractSource, i: int) -> Chunk:

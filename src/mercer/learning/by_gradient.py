@@ -38,7 +38,7 @@ def learn(task: Task) -> Fit:
         recorder = Recorder(sum(y.shape[0] for _, y in task.data))
         if task.checkpoint is not None:
             recorder.journal = Journal(Checkpoint(task.checkpoint, _mark(task)))
-        problem, candidates, interrupted = _settled(task, rule, recorder)
+        problem, candidates, interrupted = settled(task, rule, recorder)
         if problem.objective.scale_free:
             _warn_scale_free(problem)
         recorder.size = problem.size
@@ -46,7 +46,7 @@ def learn(task: Task) -> Fit:
             found = _stopped(problem, candidates, recorder)
         else:
             found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
-        found = _refined(problem, found, rule, recorder, task.max_evaluations)
+        found = refined(problem, found, rule, recorder, task.max_evaluations)
         if recorder.journal is not None:
             recorder.journal.write()
         best = found.best
@@ -55,18 +55,18 @@ def learn(task: Task) -> Fit:
             best, Z = move_inducing(problem, best, recorder, task.max_evaluations)
             problem.solver = problem.solver.with_inducing(Z, learn=False)
     if not np.isfinite(best.value):
-        raise _nowhere_finite(problem, best)
+        raise nowhere_finite(problem, best)
     # from starts known to be good a fit is one of several: its last conditioning begins where learning ended
     memories = problem.memories() if task.starts == "given" else [{} for _ in problem.data]
     problem.release()
-    status = _status(problem, found._replace(best=best), recorder)
+    status = status_of(problem, found._replace(best=best), recorder)
     fitted = problem.flat.unflatten(best.vector)
     with shown("conditioning", task.progress):
         posteriors = [
             rule.posterior(fitted, inputs, y, problem.solver, memory)
             for (inputs, y), memory in zip(problem.data, memories, strict=True)
         ]
-    _warn(problem, best, status, task.max_evaluations, posteriors)
+    warn_of_end(problem, best, status, task.max_evaluations, posteriors)
     return Fit(
         fitted,
         posteriors if task.pooled else posteriors[0],
@@ -75,11 +75,11 @@ def learn(task: Task) -> Fit:
         problem.objective.name,
         best.objective,
         best.value - best.objective,
-        dict(zip(problem.flat.names, _gradient(best), strict=True)),
+        dict(zip(problem.flat.names, gradient_of(best), strict=True)),
     )
 
 
-def _settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[LearningProblem, Starts, bool]:
+def settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[LearningProblem, Starts, bool]:
     """The problem with the solver's choices made, at rough hyperparameters; where to start; and whether that
     was interrupted.
     """
@@ -156,7 +156,7 @@ def _mark(task: Task) -> str:
     return fingerprint(task.model, task.data, task.rule, solver, goal, task.jacobian)
 
 
-def _refined(
+def refined(
     problem: LearningProblem, found: Found, rule: AbstractSiteRule, recorder: Recorder, max_evaluations: int
 ) -> Found:
     """The same by a tighter rule, where the climb may have been stopped by the roughness of its values."""
@@ -170,10 +170,10 @@ def _refined(
     )
 
 
-def _status(problem: LearningProblem, found: Found, recorder: Recorder) -> Status:
+def status_of(problem: LearningProblem, found: Found, recorder: Recorder) -> Status:
     """How the climb ended."""
     best, interrupted = found.best, found.interrupted
-    gradient = _gradient(best)
+    gradient = gradient_of(best)
     free = bounds.pressed(problem.flat.bounds(), best.vector, gradient) == 0
     norm = float(np.max(np.abs(gradient[free]), initial=0.0))
     converged = not interrupted and (norm <= bounds.STEEP or best.expected_gain <= GAIN)
@@ -189,7 +189,7 @@ def _status(problem: LearningProblem, found: Found, recorder: Recorder) -> Statu
     )
 
 
-def _warn(
+def warn_of_end(
     problem: LearningProblem, best: Optimum, status: Status, max_evaluations: int, posteriors: list[Any]
 ) -> None:
     """Say what a person should know of the end."""
@@ -202,7 +202,7 @@ def _warn(
             f"the fit stopped with a gradient of {status.gradient_norm:.3g} per unit of log parameter "
             f"({best.message}): the result may be improved by restarts=, priors or bounds."
         )
-    stopped = bounds.ends(problem.flat, best.vector, _gradient(best))
+    stopped = bounds.ends(problem.flat, best.vector, gradient_of(best))
     if max_evaluations and stopped:
         _say(
             f"{stopped}, and the objective still rises beyond: widen the bounds, give a prior, or fix it "
@@ -243,11 +243,11 @@ def _say(text: str) -> None:
     warnings.warn(text, UnconvergedWarning, stacklevel=5)
 
 
-def _gradient(best: Optimum) -> np.ndarray:
+def gradient_of(best: Optimum) -> np.ndarray:
     return np.zeros_like(best.vector) if best.gradient is None else best.gradient
 
 
-def _nowhere_finite(problem: LearningProblem, best: Optimum) -> FloatingPointError:
+def nowhere_finite(problem: LearningProblem, best: Optimum) -> FloatingPointError:
     """The error, where the rule does not raise one of its own with the cause."""
     model, (inputs, y) = problem.flat.unflatten(best.vector), problem.data[0]
     value = problem.rule.run(model, inputs.values, y, problem.solver).log_evidence

@@ -12,6 +12,7 @@ import numpy as np
 from mercer.gp import Model, as_model, prepare, read
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, refusal
+from mercer.inputs import Inputs, is_chunked
 from mercer.learning.objectives import Objective
 from mercer.learning.result import Fit
 from mercer.learning.task import Data, Task
@@ -60,6 +61,10 @@ def fit(
     starts: "several" climbs from the given values and a data-driven guess; "given" from the values of `model`
         alone, where they are known to be good
 
+    X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
+    fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
+    chunks are, by the default client of this process: with solvers VFE, FITC and ProjectedProcess.
+
     Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
 
     >>> f = fit(Model(GP(kernels.SE()), likelihoods.Gaussian()), X, y, restarts=2)
@@ -73,6 +78,9 @@ def fit(
     if starts not in ("several", "given"):
         raise ValueError(f"starts must be 'several' or 'given', got {starts!r}.")
     model = as_model(model)
+    seen = None
+    if is_chunked(X):
+        seen, X, y = _surveyed(model, X, y, seed)
     model, data, pooled = _prepared(model, X, y)
     rule = inference_by_name(inference, model.likelihood)
     if rule.learns is None:
@@ -82,7 +90,21 @@ def fit(
         restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
         progress=progress, checkpoint=checkpoint, starts=starts,
     )  # fmt: skip
-    return _learner(rule.learns)(task)
+    if seen is None:
+        return _learner(rule.learns)(task)
+    from mercer.learning import chunked
+
+    return chunked.learn(task, seen)
+
+
+def _surveyed(model: Model, source: Any, y: Any, seed: int) -> tuple[Any, Inputs, np.ndarray]:
+    """A source of chunks that was gone through once, and a sample of its rows."""
+    from mercer.distributed.on_dask import executor_for, source_of
+    from mercer.learning.chunked import survey
+
+    source = source_of(source, y)
+    seen = survey(source, executor_for(source), model.reads_objects(), seed=seed)
+    return seen, seen.inputs, seen.y
 
 
 def _learner(kind: str) -> Callable[[Task], Fit]:

@@ -401,6 +401,10 @@ class GaussianPosterior(AbstractPosterior):
         for start in range(0, n, rows):
             yield min(1.0, (start + rows) / n), values[start : start + rows]
 
+    def _learned_from(self) -> int:
+        n = self.inputs.values.shape[0]
+        return n if self.solver is None else int(self.solver.learned_from(n))
+
     def _findings(self) -> list[str]:
         algebra = self.state.diagnostics()
         known = "" if algebra.condition is None else f"condition number at least {algebra.condition:.1e}, "
@@ -410,6 +414,6 @@ class GaussianPosterior(AbstractPosterior):
         ]
 
     def __repr__(self) -> str:
-        n, d = self.inputs.values.shape
+        n, d = self._learned_from(), self.inputs.values.shape[1]
         kernels = ", ".join(map(str, self.model.kernels))
         return f"GaussianPosterior({kernels}, n={n}, d={d}, log_evidence={self.log_evidence:.4f})"

@@ -378,7 +378,7 @@ class AbstractPosterior(AbstractConditioned):
 
     def summary(self) -> str:
         """What was found, and what a person should know of it, as text."""
-        n, d = self.inputs.values.shape
+        n, d = self._learned_from(), self.inputs.values.shape[1]
         lines = [*(f"kernel: {kernel}" for kernel in self.model.kernels), f"data: n = {n}, d = {d}"]
         return "\n".join([*lines, *self._findings(), *(f"note: {note}" for note in self.notes)])
 
@@ -466,6 +466,10 @@ class AbstractPosterior(AbstractConditioned):
     @abc.abstractmethod
     def _findings(self) -> list[str]:
         """Lines of the summary."""
+
+    def _learned_from(self) -> int:
+        """How many rows: those it holds, unless only some were kept (a hook)."""
+        return self.inputs.values.shape[0]
 
     # -- shared ----------------------------------------------------------------------------------------------
 

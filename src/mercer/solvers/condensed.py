@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer.solvers.lowrank import AbstractLowRank
 from mercer.solvers.lowrank_core import Core
-from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Cost, Sites, SolverError
+from mercer.solvers.protocol import AbstractSolver, AbstractState, Cost, Sites
+
+if TYPE_CHECKING:
+    from mercer.solvers.lowrank import AbstractLowRank
 
 SUMS = ("quadratic", "log_s", "unexplained", "n")
 
@@ -50,15 +52,18 @@ class Condensed(AbstractSolver):
         rest = dict(zip(SUMS, map(float, self.sums), strict=True))
         return Core(np.asarray(self.G), np.asarray(self.p), **rest)
 
+    def learned_from(self, n: int) -> int:
+        return round(self.core.n)
+
     def inducing_inputs(self) -> np.ndarray | None:
         return self.base.inducing_inputs()
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
-        if sites.slope is not None:
-            raise SolverError("rows in chunks were summed up for Gaussian noise: sites have no slopes.")
-        return self.base.part(prior, X, sites, self.core)
+        from mercer.solvers.lowrank_state import LowRankState
 
-    def workspace(self, prior: Any, X: np.ndarray) -> AbstractWorkspace:
+        return LowRankState(self.base, prior, X, sites, workspace or self.workspace(prior, X), self.core)
+
+    def workspace(self, prior: Any, X: np.ndarray) -> Any:
         return self.base.workspace(prior, X)
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:

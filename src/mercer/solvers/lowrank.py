@@ -30,7 +30,16 @@ from mercer.selection import by_name as selection_by_name
 from mercer.solvers.inducing import BLOCK_BYTES, JITTER, STORE_BYTES, InducingWorkspace
 from mercer.solvers.lowrank_core import Core
 from mercer.solvers.lowrank_state import AugmentedState, LowRankState, NystromState
-from mercer.solvers.protocol import RATE, AbstractSolver, AbstractState, Cost, Proposal, Sites, SolverError
+from mercer.solvers.protocol import (
+    RATE,
+    AbstractSolver,
+    AbstractState,
+    AbstractWhole,
+    Cost,
+    Proposal,
+    Sites,
+    SolverError,
+)
 
 WORTH = 0.5  # of the time of an exact answer is what an approximation may take
 SAMPLE = 1000  # data on which the unexplained variance is estimated
@@ -130,11 +139,15 @@ class AbstractLowRank(AbstractSolver):
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return LowRankState(self, prior, X, sites, workspace or self.workspace(prior, X))
 
-    def part(self, prior: Any, X: np.ndarray, sites: Sites, core: Core | None = None) -> LowRankState:
-        """The State of some rows of a larger data set, of which the core is that of all; without one, of
-        their own: `sums` says what they add to it.
-        """
-        return LowRankState(self, prior, X, sites, self.workspace(prior, X), core)
+    def sums(self, prior: AbstractPrior, X: np.ndarray, sites: Sites) -> dict[str, Any]:
+        from mercer.solvers.lowrank_whole import sums
+
+        return sums(self, prior, X, sites)
+
+    def whole(self, sums: dict[str, Any]) -> AbstractWhole:
+        from mercer.solvers.lowrank_whole import LowRankWhole
+
+        return LowRankWhole(self, Core.of(sums))
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         m = min(self.m, n)

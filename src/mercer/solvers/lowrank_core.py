@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mercer.linalg import lapack
 from mercer.linalg.cholesky import factor
-from mercer.solvers.host import pull_encoding
-from mercer.solvers.inducing import Inducing
-from mercer.solvers.protocol import SiteBars
-
-if TYPE_CHECKING:
-    from mercer.solvers.lowrank import AbstractLowRank
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,6 +32,23 @@ class Core:
     log_s: float
     unexplained: float
     n: float
+
+    @classmethod
+    def of(cls, sums: dict[str, Any]) -> Core:
+        """From what all rows said."""
+        return cls(**{field.name: sums[field.name] for field in dataclasses.fields(cls)})
+
+    def sums(self) -> dict[str, Any]:
+        """As `of` takes them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def with_weights(self, w: np.ndarray, log_normaliser: float, in_bound: bool) -> Core:
+        """The core of sites with slopes, of which only C is known so far: that their weights have the mean w
+        (m,) and their log normaliser this value.
+        """
+        p = w[:, None] + self.G @ w[:, None]
+        quadratic = p[:, 0] @ w - 2.0 * log_normaliser - self.logdet(in_bound)
+        return dataclasses.replace(self, p=p, quadratic=float(quadratic))
 
     @functools.cached_property
     def _factored(self) -> tuple[np.ndarray, float]:
@@ -78,30 +89,3 @@ class Core:
     def log_normaliser(self, in_bound: bool) -> float:
         """Of sites without slopes."""
         return float(-0.5 * self.logdet(in_bound) - 0.5 * (self.quadratic - self.p[:, 0] @ self.w[:, 0]))
-
-
-class Part(NamedTuple):
-    """What some rows say of the log normaliser of all: cotangents of the kernel by their features, of the
-    mean's leaves, of their sites, of inducing inputs (m, d) if they are learned, and their part of `inner`
-    (m, m), what K_mm needs, beyond what the core says.
-    """
-
-    kernel: Any
-    mean: Any
-    sites: SiteBars
-    inducing: np.ndarray | None
-    inner: np.ndarray | None
-
-
-def pull_inducing(solver: AbstractLowRank, inducing: Inducing, core: Core, inner: Any) -> tuple[Any, Any]:
-    """What remains of the derivative of the log normaliser when all rows have said their `Part`: cotangents
-    of the kernel and, where inducing inputs are learned, of these (m, d), by K_mm. inner: the sum of theirs,
-    or None.
-    """
-    C1, w = core.solve(np.eye(len(core.w))), core.w
-    own = -0.5 * (core.G @ C1) + 0.5 * (w @ w.T)
-    if solver.rest_in_bound:
-        own = own + 0.5 * core.G
-    kernel, Z_bar = inducing.pull(own if inner is None else own + inner, solver.jitter, solver.learn)
-    Z = solver.inducing
-    return kernel, pull_encoding(inducing.kernel, Z, Z_bar) if solver.learn else None

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mercer.linalg import lapack, tiles
 from mercer.prior import AbstractPrior
+from mercer.solvers.condensed import Condensed
 from mercer.solvers.host import AbstractHostState, KernelBar, Pulled, pull_encoding, pull_mean
 from mercer.solvers.inducing import InducingWorkspace, RowBar, add_trees
-from mercer.solvers.lowrank_core import Core, Part
+from mercer.solvers.lowrank_core import Core
 from mercer.solvers.protocol import (
     EVERYTHING,
+    AbstractSolver,
     Bounds,
     Diagnostics,
     MeanWeights,
@@ -28,6 +30,19 @@ from mercer.solvers.protocol import (
 
 if TYPE_CHECKING:
     from mercer.solvers.lowrank import AbstractLowRank
+
+
+class Part(NamedTuple):
+    """What some rows say of the log normaliser of all: cotangents of the kernel by their features, of the
+    mean's leaves, of their sites, of inducing inputs (m, d) if they are learned, and their part of `inner`
+    (m, m), what K_mm needs, beyond what the core says.
+    """
+
+    kernel: Any
+    mean: Any
+    sites: SiteBars
+    inducing: np.ndarray | None
+    inner: np.ndarray | None
 
 
 class AbstractLowRankState(AbstractHostState):
@@ -78,6 +93,12 @@ class AbstractLowRankState(AbstractHostState):
     def who(self) -> str:
         return type(self.solver).__name__
 
+    def solve_sites(self) -> tuple[np.ndarray, float]:
+        if not self.partial:
+            return super().solve_sites()
+        alpha, log_normaliser = self.solve_data()
+        return alpha if self.slope is None else alpha + self.s * self.slope, log_normaliser
+
     def solve_data(self) -> tuple[np.ndarray, float]:
         alpha = self.Lambda * (self.centre - self.m - self.features.expand(self.core.w)[:, 0])
         return alpha, self.core.log_normaliser(self.solver.rest_in_bound)
@@ -103,7 +124,7 @@ class AbstractLowRankState(AbstractHostState):
 
     @functools.cached_property
     def _weight_mean(self) -> np.ndarray:
-        if self.slope is None:
+        if self.slope is None or self.partial:
             return self.core.w[:, 0]
         return self.features.project(self.alpha[:, None])[:, 0]
 
@@ -351,6 +372,12 @@ class LowRankState(AbstractProjectedState):
         if self.solver.rest_at_test:
             covariance = covariance + self._test_rest(self._test_panels(Xs), Psi, full)
         return mean, covariance
+
+    def condensed(self) -> AbstractSolver:
+        core, in_bound = self.core, self.solver.rest_in_bound
+        if self.slope is not None:
+            core = core.with_weights(self._weight_mean, self.log_normaliser, in_bound)
+        return Condensed.of(self.solver, core, self.solver.why)
 
     def mean_weights(self) -> MeanWeights:
         w = self._weight_mean[:, None].copy("F")

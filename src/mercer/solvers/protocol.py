@@ -310,6 +310,10 @@ class AbstractSolver(abc.ABC):
         """
         return self
 
+    def learned_from(self, n: int) -> int:
+        """How many rows there were, where it holds n of them."""
+        return n
+
     def check_room(self, n: int) -> None:  # noqa: B027  (a hook)
         """Refuse n rows that surely do not fit into memory, before anything is done with a part of them."""
 
@@ -334,6 +338,22 @@ class AbstractSolver(abc.ABC):
     def with_inducing(self, Z: np.ndarray, learn: bool) -> AbstractSolver:
         """The same solver with its inducing inputs at Z (m, d), to be moved further or not."""
         return self
+
+    # -- rows in several places: hooks of solvers whose `in_chunks` is "sums" --------------------------------
+
+    def sums(self, prior: AbstractPrior, X: np.ndarray, sites: Sites) -> dict[str, Any]:
+        """What these rows say, as numbers and arrays that add up to what all rows say."""
+        raise self._no_sums()
+
+    def whole(self, sums: dict[str, Any]) -> AbstractWhole:
+        """What all rows say, from the sum of what each of several parts said."""
+        raise self._no_sums()
+
+    def _no_sums(self) -> SolverError:
+        return SolverError(
+            f"{type(self).__name__} does not work on rows in several places: use solvers.VFE(m=512), FITC or "
+            "ProjectedProcess."
+        )
 
     # -- what every solver does ------------------------------------------------------------------------------
 
@@ -376,6 +396,31 @@ class AbstractWorkspace(abc.ABC):  # noqa: B024  (hooks)
 
 class PlainWorkspace(AbstractWorkspace):
     """Of a solver that has nothing to reuse."""
+
+
+class AbstractWhole(abc.ABC):
+    """What all rows together say of a problem whose rows are in several places, for sites without slopes."""
+
+    log_normaliser: float
+    n: int  # rows
+
+    @abc.abstractmethod
+    def pull(
+        self, prior: AbstractPrior, X: np.ndarray, sites: Sites
+    ) -> tuple[Cotangents, dict[str, np.ndarray]]:
+        """Of the log normaliser of all: what some rows say of its derivatives, and what they say for `rest`.
+        Both are to be summed over all rows.
+        """
+
+    @abc.abstractmethod
+    def rest(self, prior: AbstractPrior, sums: dict[str, np.ndarray]) -> PriorBar:
+        """What remains of its derivatives when all rows have said theirs."""
+
+    @abc.abstractmethod
+    def condensed(self) -> AbstractSolver:
+        """A solver that has seen all rows, and predicts without them. Its State is of the rows it is given,
+        as a part of all.
+        """
 
 
 ROUNDING = 1e-6  # of the prior variance: how far below zero a posterior variance may be
@@ -536,6 +581,10 @@ class AbstractState(abc.ABC):
         unit[kept, np.arange(len(kept))] = 1.0
         weights: np.ndarray = np.einsum("nm,nm->m", self.prior.kernel(self.X, Xs), self.apply(unit)[:, which])
         return weights
+
+    def condensed(self) -> AbstractSolver | None:
+        """A solver that has seen all rows, as `AbstractWhole.condensed`; None where predictions need them."""
+        return None
 
     def flattened(self) -> AbstractState | None:
         """The State whose negative precisions are taken as zero, where this one was made from it."""

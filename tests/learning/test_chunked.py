@@ -1,0 +1,110 @@
+"""Fits to data in chunks: the optimum and the posterior of all rows, files that do not fit, checkpoints."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mercer as mc
+from mercer.distributed.chunks import Here
+from mercer.learning import chunked
+from mercer.learning.unconverged import UnconvergedWarning
+
+RNG = np.random.default_rng(5)
+N = 400
+X = RNG.normal(size=(N, 2))
+Y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * RNG.normal(size=N)
+XS = RNG.normal(size=(6, 2))
+CUTS = [0, 3, 200, 200, 400]
+MODEL = mc.Model(mc.GP(mc.kernels.SE([1.0, 2.0], 1.5)), mc.likelihoods.Gaussian(0.05))
+SOURCE = mc.inputs.chunks([(X[a:b], Y[a:b]) for a, b in itertools.pairwise(CUTS)])
+
+
+@pytest.fixture
+def few_sampled(monkeypatch):
+    """A sample that is not all rows, of which few are kept."""
+    monkeypatch.setattr(chunked.survey, "__defaults__", (False, 250, 0))
+    monkeypatch.setattr(chunked, "KEPT", 20)
+
+
+def test_a_sample_is_of_all_rows_alike():
+    seen = chunked.survey(SOURCE, Here(), size=100, seed=1)
+    assert seen.sizes == (3, 197, 0, 200) and len(seen.y) == 100
+    np.testing.assert_array_equal(seen.inputs.values, X[seen.rows])
+    np.testing.assert_array_equal(seen.y, Y[seen.rows])
+    assert 30 < np.sum(seen.rows < 200) < 70
+
+
+def test_the_optimum_and_the_posterior_are_those_of_all_rows(few_sampled):
+    found = mc.fit(MODEL, SOURCE, solver=mc.solvers.VFE(m=12))
+    assert found.status.converged and found.history[-1].size == N
+    post, base = found.posterior, found.posterior.solver.base
+    again = mc.fit(found.model, X, Y, solver=base, starts="given")
+    assert found.value == pytest.approx(again.value, abs=1e-3)
+    whole = found.model.condition(X, Y, solver=base)
+    assert post.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(post.mean(XS), whole.mean(XS), rtol=1e-8)
+    np.testing.assert_allclose(post.std(XS), whole.std(XS), rtol=1e-8)
+    assert post.inputs.values.shape == (20, 2) and "400 rows in 4 chunks" in " ".join(post.notes)
+    rows = [int(np.flatnonzero((x == X).all(1))[0]) for x in post.inputs.values]
+    np.testing.assert_allclose(post.loo().log_density, whole.loo().log_density[rows], rtol=1e-6)
+    for question in (post.degrees_of_freedom, post.evidence_terms, post.prior_divergence):
+        with pytest.raises(ValueError, match="fitted in chunks"):
+            question()
+    assert "data: n = 400, d = 2" in found.summary() and "n=400" in repr(post)
+
+
+def test_noise_of_heavy_tails(few_sampled):
+    model = mc.Model(MODEL.gp, mc.likelihoods.StudentT(0.1))
+    with pytest.warns(UnconvergedWarning):
+        found = mc.fit(model, SOURCE, solver=mc.solvers.VFE(m=8), max_evaluations=2)
+    whole = found.model.condition(X, Y, solver=found.posterior.solver.base)
+    assert found.posterior.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
+    np.testing.assert_allclose(found.posterior.mean(XS), whole.mean(XS), rtol=1e-6)
+
+
+def test_parquet_by_names_and_a_checkpoint(tmp_path, few_sampled):
+    for i, (a, b) in enumerate(itertools.pairwise(CUTS)):
+        columns = {"b": X[a:b, 1], "y": Y[a:b], "a": X[a:b, 0]}
+        pq.write_table(pa.table(columns), tmp_path / f"part-{i}.parquet")
+    source = mc.inputs.parquet(tmp_path, target="y", features=["a", "b"])
+    settings = dict(solver=mc.solvers.VFE(m=12), max_evaluations=4, checkpoint=tmp_path / "fit.npz")
+    with pytest.warns(UnconvergedWarning):
+        first = mc.fit(MODEL, source, **settings)
+    asked = []
+
+    class Counting(Here):
+        def sum(self, work, *rest, **more):
+            asked.append(work.__name__)
+            return super().sum(work, *rest, **more)
+
+    seen = chunked.survey(source, Counting())
+    assert seen.reader.names == ("a", "b")
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UnconvergedWarning):
+        patch.setattr("mercer.distributed.on_dask.executor_for", lambda source: Counting())
+        again = mc.fit(MODEL, source, **settings)
+    assert asked == ["summarise"]  # the last conditioning alone
+    assert again.value == first.value
+    np.testing.assert_array_equal(again.posterior.mean(XS), first.posterior.mean(XS))
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    vfe = mc.solvers.VFE(m=5)
+    bad = X.copy()
+    bad[210, 1] = np.nan
+    pairs = [(bad[a:b], Y[a:b]) for a, b in itertools.pairwise(CUTS)]
+    with pytest.raises(mc.inputs.InputError, match="partition 3 of 4: X contains NaN in row 10, column 1"):
+        mc.fit(MODEL, mc.inputs.chunks(pairs), solver=vfe)
+    with pytest.raises(mc.inputs.InputError, match="partition 1 of 2 has 3 columns, where partition 0 has 2"):
+        mc.fit(MODEL, mc.inputs.chunks([(X, Y), (np.ones((2, 3)), Y[:2])]), solver=vfe)
+    named = [({"a": X[:, 0]}, Y), ({"b": X[:, 0]}, Y)]
+    with pytest.raises(mc.inputs.InputError, match="has the columns b, where partition 0 has the columns a"):
+        mc.fit(MODEL, mc.inputs.chunks(named), solver=vfe)
+    with pytest.raises(mc.inputs.InputError, match="own y"):
+        mc.fit(MODEL, SOURCE, Y, solver=vfe)
+    with pytest.raises(mc.solvers.SolverError, match="Dense does not work on data in chunks"):
+        mc.fit(MODEL, SOURCE)
+    with pytest.raises(ValueError, match="objective='evidence'"):
+        mc.fit(MODEL, SOURCE, solver=vfe, objective="loo")

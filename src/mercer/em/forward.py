@@ -7,18 +7,26 @@ passes on to the next; then all of them run once from what they truly begin with
 they began long before the end of a chunk, and most of the first run is then the second one already.) The
 result is that of the plain recursions, scaled at each step. Steps so improbable that scaled numbers could
 underflow are found, and everything is computed in logarithms instead.
+
+Where there are many steps and numba is at hand, the recursions run as compiled loops over few chunks.
 """
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mercer import compiled
+from mercer.compiled import hmm as loops
+
 FAINT = 1e-30  # probability of a step, relative to its best emission, below which logarithms are used
 EVERY = 8  # steps between normalisations of the runs from every state
 SAME = 1e-14  # relative difference below which two runs are one
+BLOCK = 2048  # steps whose products are summed at a time
+LOOPS_FROM = 2000  # steps; fewer end before numba is imported
 
 
 class Chunks:
@@ -54,21 +62,30 @@ class Chunks:
         self.back = back[: self.total]
 
 
+def by_loops(steps: int) -> bool:
+    """Whether compiled loops run over so many steps."""
+    return steps >= LOOPS_FROM and compiled.ready()
+
+
 def chunk_length(lengths: np.ndarray, states: int) -> int:
     """The length of chunks with the least estimated cost: calls for each step, arithmetic for each state,
     links of chunks.
     """
     total, longest = int(lengths.sum()), int(lengths.max())
-    call, link, work = 15e-6, 12e-6, 0.25e-9 * states**2
+    if by_loops(total):  # in units of the arithmetic of a step; a link runs some steps again
+        call, link, work, again = 10.0, 500.0, 1.0, 0.0
+        tries = {-(-total // lanes) for lanes in (16, 32, 64, 128)}
+    else:
+        call, link, work, again = 15e-6, 12e-6, 0.25e-9 * states**2, states
+        tries = {max(1, int(total**0.5 * f)) for f in (0.25, 0.5, 1.0, 2.0, 4.0)}
 
     def cost(length: int) -> float:
         chunks = int((-(-lengths // length)).sum())
         steps = chunks * length
         if length >= longest:
             return 2 * length * call + 4 * steps * work
-        return 3 * length * call + (4 + states) * steps * work + 2 * chunks * link
+        return 3 * length * call + (4 + again) * steps * work + 2 * chunks * link
 
-    tries = {max(1, int(total**0.5 * f)) for f in (0.25, 0.5, 1.0, 2.0, 4.0)}
     return min([longest, *(t for t in tries if t < longest)], key=cost)
 
 
@@ -90,7 +107,7 @@ class Smoothed:
 
 def smooth(initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks) -> Smoothed:
     """Forward and backward. log_b: (N, slots) log b_i(o_t)."""
-    run = _Run(initial, transition, log_b, chunks)
+    run = (_Loops if by_loops(chunks.total) else _Run)(initial, transition, log_b, chunks)
     if not run.forward():
         from mercer.em.logspace import smooth as exact
 
@@ -102,7 +119,7 @@ def filtered(
     initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks
 ) -> tuple[np.ndarray, np.ndarray]:
     """The forward procedure alone: scaled α (N, slots) and log-likelihoods (E,)."""
-    run = _Run(initial, transition, log_b, chunks)
+    run = (_Loops if by_loops(chunks.total) else _Run)(initial, transition, log_b, chunks)
     if not run.forward():
         from mercer.em.logspace import filtered as exact
 
@@ -110,24 +127,69 @@ def filtered(
     return run.alpha.reshape(log_b.shape), run.log_likelihood()
 
 
-class _Run:
+class _AbstractRun(abc.ABC):
+    """The recursions in scaled numbers."""
+
+    alpha: np.ndarray  # (N, length, chunks)
+    scale: np.ndarray  # (length, chunks)
+
     def __init__(self, initial, transition, log_b, chunks: Chunks):
         self.chunks, self.N = chunks, len(initial)
-        self.initial, self.A, self.A_T = (
-            np.asarray(initial),
-            np.ascontiguousarray(transition),
-            np.array(transition).T.copy(),
-        )
+        self.initial, self.A = np.asarray(initial), np.ascontiguousarray(transition)
         top = log_b.max(0)
         self.possible = bool(np.isfinite(top).all())
         if self.possible:
             b = log_b - top
             self.top, self.B = top, np.exp(b, out=b).reshape(self.N, chunks.length, chunks.count)
 
+    @abc.abstractmethod
     def forward(self) -> bool:
         """Filtered distributions and scales; False where logarithms are needed."""
+
+    @abc.abstractmethod
+    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+        """gamma, and what each step says to the one before it: both (N, length, chunks)."""
+
+    def log_likelihood(self) -> np.ndarray:
+        steps = np.log(self.scale)
+        steps += self.top.reshape(steps.shape)
+        return np.bincount(self.chunks.sequence, steps.sum(0), len(self.chunks.lengths))
+
+    def backward(self) -> Smoothed:
+        """Overwrites the emissions."""
+        C, (gamma, ahead) = self.chunks.count, self.posterior()
+        ahead, alpha = ahead.reshape(self.N, -1), self.alpha.reshape(self.N, -1)
+        ahead[:, self.chunks.empty] = 0.0
+        links, last = self.chunks.links, alpha.shape[1] - C
+        pairs = alpha[:, last + links] @ ahead[:, links + 1].T
+        for begin in range(0, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            pairs += alpha[:, begin:end] @ ahead[:, begin + C : end + C].T
+        return Smoothed(alpha, gamma.reshape(self.N, -1), self.A * pairs, self.log_likelihood())
+
+
+class _Loops(_AbstractRun):
+    """By compiled loops."""
+
+    def forward(self) -> bool:
         if not self.possible:
             return False
+        starts = np.full((self.N, self.chunks.count), 1.0 / self.N)
+        starts[:, self.chunks.first] = self.initial[:, None]
+        self.alpha, self.scale = loops.forward(starts, self.A, self.B, self.chunks.links)
+        return bool(self.scale.min() > FAINT)
+
+    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+        return loops.backward(self.A, self.B, self.chunks.links, self.alpha, self.scale)
+
+
+class _Run(_AbstractRun):
+    """By steps of NumPy."""
+
+    def forward(self) -> bool:
+        if not self.possible:
+            return False
+        self.A_T = self.A.T.copy()
         self.alpha, self.scale = np.empty_like(self.B), np.empty(self.B.shape[1:])
         # p(first state of a chunk | all before the chunk)
         self.starts = np.empty((self.N, self.chunks.count))
@@ -142,25 +204,15 @@ class _Run:
         self._filter(self.starts, 0, first)
         return bool(self.scale.min() > FAINT)
 
-    def log_likelihood(self) -> np.ndarray:
-        steps = np.log(self.scale)
-        steps += self.top.reshape(steps.shape)
-        return np.bincount(self.chunks.sequence, steps.sum(0), len(self.chunks.lengths))
-
-    def backward(self) -> Smoothed:
-        """Overwrites the emissions."""
-        C, w, gamma, B = self.chunks.count, self._ends(), np.empty_like(self.alpha), self.B
+    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+        w, gamma, B = self._ends(), np.empty_like(self.alpha), self.B
         for t in reversed(range(self.chunks.length)):
             b = self.A @ w
             np.multiply(self.alpha[:, t], b, out=gamma[:, t])
             w = B[:, t]
             b /= self.scale[t]
             w *= b
-        ahead, alpha = B.reshape(self.N, -1), self.alpha.reshape(self.N, -1)
-        ahead[:, self.chunks.empty] = 0.0
-        links, last = self.chunks.links, alpha.shape[1] - C
-        pairs = alpha[:, :last] @ ahead[:, C:].T + alpha[:, last + links] @ ahead[:, links + 1].T
-        return Smoothed(alpha, gamma.reshape(self.N, -1), self.A * pairs, self.log_likelihood())
+        return gamma, B
 
     def _filter(self, p: np.ndarray, begin: int, end: int) -> np.ndarray:
         """Steps begin … end − 1 of all chunks, from and to what is known of the next state (N, chunks)."""

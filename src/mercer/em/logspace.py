@@ -11,13 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from mercer.em.forward import Chunks, Smoothed
+from mercer.compiled import hmm as loops
+from mercer.em.forward import Chunks, Smoothed, by_loops
 
 
 def viterbi(
     initial: np.ndarray, transition: np.ndarray, log_b: np.ndarray, chunks: Chunks
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most probable paths (T,), one after the other, and their log p(O, q) (E,)."""
+    if by_loops(chunks.total):
+        with np.errstate(divide="ignore"):
+            logs = np.log(initial), np.log(transition)
+        first = np.zeros(chunks.total, bool)
+        first[np.cumsum(chunks.lengths) - chunks.lengths] = True
+        return loops.viterbi(*logs, np.ascontiguousarray(log_b[:, chunks.back].T), first)
     best, back = _viterbi(*_arguments(initial, transition, log_b, chunks))
     best, back = np.asarray(best), np.asarray(back)
     ends = np.cumsum(chunks.lengths) - 1

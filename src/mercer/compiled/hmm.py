@@ -1,0 +1,198 @@
+"""Forward, backward and the best path of a hidden Markov model (Bilmes, section 4.1) as loops.
+
+A step waits for the one before it, and a processor could do many in that time. So sequences come as chunks of
+one length that go side by side, each from a guess of what was before it. A chain forgets where it began: then
+every chunk is begun anew from what the one before truly hands on, until that makes no difference, which most
+often is soon. The result is that of the plain recursions.
+
+Arrays are (N, L, C): states, steps of a chunk, chunks. `links` are the chunks that the next one continues.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.compiled import compiled
+
+SAME = 1e-15  # relative difference of two runs that are one from there on
+
+
+def forward(
+    starts: np.ndarray, transition: np.ndarray, B: np.ndarray, links: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled alpha (N, L, C), p(q_t | o_1 ... o_t), and the scales (L, C), p(o_t | o_1 ... o_t-1).
+
+    starts: (N, C) of the first states; those of chunks that continue another are guesses
+    B: probabilities of the observations in each state, up to a factor for each step
+    """
+    alpha, scale = np.empty(B.shape), np.empty(B.shape[1:])
+    _lanes(len(B)).forward(starts, transition, B, alpha, scale)
+    _forward_again(transition, B, links, alpha, scale)
+    return alpha, scale
+
+
+def backward(
+    transition: np.ndarray, B: np.ndarray, links: np.ndarray, alpha: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior gamma (N, L, C) of the states, and what each step says to the one before it: transitions i to
+    j between t and t + 1 have probability alpha_i(t) a_ij ahead_j(t + 1).
+    """
+    gamma, ahead = np.empty(B.shape), np.empty(B.shape)
+    _lanes(len(B)).backward(transition, B, alpha, scale, gamma, ahead)
+    _backward_again(transition, B, links, alpha, scale, gamma, ahead)
+    return gamma, ahead
+
+
+def viterbi(
+    log_initial: np.ndarray, log_transition: np.ndarray, log_b: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The most probable paths (T,), one after the other, and log p(O, q) of each sequence (E,).
+
+    log_b: (T, N). first: (T,) whether a sequence begins
+    """
+    path, values = np.empty(len(first), np.intp), np.empty(int(first.sum()))
+    _viterbi(log_initial, log_transition, log_b, first, np.empty(log_b.shape, np.int32), path, values)
+    return path, values
+
+
+class Lanes(NamedTuple):
+    """The loops over chunks side by side, for one number of states."""
+
+    forward: Any
+    backward: Any
+
+
+@functools.cache
+def _lanes(N: int) -> Lanes:
+    """The number of states is known to what is compiled, so that its products stay in registers."""
+
+    def forward(starts, A, B, alpha, scale):
+        _, L, C = B.shape
+        p, a, share = starts.copy(), np.empty((N, C)), np.empty(C)
+        for t in range(L):
+            for c in range(C):
+                total = 0.0
+                for i in range(N):
+                    total += p[i, c] * B[i, t, c]
+                scale[t, c] = total
+                share[c] = 1.0 / total
+            for i in range(N):
+                for c in range(C):
+                    a[i, c] = p[i, c] * B[i, t, c] * share[c]
+                    alpha[i, t, c] = a[i, c]
+            for j in range(N):
+                for c in range(C):
+                    total = 0.0
+                    for i in range(N):
+                        total += A[i, j] * a[i, c]
+                    p[j, c] = total
+
+    def backward(A, B, alpha, scale, gamma, ahead):
+        _, L, C = B.shape
+        beta, w, share = np.ones((N, C)), np.empty((N, C)), np.empty(C)
+        for t in range(L - 1, -1, -1):
+            for c in range(C):
+                total = 0.0
+                for i in range(N):
+                    total += alpha[i, t, c] * beta[i, c]
+                share[c] = 1.0 / total
+            for i in range(N):
+                b, g, a = beta[i], gamma[i, t], alpha[i, t]
+                for c in range(C):
+                    b[c] *= share[c]
+                for c in range(C):
+                    g[c] = a[c] * b[c]
+            for c in range(C):
+                share[c] = 1.0 / scale[t, c]
+            for i in range(N):
+                b, emitted, now = beta[i], B[i, t], w[i]
+                for c in range(C):
+                    now[c] = emitted[c] * b[c] * share[c]
+                ahead[i, t] = now
+            for i in range(N):
+                for c in range(C):
+                    sum_j = 0.0
+                    for j in range(N):
+                        sum_j += A[i, j] * w[j, c]
+                    beta[i, c] = sum_j
+
+    return Lanes(compiled(forward), compiled(backward))
+
+
+@compiled
+def _forward_again(A, B, links, alpha, scale):
+    N, L, _ = B.shape
+    before, now = np.empty(N), np.empty(N)
+    for link in links:
+        c = link + 1
+        before[:] = alpha[:, L - 1, link]
+        for t in range(L):
+            total = 0.0
+            for j in range(N):
+                p = 0.0
+                for i in range(N):
+                    p += A[i, j] * before[i]
+                now[j] = p * B[j, t, c]
+                total += now[j]
+            scale[t, c], moved = total, False
+            for j in range(N):
+                before[j] = now[j] / total
+                if not abs(before[j] - alpha[j, t, c]) <= SAME * before[j]:
+                    moved = True
+                alpha[j, t, c] = before[j]
+            if not moved:
+                break
+
+
+@compiled
+def _backward_again(A, B, links, alpha, scale, gamma, ahead):
+    N, L, _ = B.shape
+    beta, later = np.empty(N), np.empty(N)
+    for k in range(len(links) - 1, -1, -1):
+        c = links[k]
+        later[:] = ahead[:, 0, c + 1]
+        for t in range(L - 1, -1, -1):
+            total, moved = 0.0, False
+            for i in range(N):
+                beta[i] = 0.0
+                for j in range(N):
+                    beta[i] += A[i, j] * later[j]
+                total += alpha[i, t, c] * beta[i]
+            for i in range(N):
+                later[i] = B[i, t, c] * beta[i] / (total * scale[t, c])
+                if not abs(later[i] - ahead[i, t, c]) <= SAME * later[i]:
+                    moved = True
+                gamma[i, t, c], ahead[i, t, c] = alpha[i, t, c] * beta[i] / total, later[i]
+            if not moved:
+                break
+
+
+@compiled
+def _viterbi(log_initial, log_A, log_b, first, back, path, values):
+    T, N = log_b.shape
+    best, reach, sequence = np.empty(N), np.empty(N), -1
+    for t in range(T):
+        if first[t]:
+            sequence += 1
+        for j in range(N):
+            top, at = -np.inf, 0
+            if first[t]:
+                top = log_initial[j]
+            else:
+                for i in range(N):
+                    value = best[i] + log_A[i, j]
+                    if value > top:
+                        top, at = value, i
+            reach[j], back[t, j] = top + log_b[t, j], at
+        top, at = -np.inf, 0
+        for j in range(N):
+            best[j] = reach[j]
+            if best[j] > top:
+                top, at = best[j], j
+        values[sequence], path[t] = top, at  # where the path ends, if this is the last step
+    for t in range(T - 2, -1, -1):
+        if not first[t + 1]:
+            path[t] = back[t + 1, path[t + 1]]

@@ -44,7 +44,7 @@ def test_forecast_to_a_file(folder):
         out,
         "--plot",
         plot,
-        "--model",
+        "--save",
         model,
     )
     result = run(folder / "data.csv", "--time", "day", "--target", "y", *options)
@@ -113,7 +113,7 @@ def test_forecast_from_a_saved_model(folder, tmp_path):
     [
         (("--time", "when", "--target", "y"), "no column 'when'; it has day, y"),
         (("--time", "day"), "--target, one of day, y"),
-        (("--time", "day", "--target", "y", "--level", "90"), "--level must lie between 0 and 1"),
+        (("--time", "day", "--target", "y", "--level", "90"), "--level must lie strictly between 0 and 1"),
         (("--time", "day", "--target", "y", "--likelihood", "cauchy"), "'poisson', 'student-t', 'uniform'"),
         (("--time", "day", "--target", "day"), "is '2024-"),
         (("--time", "day", "--target", "y", "--out", "nowhere/x.csv"), "there is no folder"),
@@ -140,7 +140,7 @@ def test_regressors_and_events(folder, tmp_path):
     options = ("--regressor", "price", "--events", tmp_path / "events.csv", "--future", tmp_path / "next.csv")
     options = (*options, "--seasonal", "none", "--horizon", 2, "--out", tmp_path / "out.csv")
     model = tmp_path / "ts.mercer"
-    result = run(tmp_path / "data.csv", "--time", "day", "--target", "y", *options, "--model", model)
+    result = run(tmp_path / "data.csv", "--time", "day", "--target", "y", *options, "--save", model)
     assert result.exit_code == 0, result.output
     assert "price" in result.output and "fair" in result.output and "for each unit" in result.output
     assert np.abs(read_table(tmp_path / "out.csv")["mean"] - y[N:]).max() < 1.0
@@ -170,7 +170,7 @@ def test_changes_of_level_are_kept(tmp_path):
     write_table(tmp_path / "data.csv", {"day": [str(d) for d in day], "y": y})
     given = ("--time", "day", "--target", "y", "--seasonal", "none", "--horizon", 3)
     model, out = tmp_path / "ts.mercer", tmp_path / "next.csv"
-    result = run(tmp_path / "data.csv", *given, "--changes", "--model", model, "--out", out)
+    result = run(tmp_path / "data.csv", *given, "--changes", "--save", model, "--out", out)
     assert result.exit_code == 0, result.output
     assert [str(time)[:10] for time in mc.load(model).changes_.index] == ["2024-01-31"]
     np.testing.assert_allclose(read_table(out)["mean"], 15.0, atol=0.5)

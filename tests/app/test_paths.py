@@ -18,7 +18,7 @@ from mercer.app.paths import check_outputs, save_figure
 COMMANDS = {info.callback.__name__: info.callback for info in app.registered_commands}
 
 
-READ = {"future", "events", "row", "tell"}  # options that are read
+READ = {"config", "future", "events", "row", "tell"}  # options that are read
 
 
 def taken(command):
@@ -67,14 +67,15 @@ SPELLINGS = {
 @pytest.mark.parametrize(("command", "read", "written"), list(cases()))
 def test_no_command_replaces_what_it_reads(command, read, written, tmp_path):
     paths = {name: tmp_path / f"{name}.csv" for name in files(command, True)}
-    for path in paths.values():
-        path.write_text("x,y\n1,2\n")
+    content = {name: f"[{command}]\n" if name == "config" else "x,y\n1,2\n" for name in paths}
+    for name, path in paths.items():
+        path.write_text(content[name])
     (tmp_path / "link.csv").symlink_to(paths[read])
     os.link(paths[read], tmp_path / "hard.csv")
     for spelled in SPELLINGS.values():
         result = invoked(command, paths | {written: spelled(paths[read])}, tmp_path / "new")
         assert result.exit_code == 1 and "would be replaced: give another name" in result.output
-    assert all(path.read_text() == "x,y\n1,2\n" for path in paths.values())
+    assert {name: path.read_text() for name, path in paths.items()} == content
 
 
 def test_every_command_that_writes_is_asked():

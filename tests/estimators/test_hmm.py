@@ -263,7 +263,7 @@ def test_the_command_line_writes_states_by_group(tmp_path):
     counts.write_text("calls\n" + "\n".join(map(str, numbers)) + "\n")
     result = CliRunner().invoke(app, ["hmm", str(counts), "--emission", "poisson", "--restarts", "0"])
     assert result.exit_code == 0 and "mean calls" in result.output, result.output
-    wrong = CliRunner().invoke(app, ["hmm", str(data), "--emission", "poisson", "--columns", "x"])
+    wrong = CliRunner().invoke(app, ["hmm", str(data), "--emission", "poisson", "--features", "x"])
     assert wrong.exit_code == 1 and "must hold counts" in wrong.output
     wrong = CliRunner().invoke(app, ["hmm", str(data), "--group", "nobody"])
     assert wrong.exit_code == 1 and "no column 'nobody'" in wrong.output

@@ -231,5 +231,5 @@ def test_the_command_line_writes_clusters_and_a_picture(tmp_path):
         app, ["cluster", str(data), "-k", "2", "--out", str(tmp_path / "no" / "o.csv")]
     )
     assert wrong.exit_code == 1 and "there is no folder" in wrong.output
-    wrong = CliRunner().invoke(app, ["cluster", str(data), "-k", "2", "--columns", "a,name"])
+    wrong = CliRunner().invoke(app, ["cluster", str(data), "-k", "2", "--features", "a,name"])
     assert wrong.exit_code == 1 and "'name' is not numeric" in wrong.output

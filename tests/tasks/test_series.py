@@ -22,7 +22,7 @@ ts.save("level.mercer")
 """
 
 COMMANDS = """
-mercer forecast data.csv --time day --target level --horizon 60d --out ahead.csv --model cli.mercer
+mercer forecast data.csv --time day --target level --horizon 60d --out ahead.csv --save cli.mercer
 mercer forecast cli.mercer --until 2024-08-17 --impute filled.csv --components parts.csv --anomalies odd.csv
 mercer forecast cli.mercer --horizon 60d --plot cli.png
 mercer predict cli.mercer new.csv --out predicted.csv

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mercer.app.console import note, one_line_errors, warnings_as_notes
+from mercer.app.command import command
+from mercer.app.console import found, say, warnings_as_notes, wrote
 from mercer.app.forecast import STEPS, learned, steps_ahead
+from mercer.app.options import Level, Out, Table, Time, check_level
 from mercer.app.paths import check_inputs, check_outputs
 
 
@@ -17,18 +18,10 @@ def register(app: typer.Typer) -> None:
     app.command()(backtest)
 
 
-@one_line_errors
+@command
 def backtest(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
-        ),
-    ],
-    time: Annotated[
-        str | None,
-        typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers."),
-    ] = None,
+    data: Table,
+    time: Time = None,
     target: Annotated[str | None, typer.Option(help="Column to forecast.")] = None,
     horizon: Annotated[
         str,
@@ -55,31 +48,30 @@ def backtest(
     likelihood: Annotated[
         str, typer.Option(help="gaussian, student-t (outliers), laplace, mixture, or poisson (counts).")
     ] = "gaussian",
-    level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.9,
-    out: Annotated[
-        Path | None, typer.Option(help="Write every forecast beside what came here, .csv, .tsv or .parquet.")
-    ] = None,
+    level: Level = 0.9,
+    out: Out = None,
 ) -> None:
-    """Judge forecasts of a time series by the past: made at earlier times, beside what came.
+    """Judge forecasts of a time series by its past.
 
-    Says how far off they were (MASE: below 1 is better than the season before), and how many values lay in
-    their intervals, beside the value one season before and exponential smoothing.
+    Forecasts are made at earlier times, and set beside what came: how far off they were (MASE: below 1 is
+    better than the season before), and how many values lay in their intervals; also for the value one season
+    before and exponential smoothing. --out writes every forecast.
 
     Example: mercer backtest sales.csv --time month --target sales --horizon 1y --folds 4
     """
-    check_inputs([data])
-    check_outputs([out], [data])
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+    check_inputs([], [data])
+    check_outputs([], [data], tables=[out])
+    check_level(level)
     with warnings_as_notes():
         ts = learned(data, time, target, seasonal, likelihood)
-        found = ts.backtest(steps_ahead(horizon, None), folds, every, refit, level)
-    typer.echo(str(found))
+        judged = ts.backtest(steps_ahead(horizon, None), folds, every, refit, level)
+    found(scores=judged.scores(), folds=folds, level=level, season=judged.season)
+    say(str(judged))
     if out is not None:
         from mercer.app.forecast import texts
         from mercer.app.tables import write_table
 
-        columns = found.columns()
+        columns = judged.columns()
         dated = {name: texts(columns[name], ts.clock_.zone) for name in ("origin", "stamp") if ts.unit_}
         write_table(out, columns | dated)
-        note(f"forecasts written to {out} ({found.values.size} rows)")
+        wrote("forecasts", out, f"({judged.values.size} rows) written to")

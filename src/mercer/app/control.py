@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
+from mercer.app.command import command
+from mercer.app.console import found, show_table, warnings_as_notes, wrote
+from mercer.app.options import Save, Seed
 from mercer.app.paths import check_outputs
 
 OWN = {"mountain-car": "MountainCar", "cart-pole": "CartPole"}
@@ -18,7 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command()(control)
 
 
-@one_line_errors
+@command
 def control(
     world: Annotated[
         str,
@@ -31,19 +33,18 @@ def control(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Of a run, at most.", show_default="horizon")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of first states and random actions.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Where to draw the last run: .gif, or .html with buttons.")
+        Path | None,
+        typer.Option(help="Where to write the last run as a moving picture: .gif, or .html with buttons."),
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Where to save what was learned, for example car.mercer.")
-    ] = None,
+    save: Save = None,
 ) -> None:
     """Learn to act: try, learn what actions do, plan, try again.
 
     Example: mercer control mountain-car --episodes 5 --out run.gif
     """
-    check_outputs([path for path in (out, save) if path is not None])
+    check_outputs([out, save])
     if out is not None and out.suffix.lower() not in (".gif", ".html"):
         raise ValueError(f"a run is drawn as .gif or .html, not {out.name}.")
     import mercer as mc
@@ -53,13 +54,15 @@ def control(
         controller = mc.control.learn(env, horizon=horizon, episodes=episodes, steps=steps, seed=seed)
         last = controller.run(env, horizon if steps is None else steps, seed=seed)
     runs = [(*told(run), "") for run in controller.episodes] + [(*told(last), "what was learned")]
+    everything = [*controller.episodes, last]
+    found(world=world, runs=[{"steps": len(r), "return": r.total, "end": r.reason} for r in everything])
     show_table("Runs", ("steps", "return", "end", ""), runs, right=(0, 1))
     if save is not None:
         controller.save(save)
-        note(f"saved in {save}")
+        wrote("model", save, "saved in")
     if out is not None:
         mc.viz.animation(last, out, env.sketch if world in OWN else None, title=world)
-        note(f"drawn in {out}")
+        wrote("run", out, "drawn in")
 
 
 def opened(world: str) -> Any:

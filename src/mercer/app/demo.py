@@ -32,8 +32,8 @@ UNKNOWN = (
 )
 
 
-def run(out: Path, quick: bool = False) -> None:
-    """Fit, tell, draw."""
+def run(out: Path, quick: bool = False) -> dict[str, Any]:
+    """Fit, tell, draw; what machines should know."""
     data = mc.datasets.load_co2()
     step = 3 if quick else 1
     t, y = data.X[::step, 0] - ORIGIN, data.y[::step]
@@ -61,7 +61,13 @@ def run(out: Path, quick: bool = False) -> None:
     )
     typer.echo(UNKNOWN)
     draw(model, ahead, t, y, said(inside), out)
-    typer.echo(f"drawn {out}")
+    return {
+        "months_learned_from": int(known.sum()),
+        "months_kept_back": int(inside.size),
+        "coverage_95": float(inside.mean()),
+        "kernel": str(model.kernel_),
+        "log_evidence": model.log_marginal_likelihood_,
+    }
 
 
 def kernel() -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_inputs, check_outputs, save_figure
+from mercer.app.command import command
+from mercer.app.console import found, say, show_table, warnings_as_notes, wrote
+from mercer.app.options import Features, Out, Plot, Restarts, Save, Seed, Table
+from mercer.app.paths import check_inputs, check_outputs, named, save_figure
 
 
 class Covariance(enum.StrEnum):
@@ -29,23 +30,7 @@ class Emission(enum.StrEnum):
     POISSON = "poisson"
 
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line."
-    ),
-]
-Columns = Annotated[
-    str | None, typer.Option(help="Columns to use, separated by commas (default: all numeric ones).")
-]
 Shape = Annotated[Covariance, typer.Option(help="Shape of the Gaussians.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Write the table with the findings for each row here, .csv, .tsv or .parquet."),
-]
-Plot = Annotated[Path | None, typer.Option(help="Draw it to this file (.png, .pdf or .svg).")]
-Restarts = Annotated[int, typer.Option(min=0, help="Further starts of EM; the best of all is kept.")]
-Seed = Annotated[int, typer.Option(help="Seed of the starts.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,16 +39,17 @@ def register(app: typer.Typer) -> None:
     app.command()(hmm)
 
 
-@one_line_errors
+@command
 def cluster(
-    data: Data,
+    data: Table,
     k: Annotated[
-        str, typer.Option("-k", "--components", help="How many groups, or 1-8 to choose by BIC.")
+        str, typer.Option("-k", "--clusters", help="How many groups, or 1-8 to choose by BIC.")
     ] = "1-8",
-    columns: Columns = None,
+    features: Features = None,
     covariance: Shape = Covariance.FULL,
     out: Out = None,
     plot: Plot = None,
+    save: Save = None,
     restarts: Restarts = 4,
     seed: Seed = 0,
 ) -> None:
@@ -74,42 +60,54 @@ def cluster(
 
     Example: mercer cluster faithful.csv -k 2 --out groups.csv --plot groups.png
     """
-    check_inputs([data])
+    check_inputs([], [data])
+    check_outputs([save], [data], tables=[out], pictures=[plot])
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    check_outputs([out, plot], [data])
     table = read_table(data)
-    names, X = _numbers(table, columns, str(data), ())
+    names, X = _numbers(table, features, named(data), ())
     with warnings_as_notes():
         model = mercer.GaussianMixture(
             _several(k), covariance.value, restarts=restarts, random_state=seed
         ).fit(X)
     _show_choice(model, "components")
     _show_means("Clusters", ("cluster", "share"), model.weights_, model.means_, names)
-    typer.echo(f"log-likelihood {model.log_likelihood_:.3f} after {model.n_iter_} iterations")
+    say(f"log-likelihood {model.log_likelihood_:.3f} after {model.n_iter_} iterations")
+    assigned = model.predict(X)
+    found(
+        components=model.n_components_,
+        features=names,
+        shares=model.weights_,
+        means=model.means_,
+        covariances=model.covariances_,
+        log_likelihood=model.log_likelihood_,
+        bic=model.selection_,
+        cluster=assigned,
+    )
+    if save is not None:
+        model.save(save)
+        wrote("model", save, "saved in")
     if out is not None:
         probability = model.predict_proba(X)
-        found: dict[str, Any] = {"cluster": model.predict(X)} | {
-            f"p_{i}": p for i, p in enumerate(probability.T)
-        }
-        write_table(out, _added(table, found, str(data)))
-        note(f"written to {out}")
+        columns: dict[str, Any] = {"cluster": assigned} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+        write_table(out, _added(table, columns, named(data)))
+        wrote("table", out)
     if plot is not None:
         from mercer import viz
 
         save_figure(viz.ellipses(model, X, names=names).figure, plot, dpi=150)
-        note(f"drawn in {plot}")
+        wrote("picture", plot, "drawn in")
 
 
-@one_line_errors
+@command
 def hmm(
-    data: Data,
+    data: Table,
     states: Annotated[str, typer.Option(help="How many hidden states, or 1-5 to choose by BIC.")] = "2",
     group: Annotated[
         str | None, typer.Option(help="Column whose equal values mark the rows of one sequence.")
     ] = None,
-    columns: Columns = None,
+    features: Features = None,
     emission: Annotated[
         Emission, typer.Option(help="What states emit: gaussian, student-t (outliers), poisson (counts).")
     ] = Emission.GAUSSIAN,
@@ -119,24 +117,25 @@ def hmm(
     ] = False,
     out: Out = None,
     plot: Plot = None,
+    save: Save = None,
     restarts: Restarts = 4,
     seed: Seed = 0,
 ) -> None:
-    """Find hidden states of sequences: the rows of a table, in their order.
+    """Find hidden states of sequences, the rows of a table.
 
     Empty cells are missing values. --out adds the columns state (of the most probable path) and the
     probability of each state.
 
-    Example: mercer hmm nile.csv --columns Nile --states 2 --plot states.png
+    Example: mercer hmm nile.csv --features Nile --states 2 --plot states.png
     """
-    check_inputs([data])
+    check_inputs([], [data])
+    check_outputs([save], [data], tables=[out], pictures=[plot])
     import mercer
     from mercer.app.tables import read_table, write_table
 
-    check_outputs([out, plot], [data])
     table = read_table(data)
-    names, X = _numbers(table, columns, str(data), () if group is None else (group,))
-    places = _groups(table, group, str(data), len(X))
+    names, X = _numbers(table, features, named(data), () if group is None else (group,))
+    places = _groups(table, group, named(data), len(X))
     topology = "left-right" if left_right else "full"
     with warnings_as_notes():
         model = mercer.HMM(
@@ -157,23 +156,39 @@ def hmm(
         lines,
         right=tuple(range(1, 1 + len(lines))),
     )
-    typer.echo(
-        f"{len(places)} sequence{'s' if len(places) != 1 else ''}, log-likelihood {model.log_likelihood_:.3f}"
-    )
-    if out is not None:
-        import numpy as np
+    sequences = f"{len(places)} sequence{'s' if len(places) != 1 else ''}"
+    say(f"{sequences}, log-likelihood {model.log_likelihood_:.3f}")
+    import numpy as np
 
-        path, probability = np.empty(len(X), int), np.empty((len(X), len(model.initial_)))
+    path = np.empty(len(X), int)
+    for rows in places:
+        path[rows] = model.predict(X[rows])
+    found(
+        states=model.n_states_,
+        features=names,
+        sequences=len(places),
+        initial=model.initial_,
+        transition=model.transition_,
+        means=model.means_,
+        log_likelihood=model.log_likelihood_,
+        bic=model.selection_,
+        state=path,
+    )
+    if save is not None:
+        model.save(save)
+        wrote("model", save, "saved in")
+    if out is not None:
+        probability = np.empty((len(X), len(model.initial_)))
         for rows in places:
-            path[rows], probability[rows] = model.predict(X[rows]), model.predict_proba(X[rows])
-        found = {"state": path} | {f"p_{i}": p for i, p in enumerate(probability.T)}
-        write_table(out, _added(table, found, str(data)))
-        note(f"written to {out}")
+            probability[rows] = model.predict_proba(X[rows])
+        columns = {"state": path} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+        write_table(out, _added(table, columns, named(data)))
+        wrote("table", out)
     if plot is not None:
         from mercer import viz
 
         save_figure(viz.state_path(model, X[places[0]], ylabel=names[0]).figure, plot, dpi=150)
-        note(f"drawn in {plot}" + (f" (the first of {len(places)} sequences)" if len(places) > 1 else ""))
+        wrote("picture", plot, f"(of the first of {sequences}) drawn in" if len(places) > 1 else "drawn in")
 
 
 def _show_choice(model: Any, of: str) -> None:
@@ -198,15 +213,14 @@ def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]
     """Names and values (n, d) of the columns to use; NaN where a cell is empty."""
     import numpy as np
 
-    from mercer.app.tables import TableError
+    from mercer.app.tables import TableError, check_column
 
     if columns is None:
         names = [name for name, column in table.items() if column.dtype.kind == "f" and name not in but]
     else:
         names = [name.strip() for name in columns.split(",")]
     for name in names:
-        if name not in table:
-            raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+        check_column(table, name, source)
         if table[name].dtype.kind != "f":
             raise TableError(f"{source}: column {name!r} is not numeric.")
     if not names:
@@ -218,12 +232,11 @@ def _groups(table: dict, group: str | None, source: str, n: int) -> list[Any]:
     """Positions of the rows of each sequence, in the order in which they come first."""
     import numpy as np
 
-    from mercer.app.tables import TableError
+    from mercer.app.tables import check_column
 
     if group is None:
         return [np.arange(n)]
-    if group not in table:
-        raise TableError(f"{source} has no column {group!r}; it has {', '.join(table)}.")
+    check_column(table, group, source)
     labels = [str(value) for value in table[group]]
     return [np.flatnonzero([label == first for label in labels]) for first in dict.fromkeys(labels)]
 

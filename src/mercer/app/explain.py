@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.app.console import note, one_line_errors, warnings_as_notes
-from mercer.app.paths import check_inputs, check_outputs
+from mercer.app.command import command
+from mercer.app.console import found, say, warnings_as_notes, wrote
+from mercer.app.options import Out, Plot, Saved
+from mercer.app.paths import check_inputs, check_outputs, named
 
 if TYPE_CHECKING:
     from mercer.app.tables import Table
@@ -19,40 +21,41 @@ def register(app: typer.Typer) -> None:
     app.command()(explain)
 
 
-@one_line_errors
+@command
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model saved by `mercer fit` or `mercer forecast`.")],
+    model: Saved,
     row: Annotated[
         Path | None,
-        typer.Option(help="Table of rows whose predictions are explained, .csv, .tsv or .parquet."),
+        typer.Option(
+            help="Table of rows whose predictions are explained, .csv, .tsv or .parquet; - reads it from "
+            "standard input."
+        ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write the numbers here, .csv, .tsv or .parquet.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw it (of rows, the first) here (.png, .pdf or .svg).")
-    ] = None,
+    out: Out = None,
+    plot: Plot = None,
 ) -> None:
-    """Say in plain sentences what a saved model has learned, or why it predicts what it does.
+    """Say in sentences what a saved model has learned.
 
-    What each column or part does, how strongly, how sure that is. With --row: what each column adds to the
-    prediction of each row, beside the average, and on which training rows it rests.
+    What each column or part does, how strongly, how sure that is. With --row, why it predicts what it does:
+    what each column adds to the
+    prediction of each row, beside the average, and on which training rows it rests; --plot draws the first.
 
     Example: mercer explain weather.mercer --row tomorrow.csv
     """
-    check_inputs([model, *([] if row is None else [row])])
-    check_outputs([out, plot], [model, row])
+    check_inputs([model], [row])
+    check_outputs([], [model, row], tables=[out], pictures=[plot])
     with warnings_as_notes():
-        found = explained(model, row)
-    typer.echo(str(found))
+        said = explained(model, row)
+    found(text=str(said), table=numbers(said))
+    say(str(said))
     if out is not None:
         from mercer.app.tables import write_table
 
-        write_table(out, numbers(found))
-        note(f"written to {out}")
+        write_table(out, numbers(said))
+        wrote("table", out)
     if plot is not None:
-        draw(found, plot)
-        note(f"drawn in {plot}")
+        draw(said, plot)
+        wrote("picture", plot, "drawn in")
 
 
 def explained(path: Path, row: Path | None) -> Any:
@@ -74,7 +77,7 @@ def explained(path: Path, row: Path | None) -> Any:
     if row is None:
         return model.explain()
     assert model.columns_ is not None
-    return model.explain(new_columns(model.columns_, read_table(row), str(row)))
+    return model.explain(new_columns(model.columns_, read_table(row), named(row)))
 
 
 def numbers(found: Any) -> Table:

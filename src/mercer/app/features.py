@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.tables import Table, TableError, numeric
+from mercer.app.tables import Table, TableError, check_column, numeric
 from mercer.columns import Columns, Date, Number, Raw
 from mercer.columns.table import cells_of
 from mercer.kernels import parse
@@ -82,8 +82,7 @@ def new_columns(columns: Columns, table: Table, source: str) -> Any:
 
 
 def _typed(table: Table, name: str, source: str) -> np.ndarray:
-    if name not in table:
-        raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+    check_column(table, name, source)
     return cells_of(table[name], f"column {name!r}").values
 
 

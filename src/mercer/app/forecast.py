@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mercer.app.console import note, one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_inputs, check_outputs, save_figure
+from mercer.app.command import command
+from mercer.app.console import found, say, show_table, warnings_as_notes, wrote
+from mercer.app.options import Level, Out, Plot, Save, Time, check_level
+from mercer.app.paths import check_inputs, check_outputs, named, save_figure
 
 STEPS = 12  # ahead, where nothing is said
 SHOWN = 12  # rows of a table that are printed
@@ -20,19 +22,16 @@ def register(app: typer.Typer) -> None:
     app.command()(forecast)
 
 
-@one_line_errors
+@command
 def forecast(
     data: Annotated[
         Path,
         typer.Argument(
             help="Table of data, .csv, .tsv or .parquet, with the names of the columns in the first line; or "
-            "a model that --model saved."
+            "a model that --save saved; - reads a table from standard input."
         ),
     ],
-    time: Annotated[
-        str | None,
-        typer.Option(help="Column of times: dates such as 2024-01-31 or 2024-01-31T12:30, or numbers."),
-    ] = None,
+    time: Time = None,
     target: Annotated[
         str | None, typer.Option(help="Column to forecast. Empty cells are filled in, not forecast.")
     ] = None,
@@ -85,8 +84,8 @@ def forecast(
     changes: Annotated[
         bool, typer.Option("--changes", help="Keep changes of level that are found as parts of the model.")
     ] = False,
-    level: Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")] = 0.95,
-    out: Annotated[Path | None, typer.Option(help="Write the forecast here, .csv, .tsv or .parquet.")] = None,
+    level: Level = 0.95,
+    out: Out = None,
     impute: Annotated[
         Path | None,
         typer.Option(help="Fill in what is missing (empty cells, skipped dates, gaps), and write it here."),
@@ -96,9 +95,7 @@ def forecast(
         typer.Option(help="Write trend, seasons and irregularities here, past and ahead, with their sd."),
     ] = None,
     anomalies: Annotated[Path | None, typer.Option(help="Write the values that do not fit here.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw series and forecast to this file (.png, .pdf or .svg).")
-    ] = None,
+    plot: Plot = None,
     history: Annotated[
         str,
         typer.Option(
@@ -106,25 +103,22 @@ def forecast(
             "date on; auto is six times the length of the forecast."
         ),
     ] = "auto",
-    model: Annotated[
-        Path | None, typer.Option(help="Save the model here, for example series.mercer.")
-    ] = None,
+    save: Save = None,
 ) -> None:
-    """Forecast a time series: trend, seasons and irregularities with intervals.
+    """Forecast a time series, with intervals.
 
-    Rows may be in any order, at any distances, with gaps. Says what was learned, which values do not fit, and
-    what comes next.
+    Learns trend, seasons and irregularities. Rows may be in any order, at any distances, with gaps. Says what
+    was learned, which values do not fit, and what comes next.
 
     Example: mercer forecast sales.csv --time month --target sales --horizon 2y --out next.csv --plot next.png
 
     Example: mercer forecast sales.mercer --until 2030-06-30 --out next.csv --components parts.csv
     """
     read = [file for file in (data, future, events) if file is not None]
-    check_inputs(read)
+    check_inputs([], read)
     files = {"forecast": out, "missing values": impute, "components": components, "anomalies": anomalies}
-    check_outputs([*files.values(), plot, model], read)
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+    check_outputs([save], read, tables=files.values(), pictures=[plot])
+    check_level(level)
     ahead = steps_ahead(horizon, until)
     with warnings_as_notes():
         if zipfile.is_zipfile(data):
@@ -135,10 +129,18 @@ def forecast(
             ts = learned(data, time, target, *how)
         known = _known(ts, future)
         forecasts = ts.forecast_columns(ahead, level, known)
-    typer.echo(ts.summary())
-    typer.echo()
+    odd_ones = ts.anomalies_columns()
+    found(
+        summary=ts.summary(),
+        log_evidence=ts.log_marginal_likelihood_,
+        level=level,
+        forecast=_as_table(ts, *forecasts),
+        anomalies=_as_table(ts, *odd_ones),
+    )
+    say(ts.summary())
+    say()
     odd = f"Values that do not fit (probability below {ts.anomaly_level:g} given the others)"
-    _show(ts, odd, ts.anomalies_columns(), "" if anomalies else ": --anomalies writes them all")
+    _show(ts, odd, odd_ones, "" if anomalies else ": --anomalies writes them all")
     coming = f"What comes next, with {level:.0%} intervals"
     _show(ts, coming, forecasts, "" if out else ": --out writes them all")
     tables = {
@@ -150,16 +152,16 @@ def forecast(
     for what, file in files.items():
         if file is not None:
             rows = _write(ts, file, *tables[what]())
-            note(f"{what} written to {file} ({rows} row{'s' if rows != 1 else ''})")
+            wrote(what, file, f"({rows} row{'s' if rows != 1 else ''}) written to")
     if plot is not None:
         from mercer import viz
 
         shown = int(history) if history.isdecimal() else history
         save_figure(viz.forecast(ts, ahead, level=level, history=shown).figure, plot, dpi=150)
-        note(f"drawn in {plot}")
-    if model is not None:
-        ts.save(model)
-        note(f"saved {model}")
+        wrote("picture", plot, "drawn in")
+    if save is not None:
+        ts.save(save)
+        wrote("model", save, "saved in")
 
 
 def steps_ahead(horizon: str | None, until: str | None) -> int | str:
@@ -182,13 +184,12 @@ def steps_ahead(horizon: str | None, until: str | None) -> int | str:
 
 def _known(ts: Any, future: Path | None) -> Any:
     """What a file says of regressors ahead."""
-    from mercer.app.tables import TableError, read_table
+    from mercer.app.tables import check_column, read_table
 
     if future is None:
         return None
     table = read_table(future)
-    if ts.time_name_ not in table:
-        raise TableError(f"{future} has no column {ts.time_name_!r}, the times; it has {', '.join(table)}.")
+    check_column(table, ts.time_name_, named(future), " of times")
     return table
 
 
@@ -204,21 +205,21 @@ def learned(
 ) -> Any:
     """A series learned from a table."""
     import mercer
-    from mercer.app.tables import TableError, read_table
+    from mercer.app.tables import TableError, check_column, read_table
 
     table = read_table(data)
     for option, name in (("--time", time), ("--target", target)):
         if name is None:
-            raise TableError(f"say which column of {data} it is: {option}, one of {', '.join(table)}.")
-        if name not in table:
-            raise TableError(f"{data} has no column {name!r}; it has {', '.join(table)}.")
+            listed = ", ".join(table)
+            raise TableError(f"say which column of {named(data)} it is: {option}, one of {listed}.")
+        check_column(table, name, named(data))
     ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood, changes=changes)
     dates = None if events is None else read_table(events)
     return ts.fit(dict(table), time=time, value=target, regressors=regressors or None, events=dates)
 
 
 def _loaded(data: Path, **given: Any) -> Any:
-    """A series from a file that --model wrote, which has settings of its own."""
+    """A series from a file that --save wrote, which has settings of its own."""
     import mercer
 
     ts = mercer.load(data)
@@ -239,15 +240,19 @@ def _show(ts: Any, title: str, table: tuple[Any, dict[str, Any]], hint: str) -> 
     if rows:
         show_table(title, (ts.time_name_, *columns), rows, right=range(1, 1 + len(columns)))
     if len(stamps) > SHOWN:
-        typer.echo(f"... and {len(stamps) - SHOWN} more{hint}")
+        say(f"... and {len(stamps) - SHOWN} more{hint}")
 
 
 def _write(ts: Any, file: Path, stamps: Any, columns: dict[str, Any]) -> int:
     """A table to a file; the number of its rows."""
     from mercer.app.tables import write_table
 
-    write_table(file, {ts.time_name_: texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns})
+    write_table(file, _as_table(ts, stamps, columns))
     return len(stamps)
+
+
+def _as_table(ts: Any, stamps: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    return {ts.time_name_: texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns}
 
 
 def _seasons(text: str) -> Any:

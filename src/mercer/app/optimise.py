@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.app.console import one_line_errors, show_table, warnings_as_notes
-from mercer.app.paths import check_inputs, check_outputs
+from mercer.app.command import command
+from mercer.app.console import found, note, say, show_table, warnings_as_notes, wrote
+from mercer.app.options import Out
+from mercer.app.paths import STANDARD, check_inputs, check_outputs, named
 
 if TYPE_CHECKING:
     from mercer.decide import Evaluation, Optimiser
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(optimise)
 
 
-@one_line_errors
+@command
 def optimise(
     space: Annotated[Path, typer.Argument(help="What is searched, a .toml file with a table [space].")],
     ask: Annotated[bool, typer.Option("--ask", help="Print a row to try next, as a table.")] = False,
@@ -55,7 +57,7 @@ def optimise(
         Path | None,
         typer.Option(help="The file that keeps the search.", show_default="space.mercer beside space.toml"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the rows asked for to this table, too.")] = None,
+    out: Out = None,
 ) -> None:
     """Choose the next experiment, or let a program be optimised.
 
@@ -64,9 +66,9 @@ def optimise(
     Example: mercer optimise space.toml --ask; mercer optimise space.toml --tell row.csv; mercer optimise
     space.toml --command "./simulate {x} {y}" --evaluations 40
     """
-    check_inputs([path for path in (space, tell) if path is not None])
+    check_inputs([space], [tell])
     kept = state or space.with_suffix(".mercer")
-    check_outputs([kept, out], [space, tell])
+    check_outputs([kept], [space, tell], tables=[out])
     said = read_space(space)
     if command is not None:
         with warnings_as_notes():
@@ -145,32 +147,30 @@ def _step(said: dict[str, Any], kept: Path, tell: Path | None, asked: int, out: 
         for row, value, more in rows:
             opt.tell(row, value, failed=value is None, **more)
         opt.save(kept)
-        typer.echo(
-            f"told {len(rows)} row{'s' if len(rows) != 1 else ''}, {len(opt.history)} in all", err=True
-        )
+        found(told=len(rows), evaluations=len(opt.history))
+        note(f"told {len(rows)} row{'s' if len(rows) != 1 else ''}, {len(opt.history)} in all")
     if asked:
         rows = opt.ask(asked)
         opt.save(kept)
         columns = {name: [row[name] for row in rows] for name in opt.space.names}
-        typer.echo(",".join(columns))
-        for row in rows:
-            typer.echo(",".join(str(row[name]) for name in columns))
-        if out is not None:
+        found(asked=rows)
+        write_table(STANDARD, columns)
+        if out is not None and out != STANDARD:
             write_table(out, columns)
+            wrote("rows to try", out)
 
 
 def _told(opt: Optimiser, path: Path) -> list[tuple[dict[str, Any], Any, dict[str, Any]]]:
     """Rows, their outcomes (None: a failure), and what else is said of each."""
     import numpy as np
 
-    from mercer.app.tables import TableError, read_table
+    from mercer.app.tables import TableError, check_column, read_table
     from mercer.decide import Categorical
 
     table = read_table(path)
     outcomes = (*opt.objectives, *opt.limits)
     for name in (*opt.space.names, *outcomes):
-        if name not in table:
-            raise TableError(f"{path} has no column {name!r}; it has {', '.join(table)}.")
+        check_column(table, name, named(path))
     out = []
     for i in range(len(next(iter(table.values())))):
         cells = {name: column[i] for name, column in table.items()}
@@ -188,7 +188,7 @@ def _told(opt: Optimiser, path: Path) -> list[tuple[dict[str, Any], Any, dict[st
             opt.space.encode(row)
             numbers = None if missing else {name: float(np.asarray(v)) for name, v in values.items()}
         except ValueError as error:
-            raise TableError(f"{path}, row {i + 1}: {error}") from None
+            raise TableError(f"{named(path)}, row {i + 1}: {error}") from None
         out.append((row, numbers, more))
     return out
 
@@ -228,11 +228,13 @@ def _drive(
     def evaluate(**row: Any) -> dict[str, float]:
         return _evaluated(words, row, names, timeout)
 
-    found = search(evaluate, evaluations=evaluations, parallel=parallel, path=kept, progress=None, **said)
+    best = search(evaluate, evaluations=evaluations, parallel=parallel, path=kept, progress=None, **said)
     if len(opt.objectives) == 1:
-        typer.echo(f"best {opt.objectives[0]} {found.value:.10g} at " + _row(found.point))
+        found(best={"value": best.value, "point": best.point})
+        say(f"best {opt.objectives[0]} {best.value:.10g} at " + _row(best.point))
     else:
-        typer.echo(f"{len(found.rows)} rows that none beats; --report lists them")
+        found(front=[{"point": e.point, "outcomes": e.outcomes} for e in best.rows])
+        say(f"{len(best.rows)} rows that none beats; --report lists them")
 
 
 def _evaluated(
@@ -261,27 +263,27 @@ def _evaluated(
 def _report(opt: Optimiser) -> None:
     history = opt.history
     failed = sum(e.failed for e in history)
-    typer.echo(
-        f"{len(history)} evaluations, {failed} of them failed; {len(opt.pending)} asked for and not yet told"
-    )
+    found(evaluations=len(history), failed=failed, pending=len(opt.pending))
+    say(f"{len(history)} evaluations, {failed} of them failed; {len(opt.pending)} asked for and not yet told")
     told, fine = opt._usable()
     rows = [history[i] for i, use in zip(told, fine, strict=True) if use]
     if not rows:
-        typer.echo("no row is known that is feasible" if history else "nothing was told yet")
+        say("no row is known that is feasible" if history else "nothing was told yet")
         return
     if len(opt.objectives) > 1:
         shown, title = list(opt.front().rows), "Rows that none beats"
     else:
         sign = float(opt._signs[0])
         shown, title = sorted(rows, key=lambda e: sign * e.value)[:SHOWN], "The best rows"
-        typer.echo(f"best {opt.objectives[0]} {opt.best().value:.10g} at {_row(opt.best().point)}")
+        say(f"best {opt.objectives[0]} {opt.best().value:.10g} at {_row(opt.best().point)}")
+    found(rows=[{"point": e.point, "outcomes": e.outcomes} for e in shown])
     columns = ("evaluation", *opt.space.names, *opt.objectives, *opt.limits)
     number = {id(e): i + 1 for i, e in enumerate(history)}
     lines = [_line(number[id(e)], e) for e in shown]
     show_table(title, columns, lines, right=range(len(columns)))
     notes = [e.note for e in history if e.failed and e.note]
     if notes:
-        typer.echo(f"the last failure: {notes[-1]}")
+        say(f"the last failure: {notes[-1]}")
 
 
 def _line(number: int, e: Evaluation) -> list[str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mercer.app.console import one_line_errors, warnings_as_notes
+from mercer.app.command import command
+from mercer.app.console import warnings_as_notes, wrote
 from mercer.app.paths import check_inputs, check_outputs
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
 
 
-@one_line_errors
+@command
 def report(
     model: Annotated[Path, typer.Argument(help="A saved model, or an optimisation run.")],
     out: Annotated[Path, typer.Option(help="Where to write the page, for example report.html.")],
     budget: Annotated[
-        str, typer.Option(help="How long an assessment of the approximation may take: 10s, 1min.")
+        str, typer.Option(help="About how long an assessment of the approximation may take: 10s, 1min.")
     ] = "10s",
 ) -> None:
     """Tell a saved model in one HTML file that needs no network.
@@ -38,7 +39,7 @@ def report(
     check_outputs([out], [model])
     with warnings_as_notes():
         told(model).report(out, budget)
-    typer.echo(f"written {out}")
+    wrote("page", out)
 
 
 def told(path: Path) -> AbstractReported:

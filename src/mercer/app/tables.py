@@ -5,15 +5,18 @@ A table is a dict of numpy columns of one length.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
+from mercer.app.paths import STANDARD, TABLES, check_ending, named
 from mercer.files import written_whole
 
 Table = dict[str, np.ndarray]
@@ -28,23 +31,28 @@ class TableError(ValueError):
 
 
 def read_table(path: str | Path) -> Table:
-    """The columns of a .csv, .tsv or .parquet file: float64 where every cell is a number or empty (NaN), else
-    arrays of text. Commas in numbers are taken for what they are (1,234.5 and 1.234,5), where that can be
-    told.
+    """The columns of a .csv, .tsv or .parquet file ("-": on standard input): float64 where every cell is a
+    number or empty (NaN), else arrays of text. Commas in numbers are taken for what they are (1,234.5 and
+    1.234,5), where that can be told.
 
     >>> table = read_table("weather.csv")
     >>> table["temperature"].dtype
     dtype('float64')
     """
     path = Path(path)
+    if path == STANDARD:
+        return _read_standard()
     return _reader(path)(path)
 
 
 def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
     """Columns to a .csv, .tsv or .parquet file; numbers keep every digit. A file of that name is replaced
-    when the new one is whole, and left as it is if writing fails.
+    when the new one is whole, and left as it is if writing fails. "-" is CSV on standard output.
     """
     path = Path(path)
+    if path == STANDARD:
+        _write_cells(sys.stdout, table, ",")
+        return
     write = _write_csv
     if _ending(path) == ".parquet":
         _pyarrow(path)  # refuses, in the name of this file, where it is missing
@@ -55,15 +63,35 @@ def write_table(path: str | Path, table: Mapping[str, Any]) -> None:
 
 def _write_csv(path: Path, table: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        writer.writerow(table)
-        writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
+        _write_cells(file, table, "\t" if path.suffix.lower() == ".tsv" else ",")
+
+
+def _write_cells(file: TextIO, table: Mapping[str, Any], delimiter: str) -> None:
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n" if file is sys.stdout else "\r\n")
+    writer.writerow(table)
+    writer.writerows(zip(*(_whole(_cells(column)) for column in table.values()), strict=True))
 
 
 def _write_parquet(path: Path, table: Mapping[str, Any]) -> None:
     pyarrow, parquet = _pyarrow(path)
     columns = {name: pyarrow.array(_cells(column)) for name, column in table.items()}
     parquet.write_table(pyarrow.table(columns), path)
+
+
+MOST_NAMES = 20  # of columns that an error lists
+
+
+def check_column(table: Mapping[str, Any], name: str, source: str, what: str = "") -> None:
+    """That a table has a column; else what it has, the nearest first. `what` it should hold."""
+    if name in table:
+        return
+    near = difflib.get_close_matches(name, table, 1)
+    more = len(table) - MOST_NAMES
+    listed = ", ".join([*table][:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    raise TableError(
+        f"{source} has no column {name!r}{what}; it has {listed}"
+        + (f": did you mean {near[0]!r}?" if near else ".")
+    )
 
 
 def numeric(
@@ -121,8 +149,7 @@ def _row(bad: np.ndarray, rows: np.ndarray | None) -> int:
 
 
 def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarray:
-    if name not in table:
-        raise TableError(f"{source} has no column {name!r}; it has {', '.join(table)}.")
+    check_column(table, name, source)
     return table[name]
 
 
@@ -130,12 +157,11 @@ def _column(table: Mapping[str, np.ndarray], name: str, source: str) -> np.ndarr
 
 
 def _ending(path: Path) -> str:
-    ending = path.suffix.lower()
-    if ending not in (".csv", ".tsv", ".parquet"):
-        raise TableError(
-            f"{path}: cannot tell the format from the ending {path.suffix!r}; use .csv, .tsv or .parquet."
-        )
-    return ending
+    try:
+        check_ending(path, TABLES)
+    except ValueError as error:
+        raise TableError(str(error)) from None
+    return path.suffix.lower()
 
 
 def _reader(path: Path):
@@ -146,12 +172,29 @@ def _reader(path: Path):
 
 
 def _read_csv(path: Path) -> Table:
+    return _from_text(path.read_bytes(), str(path), "\t" if path.suffix.lower() == ".tsv" else None)
+
+
+def _read_standard() -> Table:
+    """A table on standard input: what is not Parquet is taken for text."""
+    if sys.stdin.isatty():
+        print("reading a table from standard input; Ctrl-D ends it", file=sys.stderr)
+    content = sys.stdin.buffer.read()
+    if content.startswith(b"PAR1"):
+        return _from_parquet(io.BytesIO(content), named(STANDARD))
+    if content.startswith(b"PK\x03\x04"):
+        raise TableError("standard input holds an archive (a saved model, a spreadsheet): give a table.")
+    return _from_text(content, named(STANDARD), None)
+
+
+def _from_text(content: bytes, path: str, delimiter: str | None) -> Table:
+    """The columns of lines of cells; what parts them is seen in the first line unless it is given."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TableError(f"{path} is not a text file in UTF-8: save it as one.") from None
     first = text.split("\n", 1)[0]
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    delimiter = delimiter or max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     header = [name.strip() for name in next(rows, [])]
     if not header:
@@ -177,7 +220,7 @@ def _read_csv(path: Path) -> Table:
     }
 
 
-def _check_header(header: list[str], path: Path) -> None:
+def _check_header(header: list[str], path: str) -> None:
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if twice:
         what = (
@@ -193,9 +236,13 @@ def _check_header(header: list[str], path: Path) -> None:
 
 
 def _read_parquet(path: Path) -> Table:
+    return _from_parquet(path, str(path))
+
+
+def _from_parquet(source: Any, path: str) -> Table:
     pyarrow, parquet = _pyarrow(path)
     try:
-        table = parquet.read_table(path)
+        table = parquet.read_table(source)
     except pyarrow.ArrowInvalid as error:
         raise TableError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}).") from None
     if table.num_rows == 0:
@@ -213,7 +260,7 @@ def _read_parquet(path: Path) -> Table:
     return out
 
 
-def _pyarrow(path: Path) -> tuple[Any, Any]:
+def _pyarrow(path: str | Path) -> tuple[Any, Any]:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -4,6 +4,7 @@ describe a saved model.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -12,13 +13,10 @@ import numpy as np
 
 import mercer as mc
 from mercer.app.features import new_columns, perhaps_classes, training_columns
-from mercer.app.paths import save_figure
-from mercer.app.tables import Table, TableError, drop_missing, numeric, read_table, write_table
-from mercer.columns import Columns
+from mercer.app.paths import named, save_figure
+from mercer.app.tables import Table, TableError, check_column, drop_missing, numeric, read_table
 from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
-from mercer.params import element_names, parameters
-from mercer.persist import file
 
 Rows = list[tuple[str, ...]]
 Estimator = GPRegressor | GPClassifier
@@ -40,7 +38,7 @@ def training_data(
     A target holds classes if `classify` says so, or if it is text with at most half as many different values
     as rows.
     """
-    source, aside = str(path), of_rows or {}
+    source, aside = named(path), of_rows or {}
     everything = read_table(path)
     for limit in (aside[side] for side in ("lower", "upper") if side in aside):
         everything = _or_limit(everything, target, limit, source)
@@ -104,7 +102,6 @@ def fit_model(
     restarts: int,
     noise: float | None,
     seed: int,
-    progress: bool,
     classify: bool = False,
     robust: str = "none",
     rows: np.ndarray | None = None,
@@ -117,9 +114,7 @@ def fit_model(
     `rows` the rows for its report; `how` holds solver, memory and checkpoint; `noise_by` names a column, and
     `known` holds weights, errors and the like of the rows; `what` likelihood, warp and groups.
     """
-    common: dict[str, Any] = dict(
-        kernel=kernel, restarts=restarts, random_state=seed, progress=None if progress else False
-    ) | (how or {})
+    common: dict[str, Any] = dict(kernel=kernel, restarts=restarts, random_state=seed) | (how or {})
     if not classify and y.dtype != object:
         if robust == "none":
             settings = common | (what or {})
@@ -149,13 +144,13 @@ def fit_model(
     return GPClassifier(**common).fit(X, y)
 
 
-def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows]:
-    """Columns and rows of the table of leave-one-out measures,
-    each beside what ignoring the inputs would score.
+def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ...], Rows, dict[str, float]]:
+    """Columns and rows of the table of leave-one-out measures, each beside what ignoring the inputs would
+    score; and the measures as numbers.
     """
     columns = ("measure", "value", "meaning")
     if isinstance(model, GPClassifier):
-        return columns, _class_quality(model, y, target)
+        return columns, *_class_quality(model, y, target)
     loo, (lower, upper) = model.loo(), model.loo_interval(0.95)
     if (seen := model.seen_rows()) is not None and seen.any():
         y, lower, upper = y[seen], lower[seen], upper[seen]
@@ -163,31 +158,33 @@ def quality(model: Estimator, y: np.ndarray, target: str) -> tuple[tuple[str, ..
     inside, n, spread = int(np.sum((lower <= y) & (y <= upper))), len(y), float(np.std(y))
     away = mc.metrics.mae(y, np.median(y))
     blind = (
-        f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
+        f"; guessing mean and spread: {0.5 * math.log(2 * math.pi * math.e * spread**2):.4g}"
+        if spread > 0
+        else ""
     )
-    return columns, [
-        (
-            "RMSE",
-            f"{mc.metrics.rmse(y, loo.mean):.4g}",
-            f"in units of {target}; always guessing the mean: {spread:.4g}",
-        ),
-        (
-            "MAE",
-            f"{mc.metrics.mae(y, loo.mean):.4g}",
-            f"in units of {target}; always guessing the median: {away:.4g}",
-        ),
-        ("NLPD", f"{-np.mean(loo.log_density):.4g}", f"nats, lower is better{blind}"),
+    measures = {
+        "rmse": mc.metrics.rmse(y, loo.mean),
+        "mae": mc.metrics.mae(y, loo.mean),
+        "nlpd": -float(np.mean(loo.log_density)),
+        "coverage_95": inside / n,
+    }
+    rows: Rows = [
+        ("RMSE", f"{measures['rmse']:.4g}", f"in units of {target}; always guessing the mean: {spread:.4g}"),
+        ("MAE", f"{measures['mae']:.4g}", f"in units of {target}; always guessing the median: {away:.4g}"),
+        ("NLPD", f"{measures['nlpd']:.4g}", f"nats, lower is better{blind}"),
         ("coverage", f"{100 * inside / n:.1f} %", f"{inside} of {n} data lie in their 95 % interval"),
     ]
+    return columns, rows, measures
 
 
-def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
+def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> tuple[Rows, dict[str, float]]:
     p = np.asarray(model.loo().probability)
     wrong, n = int(np.sum(model.classes_[p.argmax(1)] != y)), len(y)
     names, counts = np.unique(y, return_counts=True)
     blind = 100 - 100 * counts.max() / n
     bits, most = mc.metrics.information(y, p, y), mc.metrics.information_baseline(y, y)
-    return [
+    measures = {"error_rate": wrong / n, "information_bits": bits, "nlp": mc.metrics.log_loss(y, p)}
+    rows: Rows = [
         (
             "error",
             f"{100 * wrong / n:.1f} %",
@@ -200,21 +197,11 @@ def _class_quality(model: GPClassifier, y: np.ndarray, target: str) -> Rows:
         ),
         (
             "NLP",
-            f"{mc.metrics.log_loss(y, p):.4g}",
+            f"{measures['nlp']:.4g}",
             f"nats, lower is better; guessing the frequencies: {most * np.log(2):.4g}",
         ),
     ]
-
-
-def importance_tables(
-    model: Estimator, permutation: bool = True, draws: int = 32
-) -> list[tuple[str, tuple[str, ...], Rows]]:
-    """The table (title, columns, rows) of how much each column matters; none for one column."""
-    if model.n_features_in_ < 2:
-        return []
-    found = model.importance(permutation, draws)
-    header, rows = found.table()
-    return [(found.paragraph(), tuple(header), [tuple(row) for row in rows])]
+    return rows, measures
 
 
 def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
@@ -231,7 +218,7 @@ def draw_fit(model: Estimator, y: np.ndarray, target: str, path: Path) -> None:
     else:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
         loo, (lower, upper) = model.loo(), model.loo_interval(0.95)
-        std = (upper - lower) / (2 * _half_width(0.95))
+        std = (upper - lower) / (2 * NormalDist().inv_cdf(0.975))
         mc.viz.observed_vs_predicted(y, loo.mean, std, ax=left, label=target)
         if isinstance(model.model_.likelihood, AbstractNoise):
             mc.viz.outliers(model, ax=right)
@@ -260,9 +247,8 @@ def _draw_classes(model: GPClassifier, target: str) -> Any:
     return figure
 
 
-def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) -> int:
-    """Write the table with predictions beside its columns; returns the number of rows."""
-    _half_width(level)  # refuses a level that is none
+def predict(model_path: Path, new: Path, level: float, latent: bool) -> tuple[Table, Table]:
+    """The table, and the columns that are predicted of it, under names that it does not have."""
     model, table = mc.load(model_path), read_table(new)
     if isinstance(model, GPRegressor):
         predicted = model.predict_columns(_inputs(model, table, new), level, latent)
@@ -273,8 +259,7 @@ def predict(model_path: Path, new: Path, out: Path, level: float, latent: bool) 
     else:
         raise ValueError(f"{model_path} {_INSTEAD[type(model).__name__]}")
     prefix = "predicted_" if any(name in table for name in predicted) else ""
-    write_table(out, table | {prefix + name: value for name, value in predicted.items()})
-    return len(next(iter(predicted.values())))
+    return table, {prefix + name: value for name, value in predicted.items()}
 
 
 _CLUSTERS = "holds clusters: assign rows by `mercer cluster`, or in Python by mercer.load(...).predict."
@@ -306,11 +291,8 @@ def _predicted_values(
     """Of a time series, at the times of the table."""
     if latent:
         raise ValueError("--latent is not for time series: `mercer forecast --components` has their parts.")
-    if model.time_name_ not in table:
-        raise TableError(
-            f"{source} has no column {model.time_name_!r}, the time of the series; for what comes next: "
-            "mercer forecast MODEL --horizon 2y --out FILE."
-        )
+    what = " of times (for what comes next: mercer forecast MODEL --horizon 2y --out FILE)"
+    check_column(table, str(model.time_name_), named(source), what)
     known = dict(table) if set(model.regressors_) & set(table) else None
     return model.forecast_columns(table[model.time_name_], level, known)[1]
 
@@ -323,70 +305,6 @@ def draw_verdict(verdict: Any, path: Path) -> None:
     save_figure(ax.figure, path, dpi=120)
 
 
-def describe(path: Path) -> list[tuple[str, tuple[str, ...], Rows]]:
-    """Tables (title, columns, rows) on a saved model."""
-    model = mc.load(path)
-    manifest, _ = file.read(path)
-    versions = ("versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items()))
-    if not isinstance(model, GPRegressor | GPClassifier | mc.GPTimeSeries):
-        settings: Rows = [
-            (name, repr(value)) for name, value in model.get_params().items() if value is not None
-        ]
-        found: Rows = [("estimator", manifest["class"]), *_learned_by_em(model), versions]
-        return [(str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)]
-    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
-    n, d = model._training[0].values.shape
-    names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
-    facts: Rows = [
-        ("estimator", manifest["class"]),
-        *(_columns_said(model.columns_) or [("columns", ", ".join(map(str, names)))]),
-        ("data", f"{n} rows, {len(names)} column{'s' if len(names) > 1 else ''}"),
-        *([("classes", ", ".join(map(str, model.classes_)))] if isinstance(model, GPClassifier) else []),
-        *[("kernel", str(kernel)) for kernel in kernels],
-        *([] if isinstance(model, GPClassifier) else [("noise", model.model_.likelihood.words())]),
-        ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
-        versions,
-    ]
-    values: Rows = []
-    for p in parameters(tuple(model.model_) if isinstance(model.model_, list) else model.model_):
-        flat = np.ravel(p.value)
-        if flat.size > 50:
-            values.append((p.name, f"{flat.size} values", p.status))
-            continue
-        values += [
-            (name, f"{v:.6g}", p.status)
-            for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)
-        ]
-    tables = [(str(path), ("what", "value"), facts), ("Hyperparameters", ("name", "value", "status"), values)]
-    if not isinstance(model, mc.GPTimeSeries):
-        tables += importance_tables(model, permutation=False, draws=0)
-    return [*tables, *robust_tables(model)]
-
-
-def _columns_said(columns: Columns | None) -> Rows:
-    """What each column was read as, where they are not all numbers."""
-    if columns is None or columns.plain:
-        return []
-    return [(f"column {name}", what) for name, what in columns.table()[1]]
-
-
-def _learned_by_em(model: Any) -> Rows:
-    """What a mixture, a hidden Markov model or a mixture of experts has learned."""
-    if isinstance(model, mc.GPMixture):
-        return [
-            ("experts", str(model.n_experts)),
-            ("lower bound", f"{model.lower_bound_:.4f}"),
-            ("iterations", str(model.n_iter_)),
-        ]
-    bayesian = isinstance(model, mc.BayesianGaussianMixture | mc.BayesianHMM)
-    value = ("lower bound", model.lower_bound_) if bayesian else ("log-likelihood", model.log_likelihood_)
-    rows: Rows = [(value[0], f"{value[1]:.4f}"), ("iterations", str(model.n_iter_))]
-    if isinstance(model, mc.HMM | mc.BayesianHMM):
-        return [("states", str(model.n_states_)), *rows]
-    shares = ", ".join(f"{share:.3f}" for share in model.weights_)
-    return [("components", str(model.n_components_)), ("shares", shares), *rows]
-
-
 def search_settings(kernel: str | None, budget: str | None, max_models: int | None) -> dict[str, Any]:
     """What --kernel search takes; refused with other kernels."""
     if kernel == "search":
@@ -396,35 +314,6 @@ def search_settings(kernel: str | None, budget: str | None, max_models: int | No
     return {}
 
 
-def search_lines(model: Estimator) -> list[str]:
-    """The ranking of kernels that were looked at, and an empty line; nothing where none were."""
-    if not isinstance(model, mc.GPRegressor) or model.search_ is None:
-        return []
-    return [str(model.search_), ""]
-
-
-def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
-    """Tables (title, columns, rows) on why a noise model was kept and on outliers;
-    the titles are sentences.
-    """
-    if not isinstance(model, mc.GPRegressor):
-        return []
-    found: list[Any] = [] if model.robust_comparison_ is None else [model.robust_comparison_]
-    if isinstance(model.model_.likelihood, AbstractNoise):
-        found.append(model.outliers_)
-    return [
-        (part.paragraph(), tuple(header), [tuple(row) for row in rows])
-        for part in found
-        for header, rows in [part.table()]
-    ]
-
-
 def _inputs(model: Estimator, table: Table, source: Path) -> Any:
     assert model.columns_ is not None
-    return new_columns(model.columns_, table, str(source))
-
-
-def _half_width(level: float) -> float:
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie strictly between 0 and 1, got {level:g}.")
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return new_columns(model.columns_, table, named(source))

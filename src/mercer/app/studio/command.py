@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mercer.app.console import one_line_errors
+from mercer.app.command import answer_now, command
+from mercer.app.console import found, say
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command()(studio)
 
 
-@one_line_errors
+@command
 def studio(
     host: Annotated[
         str, typer.Option(help="Address to listen on; any but 127.0.0.1 lets other machines ask.")
@@ -39,7 +40,9 @@ def studio(
     from mercer.app.studio.server import application
 
     bound.listen()  # who asks before the server is up waits
-    typer.echo(f"the studio is open: {address}\nCtrl-C closes it.")
+    say(f"the studio is open: {address}\nCtrl-C closes it.")
+    found(address=address)
+    answer_now()
     if browser:
         import threading
         import webbrowser

@@ -423,11 +423,18 @@ def log_evidence(
     """
     model = as_model(model, noise_variance)
     model, inputs, y = read(model, X, y)
-    rule = evidential(inference_by_name(inference, model.likelihood))
-    solver = rule.solver() if solver is None else solver
     with shown("conditioning", None):
-        inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
-        return rule.evidence(model, inputs, y, chosen)
+        return log_evidence_of(model, inputs, y, inference_by_name(inference, model.likelihood), solver)
+
+
+def log_evidence_of(
+    model: Model, inputs: Inputs, y: np.ndarray, rule: Any, solver: AbstractSolver | str | None
+) -> float:
+    """The same of data as `read` gives them."""
+    rule = evidential(rule)
+    solver = rule.solver() if solver is None else solver
+    inputs, y, _, chosen = settle(model, inputs, y, rule, choose_solver(model, solver))
+    return rule.evidence(model, inputs, y, chosen)
 
 
 def log_evidence_and_gradient(

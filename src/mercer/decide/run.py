@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mercer.decide.callers import Tasks, Threads, called
 from mercer.decide.evaluations import Front, Optimum
 from mercer.decide.optimiser import Optimiser
+from mercer.distributed.jobs import Parallel, check
 from mercer.progress import Progress, announce, shown, tell
 
 __all__ = ["optimise", "resumed"]
@@ -24,7 +26,7 @@ def optimise(
     space: Mapping[str, Any],
     evaluations: int = 50,
     maximise: Any = False,
-    parallel: int = 1,
+    parallel: Parallel = None,
     timeout: float | None = None,
     path: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -38,8 +40,10 @@ def optimise(
         (and of the "cost"). An error, a value that is not finite and a time-out are recorded as failures,
         and kept away from
     evaluations: how many, those in the file included
-    parallel: how many at once, in threads; the rows then depend on which is done first
-    timeout: seconds after which an evaluation has failed; its thread is left to itself
+    parallel: how many evaluations at once: None is one; a number, so many, in threads (the function is yours,
+        and no code is sent to other processes); a `dask.distributed.Client`, one for each thread of its
+        workers, to which Dask sends the function. The rows then depend on which is done first
+    timeout: seconds after which an evaluation has failed; its thread is left to itself, its task cancelled
     path: a file that keeps the state after every evaluation; the same call goes on from it, and ends as it
         would have without the interruption
     space, maximise, seed, settings: as in `Optimiser`
@@ -49,20 +53,23 @@ def optimise(
     >>> best = optimise(lambda x, y: f(x, y), {"x": (-5.0, 10.0), "y": (0.0, 15.0)}, evaluations=40)
     >>> best.value, best.point, best.history
     """
-    if evaluations < 1 or parallel < 1:
-        raise ValueError(f"evaluations and parallel must be at least 1, got {evaluations} and {parallel}.")
+    if evaluations < 1:
+        raise ValueError(f"evaluations must be at least 1, got {evaluations}.")
+    check(parallel)
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
     opt = resumed(Optimiser(space, maximise=maximise, seed=seed, **settings), path)
     opt.forget_pending()
     with shown("optimising", progress):
         try:
-            if parallel == 1 and timeout is None:
+            if parallel in (None, 1) and timeout is None:
                 for _ in range(len(opt.history), evaluations):
                     row = opt.ask()
-                    _record(opt, row, *_called(function, row), path, evaluations)
+                    _record(opt, row, *called(function, row), path, evaluations)
             else:
-                _together(opt, function, evaluations, parallel, timeout, path)
+                callers = Threads(parallel or 1) if isinstance(parallel, int | None) else Tasks(parallel)
+                with contextlib.closing(callers):
+                    _together(opt, function, evaluations, callers, timeout, path)
         except KeyboardInterrupt:
             announce(f"stopped after {len(opt.history)} of {evaluations} evaluations")
     return _outcome(opt)
@@ -93,15 +100,6 @@ def _outcome(opt: Optimiser) -> Optimum | Front:
     return opt.best() if len(opt.objectives) == 1 else opt.front()
 
 
-def _called(function: Callable[..., Any], row: dict[str, Any]) -> tuple[Any, str]:
-    """What a function gives, or None and why not."""
-    try:
-        value = function(**row)
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"
-    return value, "" if value is not None else "it gave None"
-
-
 def _record(opt: Optimiser, row: dict[str, Any], value: Any, note: str, path: Any, evaluations: int) -> None:
     opt.tell(row, value, failed=value is None, note=note)
     if path is not None:
@@ -125,31 +123,29 @@ def _together(
     opt: Optimiser,
     function: Callable[..., Any],
     evaluations: int,
-    parallel: int,
+    callers: Threads | Tasks,
     timeout: float | None,
     path: Any,
 ) -> None:
-    """Up to `parallel` evaluations at once, each in a thread that does not outlive the program."""
-    done: queue.Queue[tuple[int, Any, str]] = queue.Queue()
+    """As many evaluations at once as there are callers."""
     under_way: dict[int, tuple[dict[str, Any], float]] = {}
     number = 0
     while len(opt.history) < evaluations:
-        while len(under_way) < parallel and len(opt.history) + len(under_way) < evaluations:
+        while len(under_way) < callers.count and len(opt.history) + len(under_way) < evaluations:
             row, number = opt.ask(), number + 1
             under_way[number] = (row, time.monotonic())
-            threading.Thread(
-                target=lambda n, row: done.put((n, *_called(function, row))), args=(number, row), daemon=True
-            ).start()
+            callers.call(number, function, row)
         first = min(begun for _, begun in under_way.values())
         wait = LATER if timeout is None else max(first + timeout - time.monotonic(), 0.0)
         try:
-            which, value, note = done.get(timeout=min(wait, LATER))
+            which, value, note = callers.done.get(timeout=min(wait, LATER))
         except queue.Empty:
             late = time.monotonic()
             over = [
                 n for n, (_, begun) in under_way.items() if timeout is not None and late - begun >= timeout
             ]
             for n in over:
+                callers.forget(n)
                 _record(opt, under_way.pop(n)[0], None, f"no value within {timeout:g} s", path, evaluations)
             continue
         if which in under_way:

@@ -11,7 +11,7 @@ from mercer.em.experts import ConditionedExperts, GPExperts
 from mercer.em.families import ExponentialComponent, NormalComponent, PoissonComponent
 from mercer.em.gates import ConstantGate, GPGate, SoftmaxGate
 from mercer.em.gaussian import Gaussians, InverseWishart, NormalInverseWishart
-from mercer.em.hmm import HMM, Filter, Q, left_right
+from mercer.em.hmm import HMM, Filter, Prepared, Q, left_right
 from mercer.em.mixture import GaussianMixture, Labelled, Mixture
 from mercer.em.student import StudentTEmission
 from mercer.em.symmetric import log_det_gradient, quadratic_gradient, trace_gradient
@@ -47,6 +47,7 @@ __all__ = [
     "Outcome",
     "PoissonComponent",
     "PoissonEmission",
+    "Prepared",
     "Q",
     "SoftmaxGate",
     "Sticks",

@@ -15,12 +15,13 @@ from __future__ import annotations
 import functools
 import operator
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from mercer.distributed import Parallel, Team, team
 from mercer.progress import STOPPED, Progress, shown, tell
 
 
@@ -90,6 +91,7 @@ def em(
     slack: float = 1e-9,
     map: Callable[..., Iterable[Any]] = map,
     progress: Progress = None,
+    parallel: Parallel = None,
 ) -> Outcome:
     """Climb from each start and keep the best.
 
@@ -103,6 +105,8 @@ def em(
     map: how the parts are gone through; the `map` of an executor spreads them over processes or machines.
     progress: None shows a line in terminals after a second, True always, False never; or a function (done,
         total, text).
+    parallel: who climbs from the starts: None (this process, one after the other), so many processes, or a
+        `dask.distributed.Client`; models and data must then be of kinds that files can hold.
 
     Ctrl-C, or a deadline, ends the climb and keeps the best so far. EM never decreases the objective; its
     limit is a stationary point, so use several starts.
@@ -114,25 +118,70 @@ def em(
         raise ValueError("em needs at least one start.")
     if max_evaluations < 0 or not tol >= 0:
         raise ValueError(f"em needs max_evaluations >= 0 and tol >= 0, got {max_evaluations!r} and {tol!r}.")
-    history: list[Iteration] = []
-    climbs: list[Outcome] = []
-    failures: list[Exception] = []
-    with shown("EM", progress, "Ctrl-C keeps the best"):
-        for number, start in enumerate(starts):
-            where = f"start {number + 1} of {len(starts)}"
-            try:
-                climbs.append(_climb(start, number, parts, max_evaluations, tol, slack, map, where, history))
-            except (EMError, np.linalg.LinAlgError) as error:
-                failures.append(error)
-            except STOPPED:
-                if not climbs:
-                    raise
-                break
-            if climbs and climbs[-1].reason == "interrupted":
-                break
+    how = {"max_evaluations": max_evaluations, "tol": tol, "slack": slack}
+    with shown("EM", progress, "Ctrl-C keeps the best"), team(parallel) as workers:
+        apart = not workers.here and len(starts) > 1
+        each = _apart(workers, starts, parts, how) if apart else _in_turn(starts, parts, map, how)
+        climbs: dict[int, Outcome] = {}
+        failures: dict[int, Exception] = {}
+        history: list[Iteration] = []
+        try:
+            for number, outcome, steps in each:
+                (failures if isinstance(outcome, Exception) else climbs)[number] = outcome  # type: ignore[index]
+                history += steps
+        except STOPPED:
+            if not climbs:
+                raise
     if not climbs:
-        raise failures[0]
-    return max(climbs, key=lambda climb: climb.objective)
+        raise failures[min(failures)]
+    best = max((climbs[number] for number in sorted(climbs)), key=lambda climb: climb.objective)
+    return replace(best, history=sorted(history, key=lambda step: (step.start, step.iteration)))
+
+
+FAILURES = (EMError, np.linalg.LinAlgError)  # of one start, after which others may do better
+Tried = Iterator[tuple[int, "Outcome[Any] | Exception", list[Iteration]]]
+
+
+def _in_turn(starts: list[Any], parts: Sequence[Any], map: Any, how: dict[str, Any]) -> Tried:
+    """The outcome from each start, one after the other."""
+    for number, start in enumerate(starts):
+        history: list[Iteration] = []
+        where = f"start {number + 1} of {len(starts)}"
+        try:
+            outcome = _climb(start, number, parts, map=map, where=where, history=history, **how)
+        except FAILURES as error:
+            yield number, error, history
+            continue
+        yield number, outcome, history
+        if outcome.reason == "interrupted":
+            return
+
+
+def _apart(workers: Team, starts: list[Any], parts: Sequence[Any], how: dict[str, Any]) -> Tried:
+    """The same, each by another process."""
+    jobs = [{"number": i, "start": start() if callable(start) else start} for i, start in enumerate(starts)]
+    names = [f"EM from start {i + 1}" for i in range(len(starts))]
+    for number, said in workers.each(climb, jobs, {"parts": list(parts), "how": how}, names, "starts"):
+        history = [Iteration(number, *row) for row in said.pop("history")]
+        if "failed" in said:
+            kinds = {kind.__name__: kind for kind in FAILURES}
+            yield number, kinds[said["failed"]](said["message"]), history
+        else:
+            yield number, Outcome(**said, start=number, history=history), history
+
+
+def climb(parts: list[Any], how: dict[str, Any], number: int, start: Any) -> dict[str, Any]:
+    """A job: EM from one start."""
+    history: list[Iteration] = []
+    said: dict[str, Any]
+    try:
+        found = _climb(start, number, parts, map=map, where="", history=history, **how)
+        kept = ("model", "objective", "log_likelihood", "converged", "reason", "iterations")
+        said = {name: getattr(found, name) for name in kept}
+    except FAILURES as error:
+        said = {"failed": type(error).__name__, "message": str(error)}
+    rows = [[step.iteration, step.objective, step.log_likelihood, step.seconds] for step in history]
+    return said | {"history": rows}
 
 
 def _climb(start, number, parts, max_evaluations, tol, slack, map, where, history) -> Outcome:

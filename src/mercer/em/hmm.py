@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,16 +257,24 @@ class Q(NamedTuple):
         return sum(self)
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Prepared:
-    """Sequences in the slots of `chunks`; what stands in an empty slot does not matter.
+    """Sequences in the slots of `chunks`; what stands in an empty slot does not matter. `HMM.prepare` makes
+    them.
 
+    lengths: (E,) of the sequences; length: of the chunks they are cut into
     labels: (slots,) states that are known, −1 where they are not; None where none is
     """
 
     rows: np.ndarray
-    chunks: Chunks
+    lengths: np.ndarray
+    length: int
     labels: np.ndarray | None = None
+    chunks: Chunks = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "chunks", Chunks(self.lengths, 0, self.length))
 
     def log_emissions(self, emission: Any) -> np.ndarray:
         """log b_i(o_t), (N, slots); zero in empty slots, −inf in states that are known not to be the one."""
@@ -287,9 +295,10 @@ def prepared(emission: Any, sequences: Sequence[Any] | Prepared, labels: Any = N
     chunks = Chunks([len(s) for s in checked], emission.states)
     rows = np.concatenate([*checked, checked[0][:1]])[chunks.index]
     if labels is None:
-        return Prepared(rows, chunks)
+        return Prepared(rows, chunks.lengths, chunks.length)
     known = known_states(labels, chunks.lengths, emission.states)
-    return Prepared(rows, chunks, np.append(np.concatenate(known), -1)[chunks.index])
+    labels = np.append(np.concatenate(known), -1)[chunks.index]
+    return Prepared(rows, chunks.lengths, chunks.length, labels)
 
 
 def known_states(labels: Any, lengths: Any, states: int) -> list[np.ndarray]:

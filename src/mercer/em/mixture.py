@@ -134,6 +134,7 @@ class Mixture:
         return out, which
 
 
+@Saved.register
 @dataclass(frozen=True)
 class Labelled:
     """Rows of which some are known to come from a component: labels (n,) from 0, −1 where it is not known.

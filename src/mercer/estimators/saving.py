@@ -21,6 +21,7 @@ from mercer.inputs import Inputs, Targets
 from mercer.learning import Fit, Status
 from mercer.learning.climb import Evaluation
 from mercer.persist import SerialiseError, to_json
+from mercer.persist.tables import from_table, to_table
 from mercer.posteriors.packing import Again
 from mercer.posteriors.protocol import AbstractPosterior
 
@@ -36,7 +37,7 @@ def learned(estimator: AbstractEstimator) -> dict[str, Any]:
     X, problems = inputs.values, estimator._problems(inputs, y)
     return {
         "data": {
-            "X": _table(X),
+            "X": to_table(X),
             "y": y,
             "columns": estimator.columns_,
             "sha256": data_hash(X, y),
@@ -74,7 +75,7 @@ def _packed(found: Fit, inputs: Inputs, y: np.ndarray) -> dict[str, Any]:
     return {
         "model": found.model,
         "solver": posterior.solver,
-        "chosen": {"X": _table(posterior.inputs.values), "y": posterior.y} if chosen else None,
+        "chosen": {"X": to_table(posterior.inputs.values), "y": posterior.y} if chosen else None,
         "posterior": type(posterior).__name__,
         "packed": posterior.packed(),
         "course": course
@@ -120,14 +121,9 @@ def _data(said: dict[str, Any]) -> tuple[Inputs, np.ndarray, Columns | None]:
     return inputs, y, columns
 
 
-def _table(X: np.ndarray) -> Any:
-    """A table of inputs as files hold it."""
-    return X.tolist() if X.dtype == object else X
-
-
 def _columns(said: dict[str, Any], names: tuple[str, ...] | None) -> tuple[Inputs, np.ndarray]:
     """Inputs and targets from a file, checked."""
-    X = _object_table(said["X"]) if isinstance(said["X"], list) else said["X"]
+    X = from_table(said["X"])
     y = said["y"]
     arrays = isinstance(X, np.ndarray) and isinstance(y, np.ndarray)
     if (
@@ -144,16 +140,6 @@ def _columns(said: dict[str, Any], names: tuple[str, ...] | None) -> tuple[Input
     if not (np.isfinite(y).all() and (X.dtype == object or np.isfinite(X).all())):
         raise ValueError("the training data are not finite.")
     return Inputs(X, names), y
-
-
-def _object_table(rows: list[Any]) -> np.ndarray:
-    if not all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows):
-        raise ValueError("the training data are not a table.")
-    table = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
-    for i, row in enumerate(rows):
-        for j, entry in enumerate(row):
-            table[i, j] = entry
-    return table
 
 
 def data_hash(X: np.ndarray, y: np.ndarray) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from mercer.distributed import Parallel, Team, team
 from mercer.kernels import SE, AbstractKernel
 from mercer.latent import bayesian, mode
-from mercer.latent.table import Grouped
+from mercer.latent.table import Grouped, grouped
+from mercer.learning.apart import said, taken
 from mercer.learning.bounds import Bound
 from mercer.learning.climb import GAIN, Optimum, Recorder, maximise
 from mercer.params import flatten, named_leaves, strip
@@ -37,6 +39,7 @@ class AbstractProblem(abc.ABC):
     """
 
     smooth = True
+    recipe: dict[str, Any]  # of `of_rows`, for other processes
 
     def __init__(self, kernel: AbstractKernel, table: Grouped):
         self.kernel, self.table = flatten(kernel), jax.device_put(table)
@@ -130,17 +133,33 @@ class Learned:
     history: np.ndarray
 
 
+def of_rows(kernel: AbstractKernel, rows: np.ndarray, q: int, m: int | None) -> AbstractProblem:
+    """The problem of a table (n, d) with q latent dimensions: Bayesian, with m inducing inputs, or without
+    them (None) that of the most probable points.
+    """
+    table = grouped(rows)
+    problem: Any = ModeProblem(kernel, table, q) if m is None else BayesianProblem(kernel, table, q, m)
+    problem.recipe = {"kernel": kernel, "rows": rows, "q": q, "m": m}
+    return problem
+
+
 def learn(
-    problem: AbstractProblem, starts: dict[str, np.ndarray], max_evaluations: int, progress: Any
+    problem: AbstractProblem,
+    starts: dict[str, np.ndarray],
+    max_evaluations: int,
+    progress: Any,
+    parallel: Parallel = None,
 ) -> Learned:
     """The best end of the climbs from several starts, each a name and a vector; Ctrl-C keeps the
     best so far.
     """
     recorder, best = Recorder(problem.size), Optimum(next(iter(starts.values())))
-    with shown("fitting", progress, "Ctrl-C keeps the best"):
+    with shown("fitting", progress, "Ctrl-C keeps the best"), team(parallel) as workers:
         try:
-            for label, vector in starts.items():
-                best = max(best, _climb(problem, vector, label, recorder, max_evaluations), key=_height)
+            tops = {}
+            for label, top in _climbs(problem, starts, recorder, max_evaluations, workers):
+                tops[label], best = top, max(best, top, key=_height)
+            best = max((tops[label] for label in starts), key=_height)
         except STOPPED:
             if recorder.best is not None:
                 best = max(best, recorder.best, key=_height)
@@ -165,6 +184,34 @@ def _climb(
     if max_evaluations == 0:
         return Optimum(vector, *recorder.ask(problem, vector, label), message="nothing was learned")
     return maximise(problem, vector, label, recorder, ftol=1e-6, max_evaluations=max_evaluations)
+
+
+def _climbs(
+    problem: AbstractProblem,
+    starts: dict[str, np.ndarray],
+    recorder: Recorder,
+    max_evaluations: int,
+    workers: Team,
+) -> Iterator[tuple[str, Optimum]]:
+    if workers.here or len(starts) < 2:
+        for label, vector in starts.items():
+            yield label, _climb(problem, vector, label, recorder, max_evaluations)
+        return
+    labels = list(starts)
+    jobs = [{"label": label, "vector": vector} for label, vector in starts.items()]
+    shared = problem.recipe | {"max_evaluations": max_evaluations}
+    names = [f"the climb from the start {label!r}" for label in labels]
+    for i, found in workers.each(climb, jobs, shared, names, "climbs"):
+        yield labels[i], taken(found, labels[i], problem.size, recorder)
+
+
+def climb(
+    kernel: Any, rows: np.ndarray, q: int, m: int | None, max_evaluations: int, label: str, vector: np.ndarray
+) -> dict[str, Any]:
+    """A job: the climb from one start."""
+    problem = of_rows(kernel, rows, q, m)
+    recorder = Recorder(problem.size)
+    return said(_climb(problem, vector, label, recorder, max_evaluations), recorder)
 
 
 def _height(optimum: Optimum) -> float:

@@ -45,7 +45,7 @@ def learn(task: Task) -> Fit:
         if interrupted:
             found = _stopped(problem, candidates, recorder)
         else:
-            found = search(problem, candidates, recorder, task.seed, task.max_evaluations)
+            found = search(problem, candidates, recorder, task.seed, task.max_evaluations, task.workers)
         found = refined(problem, found, rule, recorder, task.max_evaluations)
         if recorder.journal is not None:
             recorder.journal.write()
@@ -139,7 +139,8 @@ def _pilot(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Foun
     most = PILOT // 2 if task.model.likelihood.mean_is_latent else PILOT // 4
     part = part_of(task.model, task.data, rule.rough(), most, task.seed)
     candidates = usual_starts(part.model, part.data, 0, task.seed, task.max_evaluations)
-    return search(part, candidates, recorder, task.seed, task.max_evaluations), part.size
+    found = search(part, candidates, recorder, task.seed, task.max_evaluations, task.workers)
+    return found, part.size
 
 
 def _stopped(problem: LearningProblem, candidates: Starts, recorder: Recorder) -> Found:

@@ -82,11 +82,11 @@ class Journal:
     the same fit started again.
     """
 
-    def __init__(self, checkpoint: Checkpoint):
+    def __init__(self, checkpoint: Checkpoint | None):
         self.checkpoint = checkpoint
         self.answers: dict[bytes, Answer] = {}
-        if checkpoint.found is not None:
-            self._read(checkpoint.found)
+        if checkpoint is not None and checkpoint.found is not None:
+            self._read(checkpoint, checkpoint.found)
 
     def ask(self, problem: Any, vector: np.ndarray) -> Answer:
         """`problem.value_and_gradient(vector)`, found here or computed."""
@@ -94,21 +94,32 @@ class Journal:
         place = fingerprint(problem.rule, problem.solver, problem.mark, vector).encode()
         if place not in self.answers:
             self.answers[place] = problem.value_and_gradient(vector)
-            if self.checkpoint.due():
+            if self.checkpoint is not None and self.checkpoint.due():
                 self.write()
         return self.answers[place]
 
     def write(self) -> None:
         """Bring the file up to date."""
-        if not self.answers:
-            return
-        answers = [np.concatenate([[v, o], g]) for v, g, o in self.answers.values()]
-        self.checkpoint.write(places=np.array(list(self.answers)), answers=np.array(answers))
+        if self.answers and self.checkpoint is not None:
+            self.checkpoint.write(places=np.array(list(self.answers)), answers=self._rows())
 
-    def _read(self, found: dict[str, np.ndarray]) -> None:
+    def said(self) -> dict[str, Any]:
+        """What it holds, for a journal in another process to `take`."""
+        return {"places": [place.decode() for place in self.answers], "answers": self._rows()}
+
+    def take(self, said: dict[str, Any]) -> None:
+        """Add what another journal holds."""
+        places = [place.encode() for place in said["places"]]
+        rows = zip(places, said["answers"], strict=True)
+        self.answers |= {place: (float(row[0]), row[2:], float(row[1])) for place, row in rows}
+
+    def _rows(self) -> np.ndarray:
+        return np.array([np.concatenate([[v, o], g]) for v, g, o in self.answers.values()])
+
+    def _read(self, checkpoint: Checkpoint, found: dict[str, np.ndarray]) -> None:
         places, answers = found.get("places"), found.get("answers")
         if places is None or answers is None or answers.ndim != 2 or places.shape != answers.shape[:1]:
-            raise self.checkpoint.damaged("it holds no evaluations")
+            raise checkpoint.damaged("it holds no evaluations")
         rows = zip(places.tolist(), answers, strict=True)
         self.answers = {place: (float(row[0]), row[2:], float(row[1])) for place, row in rows}
 

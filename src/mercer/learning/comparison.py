@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer.gp import Model, as_model, choose_solver, log_evidence
+from mercer.distributed import Parallel, team
+from mercer.gp import Model, as_model, choose_solver, log_evidence_of, read
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.estimate import Estimate
 from mercer.inference.protocol import AbstractInference, site_rule
+from mercer.inputs import Inputs
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
+from mercer.persist.tables import from_table, to_table
 from mercer.prior import AbstractPrior
 from mercer.progress import shown
 from mercer.solvers.protocol import AbstractSolver
@@ -85,6 +88,7 @@ def compare(
     inference: str | AbstractInference | Mapping[str, str | AbstractInference] | None = None,
     solver: str | AbstractSolver | None = None,
     prior: ArrayLike | None = None,
+    parallel: Parallel = None,
 ) -> Comparison:
     """Evidences and posterior probabilities of models on the same data y (n,) at X (n, d), at the
     hyperparameters they have (2.8-2.9).
@@ -93,6 +97,8 @@ def compare(
     inference: one rule for all, or a dict of names to rules, by name or instance; `AIS` gives each evidence a
         standard error
     prior: probabilities of the models, equal unless given
+    parallel: who computes the evidences: None (this process), so many processes, or a
+        `dask.distributed.Client`
 
     Evidences of fitted hyperparameters flatter models with many of them: `model_evidence` integrates over
     those.
@@ -105,20 +111,31 @@ def compare(
     )
     if not named:
         raise ValueError("there is no model to compare.")
-    values, errors, methods, notes = [], [], [], []
+    jobs: list[dict[str, Any]] = []
+    methods, notes = [], []
     for name, given in named.items():
-        model = as_model(given)
         asked = inference.get(name) if isinstance(inference, Mapping) else inference
-        rule = inference_by_name(asked, model.likelihood)
-        value = log_evidence(model, X, y, inference=rule, solver=solver)
-        values.append(float(value))
-        errors.append(value.standard_error if isinstance(value, Estimate) else 0.0)
+        rule = inference_by_name(asked, as_model(given).likelihood)
+        model, inputs, targets = read(as_model(given), X, y)
+        jobs.append({"model": model, "X": to_table(inputs.values), "names": inputs.names, "y": targets})
+        jobs[-1] |= {"rule": rule, "solver": solver}
         methods.append(rule.name)
         notes.append(("its evidence is a lower bound",) if rule.lower_bound else ())
+    with shown("comparing", None), team(parallel) as workers:
+        found = workers.map(
+            evidence, jobs, names=[f"the evidence of {name}" for name in named], what="models"
+        )
+    values, errors = np.array(found).T
     probability = model_posterior(values, prior)
-    return Comparison(
-        tuple(named), tuple(methods), np.array(values), np.array(errors), probability, tuple(notes)
-    )
+    return Comparison(tuple(named), tuple(methods), values, errors, probability, tuple(notes))
+
+
+def evidence(
+    model: Model, X: Any, names: tuple[str, ...] | None, y: np.ndarray, rule: Any, solver: Any
+) -> list[float]:
+    """A job: log evidence and its standard error, 0 where the rule is deterministic."""
+    value = log_evidence_of(model, Inputs(from_table(X), names), y, rule, solver)
+    return [float(value), value.standard_error if isinstance(value, Estimate) else 0.0]
 
 
 class ModelEvidence(NamedTuple):

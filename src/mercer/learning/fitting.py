@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mercer.distributed import Parallel, team
 from mercer.gp import Model, as_model, prepare, read
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, refusal
@@ -39,6 +40,7 @@ def fit(
     progress: Progress = None,
     checkpoint: str | os.PathLike[str] | None = None,
     starts: Literal["several", "given"] = "several",
+    parallel: Parallel = None,
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d), or from
     `mercer.observe.Observations`, which have their own y: each kind of them then has a noise variance of its
@@ -60,6 +62,9 @@ def fit(
         (not of draws: a sampler refuses it)
     starts: "several" climbs from the given values and a data-driven guess; "given" from the values of `model`
         alone, where they are known to be good
+    parallel: who climbs from the starts: None (this process, one after the other), so many processes, or a
+        `dask.distributed.Client`; what is found does not depend on it. A process takes seconds to start: it
+        pays where climbs are longer
 
     X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
     fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
@@ -85,16 +90,17 @@ def fit(
     rule = inference_by_name(inference, model.likelihood)
     if rule.learns is None:
         raise refusal(rule)
-    task = Task(
-        model=model, data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
-        restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
-        progress=progress, checkpoint=checkpoint, starts=starts,
-    )  # fmt: skip
-    if seen is None:
-        return _learner(rule.learns)(task)
-    from mercer.learning import chunked
+    with team(parallel) as workers:
+        task = Task(
+            model=model, data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
+            restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
+            progress=progress, checkpoint=checkpoint, starts=starts, workers=workers,
+        )  # fmt: skip
+        if seen is None:
+            return _learner(rule.learns)(task)
+        from mercer.learning import chunked
 
-    return chunked.learn(task, seen)
+        return chunked.learn(task, seen)
 
 
 def _surveyed(model: Model, source: Any, y: Any, seed: int) -> tuple[Any, Inputs, np.ndarray]:

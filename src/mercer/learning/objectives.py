@@ -38,6 +38,7 @@ class Objective:
     # of likelihoods other than Gaussian noise, whose sites depend on hyperparameters too: the value alone,
     # from how to condition on some of the rows; its derivatives are differences
     value: Callable[[Conditioned], float] | None = None
+    recipe: tuple[str, int, int] | None = None  # of `by_name`, which makes it again
 
 
 class Conditioned(Protocol):
@@ -74,7 +75,7 @@ def by_name(name: str | Objective, n_folds: int = 10, seed: int = 0) -> Objectiv
     }
     if name not in table:
         raise ValueError(unknown("objective", name, table))
-    return table[name]
+    return dataclasses.replace(table[name], recipe=(name, n_folds, seed))
 
 
 def objective_and_gradient(

@@ -57,6 +57,13 @@ class LearningProblem:
                 model = self.flat.unflatten(vector)
                 self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
 
+    def fresh(self, vector: np.ndarray) -> None:
+        """Forget what was remembered of earlier evaluations; what depends on hyperparameters is chosen at
+        these.
+        """
+        self.release()
+        self.open(vector)
+
     def value_and_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """Objective plus log prior, its gradient, and the objective alone. (-inf, zeros,
         -inf) where the model cannot be factored.

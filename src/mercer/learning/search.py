@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from mercer.distributed import Team
 from mercer.gp import Model, choose_solver
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractSiteRule, site_rule
 from mercer.learning import bounds, starts
+from mercer.learning.apart import climbs
 from mercer.learning.climb import AS_GIVEN, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.foresee import Foresight, stages
 from mercer.learning.objectives import by_name as objective_by_name
@@ -25,6 +27,7 @@ from mercer.progress import STOPPED, shown
 ROUND = 1600  # data that tell the curvature near a good start
 LAST = 2e-5  # nats for each datum: a last gain from a good start
 HEAT = 20  # evaluations after which the best of several scales is known
+HERE = Team()
 GAUSSIAN_START = 1000  # data that tell the prior which Gaussian noise learns
 
 
@@ -51,9 +54,14 @@ class Found(NamedTuple):
 
 
 def search(
-    problem: LearningProblem, candidates: Starts, recorder: Recorder, seed: int, max_evaluations: int
+    problem: LearningProblem,
+    candidates: Starts,
+    recorder: Recorder,
+    seed: int,
+    max_evaluations: int,
+    workers: Team = HERE,
 ) -> Found:
-    """The best point over all starts."""
+    """The best point over all starts, from each of which one of the workers climbs."""
     given = candidates.vectors.items()
     vectors = _distinct({label: bounds.clip(problem.flat, vector) for label, vector in given})
     if problem.flat.vector.size == 0 or max_evaluations == 0:
@@ -62,28 +70,35 @@ def search(
     coarse = problem.subset(sizes[0], seed) if sizes else problem
     if coarse.size == problem.size:  # the solver works on all data or none
         sizes, coarse = [], problem
+    first = next(iter(vectors.values()))
     climb = functools.partial(maximise, recorder=recorder, max_evaluations=max_evaluations)
+    apart = functools.partial(climbs, recorder=recorder, workers=workers, max_evaluations=max_evaluations)
     recorder.foresight = _foresight(problem, sizes, candidates)
     if problem.size == recorder.size:
         recorder.foresight.announce()
-    best = Optimum(next(iter(vectors.values())))
+    best = Optimum(first)
     ends: dict[str, float] = {}
     try:
         if candidates.near:
             ((label, vector),) = vectors.items()
             top = climb_near(problem, vector, label, recorder, max_evaluations)
             return Found(top, {label: top.value}, False)
-        vectors = _heat(coarse, vectors, candidates.rivals, climb, max_evaluations)
+        vectors = _heat(coarse, vectors, candidates.rivals, apart, max_evaluations)
         if not sizes:
             gtol, ftol = (1e-2, LAST) if candidates.good else (1e-3, 1e-9)
-            for label, vector in vectors.items():
-                top = climb(problem, vector, label, gtol=gtol, ftol=ftol)
-                ends[label] = top.value
+            tops: dict[str, Optimum] = {}
+            for label, top in apart(problem, vectors, gtol=gtol, ftol=ftol):
+                tops[label], ends[label] = top, top.value
                 best = max(best, top, key=_height)
-            return Found(best, ends, False)
-        tops = {label: climb(coarse, vector, label, ftol=1e-5) for label, vector in vectors.items()}
-        ends |= {label: top.value for label, top in tops.items()}
-        label, start = max(tops.items(), key=lambda item: item[1].value)
+            if len(tops) > 1:  # whoever was the last
+                best = max((tops[label] for label in vectors), key=_height)
+                problem.fresh(first)
+            return Found(best, {label: ends[label] for label in vectors}, False)
+        tops = dict(apart(coarse, vectors, ftol=1e-5))
+        ends |= {label: tops[label].value for label in vectors}
+        label = max(vectors, key=lambda label: tops[label].value)
+        start = tops[label]
+        coarse.fresh(first)
         for i, size in enumerate([*sizes[1:], problem.size]):
             scaling = curvature(coarse, start, label, recorder, size / coarse.size)
             finer = problem if size == problem.size else problem.subset(size, seed + i + 1)
@@ -175,20 +190,17 @@ def _heat(
     problem: LearningProblem,
     vectors: dict[str, np.ndarray],
     rivals: tuple[str, ...],
-    climb: Callable[..., Optimum],
+    apart: Callable[..., Iterator[tuple[str, Optimum]]],
     max_evaluations: int,
 ) -> dict[str, np.ndarray]:
     """The starts with one for all rivals: where the best of them is after `HEAT` evaluations."""
     most = min(HEAT, max_evaluations)
-    tops = {
-        label: climb(problem, vector, label, ftol=1e-5, max_evaluations=most)
-        for label, vector in vectors.items()
-        if label in rivals
-    }
-    if len(tops) < 2:
+    racing = {label: vector for label, vector in vectors.items() if label in rivals}
+    if len(racing) < 2:
         return vectors
-    label, top = max(tops.items(), key=lambda item: item[1].value)
-    return {label: top.vector} | {name: v for name, v in vectors.items() if name not in rivals}
+    tops = dict(apart(problem, racing, ftol=1e-5, max_evaluations=most))
+    label = max(racing, key=lambda label: tops[label].value)
+    return {label: tops[label].vector} | {name: v for name, v in vectors.items() if name not in rivals}
 
 
 def _height(optimum: Optimum) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.distributed import Team
 from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.progress import Progress
@@ -38,6 +39,7 @@ class Task:
     progress: Progress
     checkpoint: str | os.PathLike[str] | None
     starts: str = "several"
+    workers: Team = Team()
 
     def one_data_set(self, who: str) -> tuple[Inputs, np.ndarray]:
         """Inputs and targets, for a learner that takes one set of them and no objective but the evidence."""

@@ -64,10 +64,23 @@ def save(estimator: Any, path: str | os.PathLike, functions: Functions | None = 
     if isinstance(estimator, BaseEstimator):
         check_is_fitted(estimator)
     arrays: dict[str, np.ndarray] = {}
-    settings: dict[str, Any] = estimator.get_params(deep=False)
-    said = to_json({"settings": settings, "learned": estimator._learned()}, arrays, functions)
-    manifest = {"class": type(estimator).__name__, "versions": _versions(), **said}
+    said = described(estimator)
+    manifest = {"class": said.pop("name"), "versions": _versions(), **to_json(said, arrays, functions)}
     file.write(Path(path), manifest, arrays)
+
+
+def described(estimator: Any) -> dict[str, Any]:
+    """What a file, or another process, must know of an estimator to make it again: `rebuilt`."""
+    settings: dict[str, Any] = estimator.get_params(deep=False)
+    settings.pop("parallel", None)  # who works is no part of a model
+    return {"name": type(estimator).__name__, "settings": settings, "learned": estimator._learned()}
+
+
+def rebuilt(said: dict[str, Any]) -> Any:
+    """The estimator of which `described` told."""
+    estimator = _estimator(said["name"])(**said["settings"])
+    estimator._relearn(said["learned"])
+    return estimator
 
 
 def load(path: str | os.PathLike, functions: Functions | None = None, classes: Iterable[type] = ()) -> Any:
@@ -92,12 +105,11 @@ def load(path: str | os.PathLike, functions: Functions | None = None, classes: I
     path = Path(path)
     try:
         manifest, arrays = file.read(path)
-        cls = _estimator(manifest["class"])
+        _estimator(manifest["class"])  # there is one
         parts = {key: manifest[key] for key in ("settings", "learned")}
         try:
             read = from_json(parts, arrays, functions, classes)
-            estimator = cls(**read["settings"])
-            estimator._relearn(read["learned"])
+            estimator = rebuilt({"name": manifest["class"], **read})
         except SerialiseError as error:
             raise ModelFileError(str(error)) from error
         except _REFUSED as error:

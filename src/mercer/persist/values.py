@@ -28,7 +28,7 @@ from mercer.params import Held, Info, Param, Parametrised, Static
 from mercer.persist.kinds import of_kind
 from mercer.registry import Saved
 
-__all__ = ["Functions", "SerialiseError", "from_json", "to_json"]
+__all__ = ["Functions", "SerialiseError", "from_json", "named_functions", "to_json", "unknown_classes"]
 
 DEPTH = 100  # levels of nesting
 NESTED = 32  # and of values within values: computing with deeper ones would run out of stack
@@ -70,19 +70,29 @@ def from_json(
     functions: the user's functions by name. classes: the user's classes. An error lists what is missing.
     """
     own, given = dict(functions or {}), registry.by_address(classes)
-    if missing := sorted(set(_mentioned(tree, "kind", "function", "name")) - set(own)):
+    if missing := sorted(named_functions(tree) - set(own)):
         example = ", ".join(f"{name!r}: {name}" for name in missing)
         raise SerialiseError(
             f"the functions {missing} are not part of the file: pass functions={{{example}}}."
         )
-    foreign = {name for name in _mentioned(tree, "class", None, "class") if ":" in name}
-    if missing := sorted(name for name in foreign if registry.find(name, given) is None):
+    if missing := unknown_classes(tree, given):
         example = ", ".join(name.partition(":")[2] for name in missing)
         raise SerialiseError(
             f"the classes {missing} are not part of mercer: import them and pass classes=[{example}], or "
             f"install the package that registers them as entry points of {registry.GROUP!r}."
         )
     return _read(tree, _In("", 0, 0, arrays or {}, own, given))
+
+
+def named_functions(tree: Any) -> set[str]:
+    """Names of the user's functions in what `to_json` wrote."""
+    return set(_mentioned(tree, "kind", "function", "name"))
+
+
+def unknown_classes(tree: Any, given: Mapping[str, type]) -> list[str]:
+    """Names of classes in what `to_json` wrote that are neither Mercer's, nor given, nor installed."""
+    foreign = {name for name in _mentioned(tree, "class", None, "class") if ":" in name}
+    return sorted(name for name in foreign if registry.find(name, given) is None)
 
 
 def _mentioned(tree: Any, key: str, value: str | None, wanted: str) -> Iterator[str]:

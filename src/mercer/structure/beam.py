@@ -12,17 +12,19 @@ of it. Scores are of the same rows, and counts of the whole search, before they 
 from __future__ import annotations
 
 import abc
-import concurrent.futures
 import dataclasses
 import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from mercer.distributed import Team
 from mercer.gp import Model
 from mercer.learning.climb import Recorder, maximise
+from mercer.params import flatten
 from mercer.progress import Deadline, DeadlineReached, shown, tell
 from mercer.structure.grammar import Sentence, Vocabulary, expand
 from mercer.structure.parts import Problem, Rows
@@ -119,10 +121,10 @@ class Search:
         deadline: Deadline | None = None,
         max_models: int | None = None,
         seed: int = 0,
-        parallel: int = 1,
+        workers: Team | None = None,
     ):
         self.language, self.y = language, y
-        self.deadline, self.max_models, self.parallel = deadline, max_models, max(1, parallel)
+        self.deadline, self.max_models, self.workers = deadline, max_models, workers or Team()
         order = np.random.default_rng(seed).permutation(len(y))
         sizes = [COARSE, FINE] if len(y) > 1.25 * COARSE else [len(y)]
         self.rounds = [np.sort(order[: min(size, len(y))]) for size in sizes]
@@ -248,22 +250,12 @@ class Search:
         """Learn each sentence for so many evaluations, and put it among the candidates. A sentence counts as
         seen when it is begun.
         """
-
-        def look(sentence: Sentence) -> Candidate | None:
-            starts = self.language.variants(sentence, periods)
-            found = data.learn(starts, evaluations)
-            if not any(p.kind == "periodic" and not p.values for p in sentence.parts):
-                return found
-            # what the parent explains of a season would keep it from being seen
-            other = data.learn(self.language.variants(sentence.bare(), data.usual), evaluations)
-            return _best([found, other])
-
-        with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
-            at_once = map if self.parallel == 1 else pool.map
-            counted = self._counted(sentences)
-            while some := list(itertools.islice(counted, self.parallel)):
-                candidates += [c for c in at_once(look, some) if c is not None]
-                tell(len(self.met), None, self._words())
+        counted = self._counted(sentences)
+        while some := list(itertools.islice(counted, self.workers.size)):
+            tries = [data.tries(sentence, periods) for sentence in some]
+            found = data.learn_each(tries, evaluations, self.workers)
+            candidates += [c for c in found if c is not None]
+            tell(len(self.met), None, self._words())
 
     def _counted(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
@@ -305,27 +297,49 @@ class _Data:
         """Its evidence on these rows."""
         return Problem(self.language.model(sentence), self.rows, self.y, self.deadline)
 
+    def tries(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sequence[Sentence]]:
+        """Starting values of a sentence; of one with a new season a second set."""
+        starts = [self.language.variants(sentence, periods)]
+        if any(p.kind == "periodic" and not p.values for p in sentence.parts):
+            # what the parent explains of a season would keep it from being seen
+            starts.append(self.language.variants(sentence.bare(), self.usual))
+        return starts
+
+    def learn_each(
+        self, tries: Sequence[Sequence[Sequence[Sentence]]], evaluations: int, workers: Team
+    ) -> list[Candidate | None]:
+        """The best that is reached from each of the sets of starting values, by one of the workers."""
+        if workers.here:
+            found = [[self.learn(starts, evaluations) for starts in each] for each in tries]
+        else:
+            jobs = [{"tries": [self._models(starts) for starts in each]} for each in tries]
+            shared = {"X": self.rows.X, "y": self.y, "evaluations": evaluations}
+            shared["seconds"] = None if self.deadline is None else self.deadline.left()
+            names = [f"the model {each[0][0]}" for each in tries]
+            with shown("", False):  # the search says itself how far it is
+                answers = workers.map(climb_each, jobs, shared, names)
+            found = [
+                [self._candidate(starts, top) for starts, top in zip(each, tops, strict=True)]
+                for each, tops in zip(tries, answers, strict=True)
+            ]
+        return [_best(some) for some in found]
+
     def learn(self, starts: Sequence[Sentence], evaluations: int) -> Candidate | None:
         """The best that is reached from some of the starting values; None where none has an evidence."""
-        problems = [self.problem(start) for start in starts]
-        if len(problems) > 1:
-            values = np.array([p.value() for p in problems])
-            order = np.argsort(-values, kind="stable")[:HEATS]
-            problems = [problems[i] for i in order if values[i] > values[order[0]] - CLOSE]
-        best, size = None, len(self.y)
-        for problem in problems:
-            with shown("", False):
-                recorder = Recorder(size)
-                start = problem.flat.vector
-                units = np.diag(self.language.units(problem.flat.names))
-                top = maximise(problem, start, "", recorder, units, ftol=1e-6, max_evaluations=evaluations)
-            if np.isfinite(top.value) and (best is None or top.value > best[0].value):
-                best = top, problem
-        if best is None:
+        top = climb(self._models(starts), self.rows, self.y, evaluations, self.deadline)
+        return self._candidate(starts, top)
+
+    def _models(self, starts: Sequence[Sentence]) -> list[dict[str, Any]]:
+        """What `climb` takes of each start."""
+        models = [self.language.model(start) for start in starts]
+        return [{"model": m, "units": self.language.units(flatten(m).names)} for m in models]
+
+    def _candidate(self, starts: Sequence[Sentence], top: dict[str, Any] | None) -> Candidate | None:
+        if top is None:
             return None
-        top, problem = best
-        sentence = self.language.learned(starts[0], problem.flat.unflatten(top.vector))
-        return Candidate(sentence, top.value, top.objective, len(top.vector), size)
+        best = flatten(self.language.model(starts[top["start"]])).unflatten(top["vector"])
+        sentence = self.language.learned(starts[0], best)
+        return Candidate(sentence, top["value"], top["log_evidence"], len(top["vector"]), len(self.y))
 
     def hints(self, parent: Candidate) -> Mapping[int, Sequence[float]]:
         """Likely periods: those of what the parent leaves over, then those of y."""
@@ -337,6 +351,38 @@ class _Data:
 
 def _best(candidates: Iterable[Candidate | None]) -> Candidate | None:
     return max((c for c in candidates if c is not None), key=lambda c: c.value, default=None)
+
+
+def climb(
+    starts: Sequence[Mapping[str, Any]],
+    rows: Rows,
+    y: np.ndarray,
+    evaluations: int,
+    deadline: Deadline | None,
+) -> dict[str, Any] | None:
+    """The best end of climbs from the most promising of the models; None where none has an evidence."""
+    problems = {i: Problem(start["model"], rows, y, deadline) for i, start in enumerate(starts)}
+    if len(problems) > 1:
+        values = np.array([p.value() for p in problems.values()])
+        order = np.argsort(-values, kind="stable")[:HEATS]
+        problems = {int(i): problems[int(i)] for i in order if values[i] > values[order[0]] - CLOSE}
+    best: dict[str, Any] | None = None
+    for i, problem in problems.items():
+        with shown("", False):
+            recorder, units = Recorder(len(y)), np.diag(starts[i]["units"])
+            start = problem.flat.vector
+            top = maximise(problem, start, "", recorder, units, ftol=1e-6, max_evaluations=evaluations)
+        if np.isfinite(top.value) and (best is None or top.value > best["value"]):
+            best = {"start": i, "vector": top.vector, "value": top.value, "log_evidence": top.objective}
+    return best
+
+
+def climb_each(
+    X: np.ndarray, y: np.ndarray, evaluations: int, seconds: float | None, tries: list[list[dict[str, Any]]]
+) -> list[dict[str, Any] | None]:
+    """A job: `climb` of each set of starting values of one sentence."""
+    rows, deadline = Rows(X), None if seconds is None else Deadline.after(max(seconds, 1e-3))
+    return [climb(starts, rows, y, evaluations, deadline) for starts in tries]
 
 
 def left_out(problem: Problem) -> np.ndarray:

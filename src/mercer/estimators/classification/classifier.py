@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer.conditioned import ClassFunction, Classified
 from mercer.decide import decide
+from mercer.distributed import Parallel, team
 from mercer.estimators import defaults, roughness
 from mercer.estimators.base import INTEGRATED, column_lines, evidence_of, fitted, read_kernel
 from mercer.estimators.classification.labels import (
@@ -26,6 +27,7 @@ from mercer.estimators.classification.labels import (
 )
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.many import checkpoint_of
+from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import GP, Model
 from mercer.inference import by_name
 from mercer.inference.protocol import AbstractInference
@@ -56,7 +58,7 @@ SCHEMES = (*JOINT, "one-vs-rest", "one-vs-one")
 SUITS = {"EP": "probit", "Laplace": "softmax"}  # what rules do with more than two classes
 
 
-class GPClassifier(ClassifierMixin, AbstractExplained):
+class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained):
     """Gaussian-process classification of two or more classes, with learned hyperparameters.
 
     Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under priors
@@ -93,9 +95,9 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         derivatives are differences. Label regression also takes the others of `GPRegressor`, and
         "loo-probit" (GPML 6.5.1): hyperparameters, and a map from predictions of the numbers +-1 to
         probabilities, for which left-out labels are the most probable.
-    solver, restarts, random_state, max_evaluations, learn, progress, memory, checkpoint, missing: as in
-        `GPRegressor`, whose docstring also says which columns of a table are taken and how; several problems
-        of two classes have a checkpoint each
+    solver, restarts, random_state, max_evaluations, learn, progress, memory, checkpoint, missing, parallel:
+        as in `GPRegressor`, whose docstring also says which columns of a table are taken and how; several
+        problems of two classes have a checkpoint each
 
     classes_: the sorted labels (C,)
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history;
@@ -135,6 +137,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         checkpoint: str | os.PathLike[str] | None = None,
         missing: Literal["indicator", "error"] = "indicator",
         learn: bool = True,
+        parallel: Parallel = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -152,6 +155,7 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
         self.checkpoint = checkpoint
         self.missing = missing
         self.learn = learn
+        self.parallel = parallel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -177,18 +181,20 @@ class GPClassifier(ClassifierMixin, AbstractExplained):
             seed=self._seed(),
             max_evaluations=self.max_evaluations,
             progress=self.progress,
+            parallel=self.parallel,
         )
         problems = self._problems(inputs, codes)
         models = self._models(kernels, problems)
-        fits = [
-            self._learn(model, *problem, checkpoint=checkpoint_of(self.checkpoint, i), **common)
-            for i, (model, problem) in enumerate(zip(models, problems, strict=True))
-        ]
-        if roughness.asked(self.kernel) and self.learn:
+        with team(self.parallel):
             fits = [
-                self._choose_kernel(*each, common, i)
-                for i, each in enumerate(zip(fits, models, problems, strict=True))
+                self._learn(model, *problem, checkpoint=checkpoint_of(self.checkpoint, i), **common)
+                for i, (model, problem) in enumerate(zip(models, problems, strict=True))
             ]
+            if roughness.asked(self.kernel) and self.learn:
+                fits = [
+                    self._choose_kernel(*each, common, i)
+                    for i, each in enumerate(zip(fits, models, problems, strict=True))
+                ]
         return self._take(fits)
 
     def _kernels(self) -> tuple[AbstractKernel | None, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer.distributed import Parallel
 from mercer.em import (
     Dirichlets,
     Labelled,
@@ -55,6 +56,8 @@ class BayesianGaussianMixture(AbstractMixture):
     restarts: starts beyond the first; the one with the highest bound is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which it has
         converged
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     `score_samples` are predictive densities, the parameters integrated out; `predict_proba` are the
     probabilities of the variational posterior; `sample` draws at the expected parameters.
@@ -81,6 +84,7 @@ class BayesianGaussianMixture(AbstractMixture):
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -92,6 +96,7 @@ class BayesianGaussianMixture(AbstractMixture):
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> BayesianGaussianMixture:
         """Learn from rows X (n, d). y is ignored.
@@ -170,6 +175,8 @@ class BayesianHMM(AbstractHMM):
     restarts: starts beyond the first; the one with the highest bound is kept
     max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which it has
         converged
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     What is said of sequences (`predict`, `predict_proba`, `score`, `sample`) is by model_, at the expected
     parameters.
@@ -197,6 +204,7 @@ class BayesianHMM(AbstractHMM):
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_states = n_states
         self.emission = emission
@@ -211,6 +219,7 @@ class BayesianHMM(AbstractHMM):
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> BayesianHMM:
         """Learn from sequences. y is ignored.
@@ -293,6 +302,7 @@ def _climb(estimator: Any, begin: Callable[[int], Any], data: Any) -> None:
         max_evaluations=estimator.max_evaluations,
         tol=estimator.tol,
         progress=estimator.progress,
+        parallel=estimator.parallel,
     )
     estimator._take(found.model, found.path(), found.converged, found.iterations)
     warn_unless_converged(found, estimator.tol)

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer.distributed import Parallel
 from mercer.em import GPExperts, em
 from mercer.em.experts import ConditionedExperts
 from mercer.em.gates import GATES
@@ -18,6 +19,7 @@ from mercer.estimators import defaults
 from mercer.estimators.base import read_kernel
 from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import generator, names_of, warn_unless_converged
+from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import GP, Model
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.kernels import AbstractKernel
@@ -28,7 +30,7 @@ from mercer.persist import AbstractSavable
 from mercer.progress import Progress, shown
 
 
-class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
+class GPMixture(RegressorMixin, AbstractShared, AbstractSavable):
     """A mixture of Gaussian-process experts: y follows one of several functions, each with hyperparameters
     and noise of its own, and a gate says which is likely where. For functions that jump or change their
     character, and for several regimes at once.
@@ -41,6 +43,8 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
     max_evaluations, tol: M-steps for each start, and the relative gain of the bound below which a start has
         converged
     random_state: seed of the starts
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     Learned: responsibilities_ (n, K), of each expert for each row; experts_
     (`mercer.em.ConditionedExperts`), its `experts` and `gate`; model_, lower_bound_ (of the log evidence,
@@ -65,6 +69,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         tol: float = 1e-5,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_experts = n_experts
         self.kernel = kernel
@@ -74,6 +79,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -101,6 +107,7 @@ class GPMixture(RegressorMixin, BaseEstimator, AbstractSavable):
             tol=self.tol,
             slack=1e-6,
             progress=self.progress,
+            parallel=self.parallel,
         )
         self._take(
             outcome.model, X, y, outcome.objective, outcome.path(), outcome.converged, outcome.iterations

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.distributed import Parallel, team
 from mercer.em import HMM as Model
 from mercer.em import Filter, InverseWishart, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
@@ -27,13 +27,14 @@ from mercer.estimators.hidden.shared import (
     warn_at_floor,
     warn_unless_converged,
 )
+from mercer.estimators.shared_work import AbstractShared
 from mercer.hyperpriors import Gamma
 from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress
 
 
-class AbstractHMM(BaseEstimator, AbstractSavable):
+class AbstractHMM(AbstractShared, AbstractSavable):
     """What fitted hidden Markov models do, however they were fitted."""
 
     emission: str
@@ -181,6 +182,8 @@ class HMM(AbstractHMM):
         covariances; `mercer.hyperpriors.Gamma` of the means of counts
     dof_prior: the same of Student-t's degrees of freedom, a `mercer.hyperpriors.Gamma`
     criterion: "bic", "aic" or "held-out" (5-fold over sequences), where n_states are several
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     Sequences are a list of arrays (T, d), or (T,) for symbols and for one number a step; one array is one
     sequence. NaN is a missing value.
@@ -217,6 +220,7 @@ class HMM(AbstractHMM):
         criterion: Literal["bic", "aic", "held-out"] = "bic",
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_states = n_states
         self.emission = emission
@@ -236,6 +240,7 @@ class HMM(AbstractHMM):
         self.criterion = criterion
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -249,11 +254,12 @@ class HMM(AbstractHMM):
         numbers = candidates(self.n_states, "n_states")
         sequences, known = self._read(X), self._known(labels, X)
         rng = generator(self.random_state)
-        outcome, self.selection_ = best_of(
-            numbers,
-            lambda n: self._climb(sequences, known, n, rng),
-            lambda outcome, n: self._rate(outcome, sequences, known, n, rng),
-        )
+        with team(self.parallel):
+            outcome, self.selection_ = best_of(
+                numbers,
+                lambda n: self._climb(sequences, known, n, rng),
+                lambda outcome, n: self._rate(outcome, sequences, known, n, rng),
+            )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
@@ -295,7 +301,12 @@ class HMM(AbstractHMM):
         starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]
         prepared = starts[0]().prepare(sequences, known)
         return em(
-            starts, [prepared], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress
+            starts,
+            [prepared],
+            max_evaluations=self.max_evaluations,
+            tol=self.tol,
+            progress=self.progress,
+            parallel=self.parallel,
         )
 
     def _rate(self, outcome, sequences, labels, n: int, rng) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer.distributed import Parallel, team
 from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, Labelled, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
@@ -26,13 +27,14 @@ from mercer.estimators.hidden.shared import (
     warn_at_floor,
     warn_unless_converged,
 )
+from mercer.estimators.shared_work import AbstractShared
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
 
 FARTHEST = 1e100
 
 
-class AbstractMixture(DensityMixin, BaseEstimator, AbstractSavable):
+class AbstractMixture(DensityMixin, AbstractShared, AbstractSavable):
     """What fitted mixtures of Gaussians do, however they were fitted."""
 
     model_: Model
@@ -114,6 +116,8 @@ class GaussianMixture(AbstractMixture):
     criterion: "bic", "aic" or "held-out" (5-fold), where n_components are several
     random_state: seed of the starts
     progress: None shows a line in terminals after a second, True always, False never
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     Learned: weights_ (k,), means_ (k, d), covariances_ ((k, d, d), (k, d), (k,) or (d, d)), log_likelihood_,
     history_ (objective before each M-step and at the end: log-likelihood plus log prior), converged_,
@@ -138,6 +142,7 @@ class GaussianMixture(AbstractMixture):
         criterion: Literal["bic", "aic", "held-out"] = "bic",
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -151,6 +156,7 @@ class GaussianMixture(AbstractMixture):
         self.criterion = criterion
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -166,11 +172,12 @@ class GaussianMixture(AbstractMixture):
         numbers = candidates(self.n_components, "n_components")
         check_criterion(self.criterion)
         rng = generator(self.random_state)
-        outcome, self.selection_ = best_of(
-            numbers,
-            lambda k: self._climb(X, labels, k, rng),
-            lambda outcome, k: self._rate(outcome, X, labels, k, rng),
-        )
+        with team(self.parallel):
+            outcome, self.selection_ = best_of(
+                numbers,
+                lambda k: self._climb(X, labels, k, rng),
+                lambda outcome, k: self._rate(outcome, X, labels, k, rng),
+            )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
         )
@@ -206,7 +213,14 @@ class GaussianMixture(AbstractMixture):
             for seed in rng.integers(2**31, size=1 + self.restarts)
         ]
         data = X if known is None else Labelled(X, known)
-        return em(starts, [data], max_evaluations=self.max_evaluations, tol=self.tol, progress=self.progress)
+        return em(
+            starts,
+            [data],
+            max_evaluations=self.max_evaluations,
+            tol=self.tol,
+            progress=self.progress,
+            parallel=self.parallel,
+        )
 
     def _start(self, X, known, k: int, rng) -> Model:
         given = dict(self.init) if isinstance(self.init, dict) else {}

@@ -8,16 +8,18 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.conditioned import AbstractSubject, LatentSpace
+from mercer.distributed import Parallel
 from mercer.estimators.base import read_kernel
 from mercer.estimators.hidden.shared import generator, names_of
 from mercer.estimators.latent.shared import name_columns, numbers_of, units_of, whole
+from mercer.estimators.shared_work import AbstractShared
 from mercer.kernels import SE, AbstractKernel
 from mercer.latent import bayesian, mode
-from mercer.latent.learn import BayesianProblem, Learned, ModeProblem, learn
+from mercer.latent.learn import Learned, learn, of_rows
 from mercer.latent.mapping import Mapping, predict, shares
 from mercer.latent.rows import locate, spread
 from mercer.latent.table import grouped, principal_points
@@ -34,7 +36,7 @@ RELEVANT = 0.01  # of the most relevant latent column: below, a column is not us
 
 
 class GPLVM(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AbstractSubject, AbstractSavable
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractShared, AbstractSubject, AbstractSavable
 ):
     """Each row of a table by a point x in a few latent dimensions, each column a Gaussian process of x plus
     noise: principal components with curved surfaces in place of planes (Lawrence 2005).
@@ -55,6 +57,8 @@ class GPLVM(
     max_evaluations: of the objective, for each start; 0 learns nothing
     random_state: seed of the choice of inducing inputs and of random starts
     progress: None shows a line in terminals after a second, True always, False never
+    parallel: who climbs from the starts: None (this process, one after the other), a number of processes, or
+        a `dask.distributed.Client`; what is learned does not depend on it
 
     NaN is an empty cell, in `fit` and in `transform`. What is known of it is what the other cells of its row
     say: the columns that are observed in the same rows share one factorisation, so the cost grows with the
@@ -85,6 +89,7 @@ class GPLVM(
         max_evaluations: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.n_components = n_components
         self.method = method
@@ -95,6 +100,7 @@ class GPLVM(
         self.max_evaluations = max_evaluations
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -152,17 +158,17 @@ class GPLVM(
         return kernel
 
     def _climb(self, kernel: Any, rows: np.ndarray) -> Learned:
-        rng, table, q = generator(self.random_state), grouped(rows), self.n_components
+        rng, q = generator(self.random_state), self.n_components
         m, points = min(self.m, len(rows)), principal_points(rows, q)
         points += 0.1 * rng.normal(size=points.shape) * (points.std(0) == 0)
         by_map = self.method == "map"
-        problem: Any = ModeProblem(kernel, table, q) if by_map else BayesianProblem(kernel, table, q, m)
+        problem = of_rows(kernel, rows, q, None if by_map else m)
         starts: dict[str, np.ndarray] = {}
         for name in ("principal components", *(f"random {i + 1}" for i in range(self.restarts))):
             X = rng.normal(size=points.shape) if starts else points
             at = (kernel, NOISE, X) if by_map else bayesian.start(kernel, NOISE, X, m, rng)
             starts[name] = problem.vector(*at)
-        return learn(problem, starts, self.max_evaluations, self.progress)
+        return learn(problem, starts, self.max_evaluations, self.progress, self.parallel)
 
     def _take(
         self, rows: np.ndarray, kernel: Any, noise: float, mu: np.ndarray, std: np.ndarray | None,

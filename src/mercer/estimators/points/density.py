@@ -32,7 +32,7 @@ class GPDensity(DensityMixin, AbstractPoints):
     cells: int, tuple or None. How many there are along each column: 200 for one column, 32 for two, 10 for
         three. A warning says where f changes within a cell
     inference: "variational" (default), "ep" or "laplace"
-    solver, restarts, max_evaluations, learn, memory, random_state, progress: as in `GPRegressor`
+    solver, restarts, max_evaluations, learn, memory, random_state, progress, parallel: as in `GPRegressor`
 
     points_, cells_, kernel_, model_, posterior_, fit_, log_marginal_likelihood_: as in `GPIntensity`
 

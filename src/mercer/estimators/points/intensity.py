@@ -40,7 +40,7 @@ class GPIntensity(AbstractPoints):
     cells: int, tuple or None. How many there are along each column: 200 for one column, 32 for two, 10 for
         three. A warning says where f changes within a cell
     inference: "variational" (default), "ep" or "laplace"
-    solver, restarts, max_evaluations, learn, memory, random_state, progress: as in `GPRegressor`
+    solver, restarts, max_evaluations, learn, memory, random_state, progress, parallel: as in `GPRegressor`
 
     points_: the points (n, d)
     cells_: the grid: `lower`, `upper`, `shape`, `exposure`, `centres` and the like

@@ -13,9 +13,11 @@ from sklearn.utils import check_random_state
 
 from mercer.columns import Columns
 from mercer.conditioned import PointFunction
+from mercer.distributed import Parallel
 from mercer.estimators import defaults, reading
 from mercer.estimators.base import AbstractEstimator, fitted, read_kernel
 from mercer.estimators.points.cells import Cells, Exposure
+from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import GP, Model
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference
@@ -35,7 +37,7 @@ MARGIN_NOTE = "the region is that of the points and a margin: give region= where
 DRAWS = 4000  # of intensities, for what has no closed form
 
 
-class AbstractPoints(AbstractEstimator):
+class AbstractPoints(AbstractShared, AbstractEstimator):
     """A GP for the log of an intensity of points, learned from their counts in the cells of a grid."""
 
     numeric_targets: ClassVar[bool] = True
@@ -55,6 +57,7 @@ class AbstractPoints(AbstractEstimator):
         memory: str | float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         progress: Progress = None,
+        parallel: Parallel = None,
     ):
         self.kernel = kernel
         self.region = region
@@ -67,6 +70,7 @@ class AbstractPoints(AbstractEstimator):
         self.memory = memory
         self.random_state = random_state
         self.progress = progress
+        self.parallel = parallel
 
     @abc.abstractmethod
     def _margin(self, points: np.ndarray) -> np.ndarray:
@@ -101,7 +105,7 @@ class AbstractPoints(AbstractEstimator):
         model = self._model(kernel, points)
         found = self._learn(
             model, inputs, counts, inference, restarts=self.restarts, progress=self.progress,
-            max_evaluations=self.max_evaluations, seed=self._seed(),
+            max_evaluations=self.max_evaluations, seed=self._seed(), parallel=self.parallel,
         )  # fmt: skip
         self._take([found])
         if (coarse := self._coarse()) is not None:

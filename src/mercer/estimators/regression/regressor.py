@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
+from mercer.distributed import Parallel, team
 from mercer.estimators import defaults, reading, roughness, saving
 from mercer.estimators.base import evidence_of, fitted, frame_index, read_kernel
 from mercer.estimators.many import checkpoint_of
@@ -30,6 +31,7 @@ from mercer.estimators.regression.robust import Candidate, RobustComparison, jud
 from mercer.estimators.regression.side import Side, seen_or_limit
 from mercer.estimators.regression.tails import GAUSSIAN, left_out_densities
 from mercer.estimators.regression.warped import check_warped, gaussian_noise, warp_of
+from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import Model
 from mercer.inference.protocol import AbstractInference
 from mercer.inputs import InputError, Inputs, Targets, as_targets
@@ -59,7 +61,7 @@ MOSTLY_EQUAL = (
 )
 
 
-class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractReported):
+class GPRegressor(RegressorMixin, AbstractShared, AbstractModelled, AbstractLeftOut, AbstractReported):
     """Gaussian-process regression with learned hyperparameters.
 
     Without a kernel, an ARD Matern 5/2 is learned under weak priors scaled to the data, so units do not
@@ -163,8 +165,9 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractRep
         is "60s", or no limit with `max_models`.
     max_models: int or None. With kernel="search", how many models are looked at, at most; without a budget
         `fit` then finds the same whenever it is repeated.
-    parallel: int. With kernel="search", how many models are looked at at once, in threads; what is found
-        without a budget does not depend on it.
+    parallel: None, int or dask.distributed.Client. Who climbs from several starts, and looks at models with
+        kernel="search": this process, so many processes, or the workers of a cluster. What is learned does
+        not depend on it, save with a budget. A process takes seconds to start: it pays where climbs are long.
 
     kernel_: kernel with the learned values, in your units
     model_, posterior_, fit_: the learned `Model`, its posterior, and the `Fit` with status and history
@@ -258,7 +261,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractRep
         noise_along: str | int | None = None,
         budget: float | str | None = None,
         max_models: int | None = None,
-        parallel: int = 1,
+        parallel: Parallel = None,
     ):
         self.kernel = kernel
         self.mean = mean
@@ -391,21 +394,22 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractRep
         likelihood, y = side.into(self.likelihood, y)
         known = known.by(self.columns_, self.noise_by, inputs.values)
         known = with_inputs(known, self.input_noise, self.columns_, inputs.values)
-        if asked := wishes(self.monotone, self.convex, self.columns_):
-            self._check_shaped(likelihood, known)
-            return self._take([self._shaped(self._fit_noise(None, kernel, inputs, y), inputs, y, asked)])
-        automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
-        if automatic and not known.nothing:
-            raise ValueError(not_with("likelihood='auto'"))
-        if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
-            found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
-            if not automatic or roughness.asked(self.kernel, "search"):
-                return self._take([self._settled(found, inputs, y)])
-            kernel = found.model.gp.kernel
-        if automatic and not defaults.constant(y):
-            return self._take([self._choose(kernel, inputs, y)])
-        found = self._fit_noise(likelihood, kernel, inputs, y, known)
-        return self._take([self._settled(found, inputs, y)])
+        with team(self.parallel):
+            if asked := wishes(self.monotone, self.convex, self.columns_):
+                self._check_shaped(likelihood, known)
+                return self._take([self._shaped(self._fit_noise(None, kernel, inputs, y), inputs, y, asked)])
+            automatic = isinstance(self.likelihood, str) and self.likelihood == "auto"
+            if automatic and not known.nothing:
+                raise ValueError(not_with("likelihood='auto'"))
+            if self.kernel is not None and self._own_kernel and self.learn and not defaults.constant(y):
+                found = self._choose_kernel(GAUSSIAN if automatic else likelihood, inputs, y, known)
+                if not automatic or roughness.asked(self.kernel, "search"):
+                    return self._take([self._settled(found, inputs, y)])
+                kernel = found.model.gp.kernel
+            if automatic and not defaults.constant(y):
+                return self._take([self._choose(kernel, inputs, y)])
+            found = self._fit_noise(likelihood, kernel, inputs, y, known)
+            return self._take([self._settled(found, inputs, y)])
 
     def _covariance(self, given: Any, n: int) -> np.ndarray | None:
         """The known covariance of the errors of n rows, checked."""
@@ -524,6 +528,7 @@ class GPRegressor(RegressorMixin, AbstractModelled, AbstractLeftOut, AbstractRep
             max_evaluations=self.max_evaluations,
             restarts=self.restarts,
             checkpoint=checkpoint_of(self.checkpoint, part),
+            parallel=self.parallel,
         )
 
     def _choose(self, kernel: AbstractKernel | None, inputs: Inputs, y: np.ndarray) -> Fit:

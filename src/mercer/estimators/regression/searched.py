@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.distributed import Parallel, team
 from mercer.estimators.regression.language import Language
 from mercer.inputs import Inputs
 from mercer.learning import Fit, FitWarning
@@ -123,7 +124,7 @@ def search(
     *,
     max_models: int | None = None,
     likelihood: str = "auto",
-    parallel: int = 1,
+    parallel: Parallel = None,
     seed: int = 0,
     progress: Progress = None,
 ) -> SearchResult:
@@ -147,8 +148,8 @@ def search(
         limit where `max_models` is given. How far a search comes by the clock depends on the machine.
     max_models: look at so many models at most: without a budget, the same call then finds the same
     likelihood: the noise: "gaussian", "student-t", or "auto", which chooses between them
-    parallel: how many models are looked at at once, in threads; what is found without a budget does not
-        depend on it
+    parallel: who looks at models: None (this process, one after the other), a number of processes, or a
+        `dask.distributed.Client`; what is found without a budget does not depend on it
     seed: of the rows that are looked at first
 
     Ctrl-C keeps the best so far. `mercer.GPRegressor(kernel="search")` is the same as an estimator.
@@ -217,10 +218,10 @@ def chosen(
         )
     language = Language(inputs, y, mean, estimator.columns_, noises(estimator.likelihood))
     last = None if deadline is None else deadline.share(1.0 - _reserved(language, seconds))
-    with shown("searching", estimator.progress, "Ctrl-C keeps the best so far"):
-        found = Search(
-            language, inputs.values, y, last, estimator.max_models, estimator._seed(), estimator.parallel
-        ).run()
+    telling = shown("searching", estimator.progress, "Ctrl-C keeps the best so far")
+    with telling, team(estimator.parallel) as workers:
+        search = Search(language, inputs.values, y, last, estimator.max_models, estimator._seed(), workers)
+        found = search.run()
     ranking = ranked(found, language, inputs.values, y)
     model = language.model(found.candidates[0].sentence)
     with warnings.catch_warnings(), within(deadline or Deadline(np.inf)) as watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from mercer import metrics
+from mercer.distributed import Parallel, team
 from mercer.estimators.series.ahead import read
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.recorded import Kind, table
@@ -19,6 +20,7 @@ from mercer.estimators.series.rivals import exponential_smoothing, seasonal_naiv
 from mercer.estimators.series.words import stamp_text
 from mercer.inputs import InputError
 from mercer.metrics.points import naive_error
+from mercer.persist.models import described, rebuilt
 from mercer.progress import Progress, shown, tell
 from mercer.tables import text_table
 
@@ -150,10 +152,17 @@ class Backtest:
 
 
 def backtest(
-    ts: Any, horizon: int, folds: int, every: int, refit: bool, level: float, progress: Progress
+    ts: Any,
+    horizon: int,
+    folds: int,
+    every: int,
+    refit: bool,
+    level: float,
+    progress: Progress,
+    parallel: Parallel = None,
 ) -> Backtest:
     """Forecasts of a fitted series from `folds` origins, the last `horizon` steps before its end, `every`
-    steps apart.
+    steps apart. With `refit`, what others do is to learn and forecast at each origin.
     """
     n = ts._t.size
     ends = n - horizon - every * np.arange(folds)[::-1]
@@ -162,24 +171,25 @@ def backtest(
     plain = {NAIVE if season > 1 else "last value": seasonal_naive, SMOOTHING: exponential_smoothing}
     said: dict[str, list[np.ndarray]] = {name: [] for name in (OWN, *plain)}
     seconds = dict.fromkeys(said, 0.0)
-    model, scales = None, []
-    with shown("backtest", progress):
-        for fold, end in enumerate(ends):
-            rows, began = slice(end, end + horizon), time.perf_counter()
-            if model is None or refit:
-                model = clone(ts).set_params(progress=False)._learn_from(ts._part(slice(0, end)))
-            else:
-                model._add(ts._part(slice(ends[fold - 1], end)))
-            said[OWN].append(_own(model, ts.clock_.stamps(ts._t[rows]), ts.clock_.zone, level))
-            seconds[OWN] += time.perf_counter() - began
+    scales = []
+    with shown("backtest", progress), team(parallel) as workers:
+        if refit and not workers.here:
+            jobs = [{"end": int(end), "horizon": horizon, "level": level} for end in ends]
+            names = [f"the forecast from origin {fold + 1}" for fold in range(folds)]
+            own = iter(workers.map(refitted, jobs, {"ts": described(ts)}, names, "forecasts"))
+        else:
+            own = _in_turn(ts, ends, horizon, refit, level)
+        for end, (forecast, transform, took) in zip(ends, own, strict=True):
+            rows = slice(end, end + horizon)
+            said[OWN].append(forecast)
+            seconds[OWN] += took
             past = _even(ts.clock_, ts._t[:end], ts._y[:end])
             ahead = np.maximum(np.round((ts._t[rows] - ts._t[end - 1]) / ts.clock_.grid_step), 1).astype(int)
             scales.append(naive_error(past, season))
             for name, method in plain.items():
                 began = time.perf_counter()
-                said[name].append(_plain(method, past, season, ahead, level, model.transform_))
+                said[name].append(_plain(method, past, season, ahead, level, transform))
                 seconds[name] += time.perf_counter() - began
-            tell(fold + 1, folds, "forecasts")
     found = {}
     for name, by_fold in said.items():
         mean, median, lower, upper = np.stack(by_fold, 1)
@@ -189,6 +199,30 @@ def backtest(
     return Backtest(
         origins, stamps, values, found, np.array(scales), season, level, refit, ts._kind, ts.clock_.zone
     )
+
+
+Own = tuple[np.ndarray, str | None, float]
+"""The forecast from one origin (4, horizon), of what it is (`transform_`), and the seconds it took."""
+
+
+def refitted(ts: dict[str, Any], end: int, horizon: int, level: float) -> Own:
+    """A job: the series learned from its first `end` values, and its forecast."""
+    found, *_ = _in_turn(rebuilt(ts), np.array([end]), horizon, True, level)
+    return found
+
+
+def _in_turn(ts: Any, ends: np.ndarray, horizon: int, refit: bool, level: float) -> Iterator[Own]:
+    """Forecasts from one origin after the other; without `refit`, what the first has learned is kept."""
+    model = None
+    for fold, end in enumerate(ends):
+        rows, began = slice(end, end + horizon), time.perf_counter()
+        if model is None or refit:
+            model = clone(ts).set_params(progress=False)._learn_from(ts._part(slice(0, end)))
+        else:
+            model._add(ts._part(slice(ends[fold - 1], end)))
+        own = _own(model, ts.clock_.stamps(ts._t[rows]), ts.clock_.zone, level)
+        yield own, model.transform_, time.perf_counter() - began
+        tell(fold + 1, len(ends), "forecasts")
 
 
 def _check_room(ts: Any, ends: np.ndarray, horizon: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.distributed import Parallel
 from mercer.estimators.regression.predictions import seed_of
 from mercer.estimators.series import structure
 from mercer.estimators.series.ahead import read, since
@@ -255,6 +256,7 @@ class AbstractForecasts(AbstractFittedSeries):
         every: int | None = None,
         refit: bool = True,
         level: float = 0.9,
+        parallel: Parallel = None,
     ) -> Backtest:
         """How good forecasts of this series would have been: made at `folds` earlier times, and judged by
         what came, beside the value one season before and exponential smoothing.
@@ -263,6 +265,8 @@ class AbstractForecasts(AbstractFittedSeries):
         every: steps from one origin to the next (default: the horizon); the last ends with the series
         refit: learn everything again at each origin; False keeps what the first has learned, which is faster
         level: of the intervals
+        parallel: with `refit`, who learns and forecasts at the origins: None (this process), a number of
+            processes, or a `dask.distributed.Client`
 
         Exponential smoothing is Holt-Winters with additive errors, by least squares, with trend (damped or
         not) and season where Akaike's criterion is for them; of the logarithm where `transform_` is "log".
@@ -279,4 +283,4 @@ class AbstractForecasts(AbstractFittedSeries):
         for name, count in counts.items():
             if not (isinstance(count, numbers.Integral) and count >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}.")
-        return backtest(self, **counts, refit=refit, level=level, progress=self.progress)
+        return backtest(self, **counts, refit=refit, level=level, progress=self.progress, parallel=parallel)

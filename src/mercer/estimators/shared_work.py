@@ -1,0 +1,24 @@
+"""Estimators whose work others may share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from mercer.distributed import Parallel
+
+
+class AbstractShared(BaseEstimator):
+    """An estimator with the setting `parallel`. Its clone has the same one: a client cannot be copied."""
+
+    parallel: Parallel
+
+    def __sklearn_clone__(self) -> Any:
+        here, self.parallel = self.parallel, None
+        try:
+            clone = super().__sklearn_clone__()
+        finally:
+            self.parallel = here
+        clone.parallel = here
+        return clone

@@ -89,13 +89,14 @@ def check(parallel: Parallel) -> None:
 
 
 class Team:
-    """Who works. `here`: this process alone."""
+    """Who works: this process alone, or others."""
 
     def __init__(self, others: _Others | None = None):
         self._others = others
 
     @property
     def here(self) -> bool:
+        """Whether this process works alone."""
         return self._others is None
 
     @property

@@ -68,7 +68,8 @@ def fit(
 
     X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
     fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
-    chunks are, by the default client of this process: with solvers VFE, FITC and ProjectedProcess.
+    chunks are, by the default client of this process: with solvers VFE, FITC and ProjectedProcess. With
+    `parallel=` a client, its workers go through the chunks of any source.
 
     Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
 
@@ -85,7 +86,7 @@ def fit(
     model = as_model(model)
     seen = None
     if is_chunked(X):
-        seen, X, y = _surveyed(model, X, y, seed)
+        seen, X, y = _surveyed(model, X, y, seed, parallel)
     model, data, pooled = _prepared(model, X, y)
     rule = inference_by_name(inference, model.likelihood)
     if rule.learns is None:
@@ -103,13 +104,23 @@ def fit(
         return chunked.learn(task, seen)
 
 
-def _surveyed(model: Model, source: Any, y: Any, seed: int) -> tuple[Any, Inputs, np.ndarray]:
-    """A source of chunks that was gone through once, and a sample of its rows."""
+def _surveyed(
+    model: Model, source: Any, y: Any, seed: int, parallel: Parallel
+) -> tuple[Any, Inputs, np.ndarray]:
+    """A source of chunks that was gone through once, by the workers of a client where one is given, and a
+    sample of its rows.
+    """
+    from mercer.distributed.cluster import is_client
     from mercer.distributed.on_dask import executor_for, source_of
     from mercer.learning.chunked import survey
 
     source = source_of(source, y)
-    seen = survey(source, executor_for(source), model.reads_objects(), seed=seed)
+    seen = survey(
+        source,
+        executor_for(source, parallel if is_client(parallel) else None),
+        model.reads_objects(),
+        seed=seed,
+    )
     return seen, seen.inputs, seen.y
 
 

@@ -149,8 +149,10 @@ class Columns:
         """
         notes = []
         by_name = self.named and not isinstance(X, Table) and is_table(X)
-        if by_name and (other := [name for name in named_columns(X) if name not in self.names]):
-            notes.append(f"columns that the model was not fitted to are ignored: {', '.join(other)}.")
+        if by_name:
+            X = named_columns(X)
+            if other := [name for name in X if name not in self.names]:
+                notes.append(f"columns that the model was not fitted to are ignored: {', '.join(other)}.")
         if any(isinstance(column, Raw) for column in self.columns):
             inputs = as_inputs(X, "X", self.names if by_name else None, self.objects)
             return Encoded(Inputs(inputs.values, self.encoded_names), tuple(notes))

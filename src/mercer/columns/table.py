@@ -118,7 +118,7 @@ def _table(columns: list[Cells], names: tuple[str, ...] | None, name: str) -> Ta
 
 def cells_of(column: Any, where: str) -> Cells:
     """One column as people hand it in: a series of pandas, polars or pyarrow, a list or an array."""
-    if is_into_series(column):
+    if not isinstance(column, list | np.ndarray) and is_into_series(column):
         return _of_series(nw.from_native(column, series_only=True), where)
     array = _array(column)
     if array.ndim != 1:

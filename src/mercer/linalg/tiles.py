@@ -2,8 +2,8 @@
 
 A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function,
 pulled back by `jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256
-rows (512 for long rectangles whose columns fill them): small data do not pay for a large tile, and no other
-size is ever compiled.
+rows (512 for long rectangles whose columns fill them; 8 for a few new rows beside many data): small data do
+not pay for a large tile, and no other size is ever compiled.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mercer.linalg.lapack import symmetrise
 
 SIZES = (64, 128, 256)
 MANY, WIDE = 8192, 512  # from so many rows on, tiles of so many where the columns fill them: a fifth faster
+FEW = 8  # new rows that have a tile of their own
 IN_FLIGHT = 16  # tiles being computed at once: JAX runs them on all cores while the host copies finished ones
 
 
@@ -44,6 +45,13 @@ class Panels:
         self.n, self.size = rows(A), size
         self.starts = range(0, self.n, size)
         self.tiles = [self._cut(A, i) for i in self.starts]
+
+    @classmethod
+    def beside(cls, data: Panels, A: Any) -> Panels:
+        """New inputs in tiles like those of the data; a row or two, as a server is asked for, beside many
+        data in a small one of their own.
+        """
+        return cls(A, FEW if rows(A) <= FEW and data.size > SIZES[0] else data.size)
 
     def _cut(self, A, start):
         def cut(a):
@@ -173,8 +181,15 @@ def diagonal(kernel: Any, panels: Panels) -> np.ndarray:
     return np.concatenate([np.asarray(call(_diag, kernel, a)) for a in panels.tiles])[: panels.n]
 
 
+def few(panels: Panels) -> bool:
+    """Whether these are a few new rows, beside which a matrix takes no room."""
+    return panels.size == FEW
+
+
 def times(kernel: Any, left: Panels, right: Panels, V: np.ndarray) -> np.ndarray:
-    """K(left, right) V without storing K: (a, q)."""
+    """K(left, right) V without storing K (but that of a few rows): (a, q)."""
+    if few(left):
+        return between(kernel, left, right) @ V
     columns = right.matrix(V)
     leaves, treedef = jax.tree.flatten(kernel)
     run = compiled(_block_times, treedef)

@@ -378,8 +378,10 @@ class GaussianPosterior(AbstractPosterior):
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _reading(self, Xs: Any) -> GaussianPosterior:
+        if not isinstance(Xs, Observations):
+            return self
         plain = self.model.observed is None and self.model.likelihood.latents == 1
-        return self._of_rows if plain and isinstance(Xs, Observations) and self.state.exact else self
+        return self._of_rows if plain and self.state.exact else self
 
     @functools.cached_property
     def _of_rows(self) -> GaussianPosterior:

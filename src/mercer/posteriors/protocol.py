@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -500,7 +501,8 @@ class AbstractPosterior(AbstractConditioned):
 
     def _values(self, Xs: Any) -> np.ndarray:
         """Test inputs, checked against the training data."""
-        if (observed := self.model.observed) is not None:
+        observed, objects = self._reads
+        if observed is not None:
             rows: np.ndarray = observed.rows(Xs)
             return rows
         if isinstance(Xs, Observations):
@@ -508,11 +510,16 @@ class AbstractPosterior(AbstractConditioned):
                 "this posterior speaks of values alone: to predict derivatives and integrals condition on "
                 "mercer.observe.values(X, y), on solver='dense'."
             )
-        inputs = as_inputs(Xs, "Xs", self.inputs.names, self.model.reads_objects())
+        inputs = as_inputs(Xs, "Xs", self.inputs.names, objects)
         d = self.inputs.values.shape[1]
         if inputs.values.shape[1] != d:
             raise ValueError(f"Xs has {inputs.values.shape[1]} columns but the model was conditioned on {d}.")
         return inputs.values
+
+    @functools.cached_property
+    def _reads(self) -> tuple[Any, bool]:
+        """The kernel that reads rows of observations, if there is one, and whether inputs may be objects."""
+        return self.model.observed, self.model.reads_objects()
 
     def _likelihood(self, values: np.ndarray, noise_variance: Any) -> Any:
         """The likelihood at test inputs."""

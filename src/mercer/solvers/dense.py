@@ -230,7 +230,7 @@ class AbstractDenseState(AbstractHostState):
         return tiles.Panels(jax.tree.map(lambda a: a[rows], self.encoded), self.panels.size)
 
     def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
-        return tiles.Panels(self.kernel.encode(Xs), self.panels.size)
+        return tiles.Panels.beside(self.panels, self.kernel.encode(Xs))
 
     # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
 
@@ -278,6 +278,10 @@ class AbstractDenseState(AbstractHostState):
             K = tiles.between(self.kernel, test, self.panels)
             mean = m + K @ self.alpha
             return mean[:, None], conditional(tiles.between(self.kernel, test, test), self.half(K))
+        if variance and tiles.few(test):  # one matrix serves both
+            K = tiles.between(self.kernel, test, self.panels)
+            mean, explained = m + (K @ self.alpha[:, None])[:, 0], self._squares(K)
+            return mean[:, None], np.maximum(tiles.diagonal(self.kernel, test) - explained, 0.0)[:, None]
         mean = m + tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
         if not variance:
             return mean[:, None], None
@@ -291,9 +295,13 @@ class AbstractDenseState(AbstractHostState):
         """diag(K_* R K_*') (m,) for the rows of `panels`, in blocks."""
         out = np.empty(panels.n)
         for rows, K in self._rectangles(panels):
-            V = self.half(K)
-            out[rows] = np.einsum("ij,ij->j", V, V)
+            out[rows] = self._squares(K)
         return out
+
+    def _squares(self, K: np.ndarray) -> np.ndarray:
+        """diag(K R K') of some rows of K, which are spent."""
+        V = self.half(K)
+        return np.einsum("ij,ij->j", V, V)
 
     def _rectangles(self, panels: tiles.Panels) -> Iterator[tuple[slice, np.ndarray]]:
         """K(Xs, X) for blocks of test rows (block, n)."""

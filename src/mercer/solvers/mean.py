@@ -38,7 +38,7 @@ class KernelMean:
             assert prior.basis is not None
             mean = mean + np.asarray(prior.basis.features(Xs), float) @ self.needs.beta
         kernel, panels = strip(prior.kernel), self._panels(j)
-        test = tiles.Panels(kernel.encode(Xs), panels.size)
+        test = tiles.Panels.beside(panels, kernel.encode(Xs))
         return mean + tiles.times(kernel, test, panels, weights)[:, 0]
 
     def _panels(self, j: int) -> tiles.Panels:

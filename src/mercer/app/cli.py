@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mercer.app import backtest, control, em, explain, fit, forecast, optimise, predict, report, saved
+from mercer.app import backtest, control, em, explain, fit, forecast, optimise, predict, report, saved, serve
 from mercer.app.command import Commands, command
 from mercer.app.console import found, warnings_as_notes, wrote
 from mercer.app.paths import check_outputs
@@ -75,7 +75,9 @@ def demo(
     wrote("picture", out, "drawn in")
 
 
-for module in (fit, predict, forecast, backtest, saved, explain, report, optimise, em, control, studio):
+for module in (
+    fit, predict, forecast, backtest, saved, explain, report, optimise, em, control, serve, studio,
+):  # fmt: skip
     module.register(app)
 
 

@@ -1,0 +1,1 @@
+"""A model server: rows come in as JSON, predictions go out. `mercer serve` starts it."""

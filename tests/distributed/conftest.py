@@ -10,7 +10,7 @@ def client():
     from dask.distributed import Client
 
     with Client(
-        n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None, processes=True
+        n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0", processes=True
     ) as client:
         yield client
 

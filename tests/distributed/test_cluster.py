@@ -94,3 +94,19 @@ def test_a_closed_client_is_refused(client):
     closed.close()
     with pytest.raises(JobError, match=r"client is closed: hand in one that is connected"), team(closed):
         pass
+
+
+def test_em_goes_through_chunks_on_a_cluster(client):
+    """Seven chunks of uneven sizes, one of them empty: the same as the whole array."""
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(c, 0.5, size=(40, 2)) for c in (-2.0, 2.0)])
+    pieces = [(part, None) for part in np.split(X, [1, 9, 9, 40, 55, 79])]
+    settings = dict(restarts=0, tol=0.0, max_evaluations=6)
+    whole = mc.GaussianMixture(2, **settings).fit(X)
+    found = mc.GaussianMixture(2, parallel=client, **settings).fit(mc.inputs.chunks(pieces))
+    np.testing.assert_allclose(found.means_, whole.means_, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.history_, whole.history_, rtol=1e-10)
+    sequences = [piece for piece, _ in pieces if len(piece)]
+    hmm = mc.HMM(2, restarts=0, tol=0.0, max_evaluations=4, parallel=client).fit(mc.inputs.chunks(pieces))
+    here = mc.HMM(2, restarts=0, tol=0.0, max_evaluations=4).fit(sequences)
+    np.testing.assert_allclose(hmm.transition_, here.transition_, rtol=0, atol=1e-10)

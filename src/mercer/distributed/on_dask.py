@@ -12,7 +12,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mercer.distributed import versions
 from mercer.distributed.chunks import AbstractExecutor, Here, Sums, Work, add
+from mercer.distributed.cluster import is_client
+from mercer.distributed.jobs import Parallel
 from mercer.inputs import AbstractSource, Chunk, InputError
 
 __all__ = ["ClusterError", "Partitions", "Workers", "executor_for", "source_of"]
@@ -34,10 +37,11 @@ def source_of(X: Any, y: Any = None) -> AbstractSource:
     return X
 
 
-def executor_for(source: AbstractSource, client: Any = None) -> AbstractExecutor:
+def executor_for(source: AbstractSource, parallel: Parallel = None) -> AbstractExecutor:
     """Who works on a source: the workers of a client; for a Dask collection those of this process's default
     client; else this process.
     """
+    client = parallel if is_client(parallel) else None
     if client is None and isinstance(source, Partitions):
         try:
             from dask.distributed import default_client
@@ -45,7 +49,10 @@ def executor_for(source: AbstractSource, client: Any = None) -> AbstractExecutor
             client = default_client()
         except (ImportError, ValueError):
             client = None  # Dask in this process, without a cluster
-    return Here() if client is None else Workers(client)
+    if client is None:
+        return Here()
+    versions.check(client)
+    return Workers(client)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

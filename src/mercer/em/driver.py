@@ -22,6 +22,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from mercer.distributed import Parallel, Team, team
+from mercer.em.chunked import ChunkedData
+from mercer.inputs import is_chunked
 from mercer.progress import STOPPED, Progress, shown, tell
 
 
@@ -84,7 +86,7 @@ class Outcome(Generic[M]):
 
 def em(
     starts: Any,
-    parts: Sequence[Any],
+    parts: Any,
     *,
     max_evaluations: int = 200,
     tol: float = 1e-6,
@@ -96,7 +98,8 @@ def em(
     """Climb from each start and keep the best.
 
     starts: a model, a list of models, or of functions without arguments that make one.
-    parts: the data in parts, each of which the model can `expect`; `[X]` for data in one piece.
+    parts: the data in parts, each of which the model can `expect`; `[X]` for data in one piece; or a source
+        of chunks, `mercer.inputs.parquet("data/*.parquet")`, which need not fit into memory.
     max_evaluations: M-steps from each start; 0 learns nothing, and keeps the best start.
     tol: stop when the objective gains less than tol times its size (at least 1) in an iteration; 0 runs
         max_evaluations iterations.
@@ -106,7 +109,8 @@ def em(
     progress: None shows a line in terminals after a second, True always, False never; or a function (done,
         total, text).
     parallel: who climbs from the starts: None (this process, one after the other), so many processes, or a
-        `dask.distributed.Client`; models and data must then be of kinds that files can hold.
+        `dask.distributed.Client`; models and data must then be of kinds that files can hold. The chunks of a
+        source are gone through by the workers of a client, or in this process.
 
     Ctrl-C, or a deadline, ends the climb and keeps the best so far. EM never decreases the objective; its
     limit is a stationary point, so use several starts.
@@ -120,7 +124,9 @@ def em(
         raise ValueError(f"em needs max_evaluations >= 0 and tol >= 0, got {max_evaluations!r} and {tol!r}.")
     how = {"max_evaluations": max_evaluations, "tol": tol, "slack": slack}
     with shown("EM", progress, "Ctrl-C keeps the best"), team(parallel) as workers:
-        apart = not workers.here and len(starts) > 1
+        if is_chunked(parts):
+            parts = ChunkedData.of(parts, parallel)
+        apart = not workers.here and len(starts) > 1 and not isinstance(parts, ChunkedData)
         each = _apart(workers, starts, parts, how) if apart else _in_turn(starts, parts, map, how)
         climbs: dict[int, Outcome] = {}
         failures: dict[int, Exception] = {}
@@ -192,7 +198,10 @@ def _climb(start, number, parts, max_evaluations, tol, slack, map, where, histor
         model = start() if callable(start) else start
         for i in range(max_evaluations + 1):
             began = time.perf_counter()
-            summary = functools.reduce(operator.add, map(model.expect, parts))
+            if isinstance(parts, ChunkedData):
+                summary = parts.expect(model)
+            else:
+                summary = functools.reduce(operator.add, map(model.expect, parts))
             log_likelihood = float(summary.log_likelihood)
             objective = log_likelihood + float(getattr(model, "log_prior", float)())
             _check(before, objective, slack, number, i)

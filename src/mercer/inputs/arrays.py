@@ -20,6 +20,7 @@ __all__ = [
     "InputError",
     "Inputs",
     "as_inputs",
+    "as_table",
     "as_targets",
     "chosen",
     "is_table",
@@ -77,6 +78,25 @@ def as_inputs(
     if values.dtype != object:
         _finite(values, name, names)
     return Inputs(values, names)
+
+
+def as_table(
+    X: Any, columns: tuple[str, ...] | None = None, name: str = "X"
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """X as (n, d) float64 with NaN where a value is missing, and its names; of an array (n,), one column.
+    Infinity is refused.
+    """
+    check_fork()
+    X = X[:, None] if isinstance(X, np.ndarray) and X.ndim == 1 else X
+    values, names = _table(X, name, columns)
+    if values.ndim != 2:
+        raise InputError(f"{name} must be a table with rows and columns, got shape {values.shape}.")
+    if np.isinf(values).any():
+        row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
+        raise InputError(
+            f"{name} contains infinity in row {row}, column {names[column] if names else column}."
+        )
+    return values, names
 
 
 def numeric(X: np.ndarray, name: str = "X") -> np.ndarray:

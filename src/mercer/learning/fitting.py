@@ -110,17 +110,11 @@ def _surveyed(
     """A source of chunks that was gone through once, by the workers of a client where one is given, and a
     sample of its rows.
     """
-    from mercer.distributed.cluster import is_client
     from mercer.distributed.on_dask import executor_for, source_of
     from mercer.learning.chunked import survey
 
     source = source_of(source, y)
-    seen = survey(
-        source,
-        executor_for(source, parallel if is_client(parallel) else None),
-        model.reads_objects(),
-        seed=seed,
-    )
+    seen = survey(source, executor_for(source, parallel), model.reads_objects(), seed=seed)
     return seen, seen.inputs, seen.y
 
 

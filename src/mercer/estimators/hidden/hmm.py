@@ -13,10 +13,13 @@ from mercer.distributed import Parallel, team
 from mercer.em import HMM as Model
 from mercer.em import Filter, InverseWishart, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
+from mercer.em.chunked import ChunkedData
 from mercer.em.hmm import known_states
 from mercer.em.hmm_starts import EMISSIONS, READERS, VECTORS, Settings, start
+from mercer.em.starts import ENOUGH
 from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import (
+    check_chunked,
     check_emission,
     covariance_kind,
     floor_of,
@@ -29,6 +32,7 @@ from mercer.estimators.hidden.shared import (
 )
 from mercer.estimators.shared_work import AbstractShared
 from mercer.hyperpriors import Gamma
+from mercer.inputs import is_chunked
 from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress
@@ -247,18 +251,27 @@ class HMM(AbstractHMM):
     def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> HMM:
         """Learn from sequences. y is ignored.
 
+        X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet")`, each of which is one
+        sequence, and which need not fit into memory: starts are made from the first 50,000 steps, and EM goes
+        through all.
+
         labels: states that are known, (T,) of each sequence, −1 where they are not: EM keeps to them
         """
         check_emission(self.emission, EMISSIONS)
         check_criterion(self.criterion)
         numbers = candidates(self.n_states, "n_states")
+        data = None
+        if is_chunked(X):
+            check_chunked(labels, self.criterion)
+            data = ChunkedData.of(X, self.parallel, flat=self.emission == "categorical")
+            X = data.sequences(ENOUGH)
         sequences, known = self._read(X), self._known(labels, X)
         rng = generator(self.random_state)
         with team(self.parallel):
             outcome, self.selection_ = best_of(
                 numbers,
-                lambda n: self._climb(sequences, known, n, rng),
-                lambda outcome, n: self._rate(outcome, sequences, known, n, rng),
+                lambda n: self._climb(sequences, known, n, rng, data),
+                lambda outcome, n: self._rate(outcome, sequences, known, n, rng, data),
             )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
@@ -269,7 +282,7 @@ class HMM(AbstractHMM):
             warn_at_floor(outcome.model.emission.gaussians, np.concatenate(sequences), word)
         return self
 
-    def _climb(self, sequences, labels, n: int, rng):
+    def _climb(self, sequences, labels, n: int, rng, chunks: ChunkedData | None = None):
         rows = np.concatenate(sequences)
         floor, prior = None, self.prior
         if self.emission in VECTORS:
@@ -299,17 +312,17 @@ class HMM(AbstractHMM):
         )
         seeds = rng.integers(2**31, size=1 + self.restarts)
         starts = [lambda seed=seed: start(settings, sequences, np.random.default_rng(seed)) for seed in seeds]
-        prepared = starts[0]().prepare(sequences, known)
+        parts: Any = chunks if chunks is not None else [starts[0]().prepare(sequences, known)]
         return em(
             starts,
-            [prepared],
+            parts,
             max_evaluations=self.max_evaluations,
             tol=self.tol,
             progress=self.progress,
             parallel=self.parallel,
         )
 
-    def _rate(self, outcome, sequences, labels, n: int, rng) -> float:
+    def _rate(self, outcome, sequences, labels, n: int, rng, chunks: ChunkedData | None = None) -> float:
         if self.criterion == "held-out":
 
             def fit(part):
@@ -320,7 +333,8 @@ class HMM(AbstractHMM):
                 return float(model.log_likelihood([sequences[i] for i in part]).sum())
 
             return held_out(np.arange(len(sequences)), fit, score, rng)
-        return information(self.criterion, outcome, sum(map(len, sequences)))
+        steps = sum(map(len, sequences)) if chunks is None else chunks.n
+        return information(self.criterion, outcome, steps)
 
     def _take(
         self, model: Model, log_likelihood: float, history: np.ndarray, converged: bool, iterations: int

@@ -14,9 +14,12 @@ from mercer.distributed import Parallel, team
 from mercer.em import GaussianMixture as Model
 from mercer.em import Gaussians, InverseWishart, Labelled, NormalInverseWishart, em
 from mercer.em.choose import aic, best_of, bic, candidates, check_criterion, held_out, information
+from mercer.em.chunked import ChunkedData
 from mercer.em.mixture import known_labels
+from mercer.em.starts import ENOUGH
 from mercer.estimators.hidden import words
 from mercer.estimators.hidden.shared import (
+    check_chunked,
     covariance_kind,
     floor_of,
     generator,
@@ -28,6 +31,7 @@ from mercer.estimators.hidden.shared import (
     warn_unless_converged,
 )
 from mercer.estimators.shared_work import AbstractShared
+from mercer.inputs import is_chunked
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
 
@@ -163,9 +167,17 @@ class GaussianMixture(AbstractMixture):
     def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> GaussianMixture:
         """Learn from rows X (n, d). y is ignored.
 
+        X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet")`, or a Dask array or frame,
+        which need not fit into memory: starts are made from 50,000 of its rows, and EM goes through all.
+
         labels: components that are known, (n,), −1 where they are not: EM keeps to them
         """
+        data = None
+        if is_chunked(X):
+            data, X = self._chunks(X, labels)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        if data is not None and data.names is not None:
+            self.feature_names_in_ = np.array(data.names, dtype=object)
         empty = np.isnan(X).all(axis=0)
         if empty.any():
             raise ValueError(f"column {int(np.argmax(empty))} of X has no values.")
@@ -175,8 +187,8 @@ class GaussianMixture(AbstractMixture):
         with team(self.parallel):
             outcome, self.selection_ = best_of(
                 numbers,
-                lambda k: self._climb(X, labels, k, rng),
-                lambda outcome, k: self._rate(outcome, X, labels, k, rng),
+                lambda k: self._climb(X, labels, k, rng, data),
+                lambda outcome, k: self._rate(outcome, X, labels, k, rng, data),
             )
         self._take(
             outcome.model, outcome.log_likelihood, outcome.path(), outcome.converged, outcome.iterations
@@ -202,7 +214,13 @@ class GaussianMixture(AbstractMixture):
             self.feature_names_in_ = np.array(found["names"], dtype=object)
         relearned(self, found, Model)
 
-    def _climb(self, X, labels, k: int, rng):
+    def _chunks(self, X: Any, labels: Any) -> tuple[ChunkedData, np.ndarray]:
+        """Data in chunks, and rows to start from."""
+        check_chunked(labels, self.criterion)
+        data = ChunkedData.of(X, self.parallel)
+        return data, data.rows(ENOUGH, np.random.default_rng(0))
+
+    def _climb(self, X, labels, k: int, rng, chunks: ChunkedData | None = None):
         if k > len(X):
             raise ValueError(
                 f"n_components={k} components need at least as many rows, got n_samples = {len(X)}."
@@ -212,10 +230,10 @@ class GaussianMixture(AbstractMixture):
             lambda seed=seed: self._start(X, known, k, np.random.default_rng(seed))
             for seed in rng.integers(2**31, size=1 + self.restarts)
         ]
-        data = X if known is None else Labelled(X, known)
+        parts: Any = [X if known is None else Labelled(X, known)] if chunks is None else chunks
         return em(
             starts,
-            [data],
+            parts,
             max_evaluations=self.max_evaluations,
             tol=self.tol,
             progress=self.progress,
@@ -248,7 +266,7 @@ class GaussianMixture(AbstractMixture):
             )
         return Model(given.get("weights", weights), gaussians.lifted(), self.pseudo_count)
 
-    def _rate(self, outcome, X, labels, k: int, rng) -> float:
+    def _rate(self, outcome, X, labels, k: int, rng, chunks: ChunkedData | None = None) -> float:
         if self.criterion == "held-out":
             known = None if labels is None else np.asarray(labels)
             return held_out(
@@ -257,7 +275,7 @@ class GaussianMixture(AbstractMixture):
                 lambda m, part: float(m.log_prob(X[part]).sum()),
                 rng,
             )
-        return information(self.criterion, outcome, len(X))
+        return information(self.criterion, outcome, len(X) if chunks is None else chunks.n)
 
     @property
     def _density(self) -> Model:

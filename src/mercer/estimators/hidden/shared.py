@@ -18,6 +18,14 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
+def check_chunked(labels: Any, criterion: str) -> None:
+    """Refuse what data in chunks cannot have."""
+    if labels is not None:
+        raise ValueError("labels go with data in one piece: leave them out, or give arrays.")
+    if criterion == "held-out":
+        raise ValueError("criterion='held-out' fits parts of the data: with chunks use 'bic' or 'aic'.")
+
+
 def check_emission(given: Any, known: tuple[str, ...]) -> None:
     """Refuse an emission of an HMM that is none of those known."""
     if given not in known:

@@ -10,8 +10,12 @@ from typing import Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from mercer.compiled import strings
+from mercer.compiled.strings import Loop
+from mercer.linalg.lapack import thread_count
 from mercer.linalg.tiles import rows
 
 # pairs of strings that go through their tables together: enough to hide the cost of a step, few enough for
@@ -49,6 +53,48 @@ def forward(function: Callable[..., jax.Array], analytic: bool = False) -> Calla
         result, *slopes = forward(by_complex_step if analytic else by_tangent)(*primals)
         along = zip(slopes, jnp.ravel(tangents[0]), strict=True)
         return result, sum(slope * part for slope, part in along)
+
+    return value
+
+
+def by_loops(loop: Loop, twin: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """function(decay, A, B) of two tables of codes, or (decay, A) for the rows of one with themselves, on the
+    host by a compiled loop: value and first derivative. `twin` is the same in JAX, for derivatives beyond.
+    """
+
+    def host(decay: Any, *tables: Any) -> np.ndarray:
+        codes = [np.asarray(table) for table in tables]
+        pairs = [i.ravel() for i in np.indices([len(table) for table in codes])]
+        decay = np.asarray(decay)[()]
+        found = strings.over_pairs(loop, decay, codes[0], codes[-1], (pairs[0], pairs[-1]), thread_count())
+        return found.reshape([len(table) for table in codes])
+
+    def with_slope(decay: Any, *tables: Any) -> np.ndarray:
+        found = host(np.asarray(decay) + 1j * _STEP, *tables)
+        return np.stack([found.real, found.imag / _STEP])
+
+    def call(function, leading, decay, tables):
+        shape = jax.ShapeDtypeStruct((*leading, *map(rows, tables)), float)
+        return jax.pure_callback(function, shape, decay, *tables, vmap_method="sequential")
+
+    @jax.custom_jvp
+    def value(decay, *tables):
+        return call(host, (), decay, tables)
+
+    @jax.custom_jvp
+    def both(decay, *tables):
+        return call(with_slope, (2,), decay, tables)
+
+    @value.defjvp
+    def _(primals, tangents):
+        result, slope = both(*primals)
+        return result, slope * tangents[0]
+
+    @both.defjvp
+    def _(primals, tangents):
+        decay, *tables = primals
+        result, second = both(*primals), jax.jacfwd(jax.jacfwd(twin))(decay, *tables)
+        return result, jnp.stack([result[1], second]) * tangents[0]
 
     return value
 

@@ -14,11 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mercer import compiled
+from mercer.compiled import strings as loops
+from mercer.compiled.strings import Loop
 from mercer.kernels.text.base import AbstractText, check_whole
-from mercer.kernels.text.pairs import Recursion, forward, walk, walk_all
+from mercer.kernels.text.pairs import Recursion, by_loops, forward, walk, walk_all
 from mercer.kernels.text.suffix import matches_by_length, own_matches_by_length
 from mercer.linalg.tiles import rows
 from mercer.params import Hyper, ParameterError, hyper, unit
+
+LOOPS_FROM = 1_000_000  # cells; XLA has compiled a scan and gone through fewer before numba is imported
 
 
 class AbstractTable(AbstractText):
@@ -30,16 +35,29 @@ class AbstractTable(AbstractText):
     def recursion(self, decay: jax.Array) -> Recursion:
         """The `step`, `start` and `zero` of `pairs.walk`."""
 
+    @abc.abstractmethod
+    def loop(self) -> Loop:
+        """The same, compiled."""
+
     def compare(self, A: jax.Array, B: jax.Array) -> jax.Array:
-        return forward(lambda decay, A, B: walk_all(A, B, *self.recursion(decay)), analytic=True)(
-            self.decay_(), A, B
-        )
+        table = forward(lambda decay, A, B: walk_all(A, B, *self.recursion(decay)), analytic=True)
+        if _many(rows(A) * A.shape[1] * rows(B) * B.shape[1]):
+            table = by_loops(self.loop(), table)
+        return table(self.decay_(), A, B)
 
     def compare_same(self, A: jax.Array) -> jax.Array:
-        return forward(lambda decay, a: walk(a, a, *self.recursion(decay)), analytic=True)(self.decay_(), A.T)
+        table = forward(lambda decay, A: walk(A.T, A.T, *self.recursion(decay)), analytic=True)
+        if _many(rows(A) * A.shape[1] ** 2):
+            table = by_loops(self.loop(), table)
+        return table(self.decay_(), A)
 
     def decay_(self) -> jax.Array:
         return jnp.asarray(getattr(self, "decay", 1.0), float)
+
+
+def _many(cells: int) -> bool:
+    """Whether compiled loops go through so many cells of tables."""
+    return cells >= LOOPS_FROM and compiled.ready()
 
 
 def check_decay(kernel: Any) -> None:
@@ -75,6 +93,9 @@ class Substring(AbstractTable):
             return (here,), above, here
 
         return step, (0.0 * decay,), 0.0 * decay
+
+    def loop(self) -> Loop:
+        return loops.substring()
 
     def compare(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return forward(_by_automata)(self.decay_(), A, B) if self.automaton else super().compare(A, B)
@@ -130,6 +151,9 @@ class GapWeighted(AbstractTable):
 
         return step, (0.0 * decay,) * (self.length - 1), 0.0 * decay
 
+    def loop(self) -> Loop:
+        return loops.gap_weighted(self.length)
+
 
 class Mismatch(AbstractTable):
     """Words of k symbols, of which m may differ: the features of a string count, for each word, the k-symbol
@@ -155,8 +179,7 @@ class Mismatch(AbstractTable):
         """The state is the matches of the last k symbols as bits,
         behind a leading one that says how many there are.
         """
-        full = 1 << self.k
-        shared = [neighbours(self.k, self.m, len(self.alphabet or ""), d) for d in range(self.k + 1)]
+        full, shared = 1 << self.k, self._shared()
 
         def step(cell, before, above):
             bits = (before[0] << 1) | cell.match
@@ -166,6 +189,13 @@ class Mismatch(AbstractTable):
             return (bits,), above, jnp.where(cell.real & (bits >= full), term, 0.0)
 
         return step, (jnp.int32(1),), 0.0 * decay
+
+    def loop(self) -> Loop:
+        return loops.mismatch(self.k, self._shared())
+
+    def _shared(self) -> list[int]:
+        """What two words count that differ in 0 ... k places."""
+        return [neighbours(self.k, self.m, len(self.alphabet or ""), d) for d in range(self.k + 1)]
 
 
 def neighbours(k: int, m: int, symbols: int, distance: int) -> int:

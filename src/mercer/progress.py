@@ -27,8 +27,10 @@ __all__ = [
     "Watch",
     "announce",
     "duration",
+    "followed",
     "in_lines",
     "keep_time",
+    "reached",
     "seconds_of",
     "shown",
     "tell",
@@ -77,6 +79,36 @@ def announce(text: str) -> None:
     announcer = _announcer.get()
     if announcer is not None:
         announcer(text)
+
+
+def reached(value: float) -> None:
+    """What learning climbs was evaluated on all data, and is this: for who draws the climb.
+
+    >>> reached(-12.5)
+    """
+    follower = _follower.get()
+    if follower is not None:
+        follower(value)
+
+
+@contextlib.contextmanager
+def followed(follower: Callable[[float], Any]) -> Iterator[None]:
+    """Within, `follower(value)` is called with every value that the objective of learning has.
+
+    >>> values = []
+    >>> with followed(values.append):
+    ...     model = GPRegressor().fit(X, y)
+    """
+    token = _follower.set(follower)
+    try:
+        yield
+    finally:
+        _follower.reset(token)
+
+
+_follower: contextvars.ContextVar[Callable[[float], Any] | None] = contextvars.ContextVar(
+    "follower", default=None
+)
 
 
 @contextlib.contextmanager

@@ -134,8 +134,8 @@ def forecast(
         summary=ts.summary(),
         log_evidence=ts.log_marginal_likelihood_,
         level=level,
-        forecast=_as_table(ts, *forecasts),
-        anomalies=_as_table(ts, *odd_ones),
+        forecast=as_table(ts, *forecasts),
+        anomalies=as_table(ts, *odd_ones),
     )
     say(ts.summary())
     say()
@@ -213,7 +213,7 @@ def learned(
             listed = ", ".join(table)
             raise TableError(f"say which column of {named(data)} it is: {option}, one of {listed}.")
         check_column(table, name, named(data))
-    ts = mercer.GPTimeSeries(_seasons(seasonal), likelihood=likelihood, changes=changes)
+    ts = mercer.GPTimeSeries(seasons_of(seasonal), likelihood=likelihood, changes=changes)
     dates = None if events is None else read_table(events)
     return ts.fit(dict(table), time=time, value=target, regressors=regressors or None, events=dates)
 
@@ -247,15 +247,16 @@ def _write(ts: Any, file: Path, stamps: Any, columns: dict[str, Any]) -> int:
     """A table to a file; the number of its rows."""
     from mercer.app.tables import write_table
 
-    write_table(file, _as_table(ts, stamps, columns))
+    write_table(file, as_table(ts, stamps, columns))
     return len(stamps)
 
 
-def _as_table(ts: Any, stamps: Any, columns: dict[str, Any]) -> dict[str, Any]:
+def as_table(ts: Any, stamps: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    """Stamps and columns as a table to write."""
     return {ts.time_name_: texts(stamps, ts.clock_.zone) if ts.unit_ else stamps, **columns}
 
 
-def _seasons(text: str) -> Any:
+def seasons_of(text: str) -> Any:
     """auto, none, or names and periods separated by commas."""
     if text in ("auto", "none"):
         return None if text == "none" else text

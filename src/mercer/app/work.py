@@ -5,6 +5,7 @@ describe a saved model.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -25,7 +26,7 @@ Estimator = GPRegressor | GPClassifier
 def training_data(
     path: Path,
     target: str,
-    features: str | None,
+    features: str | Sequence[str] | None,
     classify: bool = False,
     kernel: str | None = None,
     of_rows: dict[str, str] | None = None,
@@ -64,7 +65,7 @@ def training_data(
         if not names:
             raise TableError(f"{source} has no column besides {target!r} to predict from.")
     else:
-        names = [name.strip() for name in features.split(",")]
+        names = list(features) if not isinstance(features, str) else [n.strip() for n in features.split(",")]
         if target in names:
             raise TableError(f"--features names the target {target!r} itself.")
         if both := [name for name in names if name in aside.values()]:
@@ -73,7 +74,7 @@ def training_data(
                 f"--features names {both[0]!r}, which is the {_CALLED.get(said, said)} of a row."
             )
         if len(set(names)) != len(names):
-            raise TableError(f"--features names a column twice: {features}.")
+            raise TableError(f"--features names a column twice: {', '.join(names)}.")
     X, left = training_columns(table, names, source, rows, kernel, named=features is not None)
     known = {
         keyword: numeric(table, [name], source, rows, empty=keyword in ("lower", "upper"))[name]

@@ -19,7 +19,7 @@ from mercer.learning.checkpoint import Answer, Journal
 from mercer.learning.foresee import Foresight
 from mercer.learning.problem import LearningProblem
 from mercer.linalg.lapack import threads_for
-from mercer.progress import duration, tell
+from mercer.progress import duration, reached, tell
 
 
 @dataclasses.dataclass
@@ -63,7 +63,9 @@ class Recorder:
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
         whole = size == self.size
-        self.highest = max(self.highest, value) if whole else self.highest
+        if whole:
+            self.highest = max(self.highest, value)
+            reached(value)
         part = "" if whole else f" on {size:,} of {self.size:,} rows"
         best = f", best {self.highest:.2f}" if self.highest > -np.inf else ""
         left = ""

@@ -21,6 +21,8 @@ def studio(
         str, typer.Option(help="Address to listen on; any but 127.0.0.1 lets other machines ask.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on (0: one that is free).")] = 0,
+    upload_limit: Annotated[int, typer.Option(min=1, help="Largest table that may be brought, in MB.")] = 200,
+    jobs: Annotated[int, typer.Option(min=1, help="How many fits may run at once.")] = 1,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Open the studio: a playground for kernels, and a workbench for tables, in the browser.
@@ -37,6 +39,7 @@ def studio(
     token = web.new_token()
     name, at = bound.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{at}/?token={token}"
+    from mercer.app.studio.desk import Desk
     from mercer.app.studio.server import application
 
     bound.listen()  # who asks before the server is up waits
@@ -48,4 +51,10 @@ def studio(
         import webbrowser
 
         threading.Timer(1.0, webbrowser.open, [address]).start()
-    web.server(application(token, at)).run(sockets=[bound])
+    desk = Desk(jobs)
+    server = web.server(application(token, desk, at, upload_limit * web.MEGABYTE))
+    desk.leaving = lambda: server.should_exit
+    try:
+        server.run(sockets=[bound])
+    finally:
+        desk.close()

@@ -89,6 +89,16 @@ def test_interrupting_a_fit_within_an_evaluation(said):
     assert fit.posterior.log_evidence == pytest.approx(fit.value, rel=1e-10)
 
 
+def test_the_climb_is_followed():
+    values = []
+    model = mc.Model(mc.GP(k.SE([1.0, 1.0])), mc.likelihoods.Gaussian(0.1))
+    with progress.followed(values.append):
+        fit = mc.fit(model, X, Y, progress=False, max_evaluations=8)
+    assert values == [e.value for e in fit.history] and len(values) > 2
+    mc.fit(model, X, Y, progress=False, max_evaluations=1)
+    assert len(values) == len(fit.history)
+
+
 def hears(heard):
     return lambda done, total, text: heard.append((done, total, text))
 

@@ -30,6 +30,12 @@ def address():
 
 
 @pytest.fixture(scope="package")
-def browser(tmp_path_factory):
-    with opened(str(tmp_path_factory.mktemp("downloads"))) as driver:
+def downloads(tmp_path_factory):
+    """Where the browser saves files."""
+    return str(tmp_path_factory.mktemp("downloads"))
+
+
+@pytest.fixture(scope="package")
+def browser(downloads):
+    with opened(downloads) as driver:
         yield driver

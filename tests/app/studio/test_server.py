@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+
 import pytest
 
 from tests.app.serving import ask, running
@@ -9,17 +12,21 @@ from tests.app.serving import ask, running
 pytest.importorskip("fastapi", reason='needs the extra: pip install "mercer[studio]"')
 pytest.importorskip("uvicorn", reason='needs the extra: pip install "mercer[studio]"')
 
+from mercer.app.studio.desk import Desk
 from mercer.app.studio.server import application
 
 TOKEN = "a-token-of-the-tests"
 KEY = {"X-Mercer-Token": TOKEN}
 ANSWER = "/api/playground/answer"
+LIMIT = 100_000
 
 
 @pytest.fixture(scope="module")
 def port():
-    with running(application(TOKEN, warm=False)) as port:
+    desk = Desk()
+    with running(application(TOKEN, desk, upload_bytes=LIMIT, warm=False)) as port:
         yield port
+    assert not desk.folder.exists()
 
 
 def test_the_token_in_the_address_becomes_a_cookie(port):
@@ -137,3 +144,100 @@ def test_the_playground_through_http(port):
 def test_there_is_no_description_of_the_interface_to_strangers(port):
     for path in ("/docs", "/openapi.json", "/redoc"):
         assert ask(port, path, headers=KEY)[0] == 404
+
+
+# ------------------------------------------------------------------------------------------- the workbench
+
+
+def test_an_upload_has_a_limit(port):
+    name = KEY | {"X-File-Name": "t.csv"}
+    status, told, _ = ask(port, "/api/tables", b"a,b\n" + b"1,2\n" * LIMIT, name)
+    assert (status, told["error"]["type"]) == (413, "too_large")
+    status, told, _ = ask(port, "/api/tables", headers=KEY)
+    assert status == 200 and told == {"limit": LIMIT, "tables": []}
+    assert ask(port, ANSWER, b" " * 2_000_000, KEY)[0] == 413
+
+
+@pytest.mark.parametrize("name", ["", "..%2F..%2Fetc%2Fpasswd", "model.mercer", "x.pkl", "t.csv%00.exe"])
+def test_only_tables_are_taken(port, name):
+    status, told, _ = ask(port, "/api/tables", b"a,b\n1,2\n", KEY | {"X-File-Name": name or "none"})
+    assert status == 422 and "must end in" in told["error"]["message"]
+
+
+@pytest.mark.parametrize("id_", ["0123", "..%2f..%2fetc", "%2e%2e", "log.txt"])
+def test_ids_are_looked_up_and_never_opened(port, id_):
+    for path in ("model", "report", "predictions", "code", f"predictions/{id_}"):
+        assert ask(port, f"/api/runs/{id_}/{path}", headers=KEY)[0] == 404
+    assert ask(port, f"/api/runs/{id_}/cancel", b"", KEY)[0] == 404
+    assert ask(port, f"/api/runs/{id_}", headers=KEY, method="DELETE")[0] == 404
+    assert ask(port, f"/api/tables/{id_}", headers=KEY, method="DELETE")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        ({}, "table"),
+        ({"table": "t", "target": ""}, "target"),
+        ({"table": "t", "target": "y", "folder": "/tmp"}, "folder"),
+        ({"table": "t", "target": "y", "task": "magic"}, "task"),
+        ({"table": "t", "target": "y", "restarts": 10**9}, "restarts"),
+        ({"table": "t", "target": "y", "kernel": "S" * 9000}, "kernel"),
+        ({"table": "t", "target": "y"}, "no such table"),
+    ],
+)
+def test_orders_are_checked(port, order, says):
+    status, told, _ = ask(port, "/api/runs", order, KEY)
+    assert status == 422 and says in told["error"]["message"]
+
+
+def test_events_need_the_token_too(port):
+    assert ask(port, "/api/events")[0] == 401
+    assert ask(port, "/api/events", headers=KEY | {"Origin": "https://evil.example"})[0] == 403
+
+
+@pytest.mark.slow
+def test_from_a_file_to_a_report(port):
+    """Brought, fitted, watched and taken away, all through HTTP."""
+    rows = "".join(f"{i},{(i * 7) % 11},{2 * i + (i * 7) % 11}\n" for i in range(25))
+    name = KEY | {"X-File-Name": "n%C3%BC%22%3Cb%3E.csv"}
+    status, table, _ = ask(port, "/api/tables", f"x,<b>z</b>,y\n{rows}".encode(), name)
+    assert status == 201 and table["name"] == 'nü"<b>.csv' and table["rows"] == 25
+    order = {"table": table["id"], "target": "y", "name": "a/../b\r\nc"}
+    status, run, _ = ask(port, "/api/runs", order, KEY)
+    assert status == 201 and run["status"] in ("queued", "running")
+    seen = watched(port, run["id"])
+    assert seen[-1]["status"] == "done", seen[-1]["text"]
+    assert {"running", "done"} <= {one["status"] for one in seen}
+    path = f"/api/runs/{run['id']}"
+    status, _, told = ask(port, f"{path}/predictions", headers=KEY)
+    assert status == 200 and told["content-disposition"] == 'attachment; filename="a-b-c-predictions.csv"'
+    status, page, told = ask(port, f"{path}/report", headers=KEY)
+    assert status == 200 and page.startswith("<!DOCTYPE html>") and "<b>z</b>" not in page
+    policy = told["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts") and "allow-same-origin" not in policy
+    assert "default-src 'none'" in policy and "connect-src" not in policy
+    assert told["x-frame-options"] == "SAMEORIGIN" and "content-disposition" not in told
+    assert "attachment" in ask(port, f"{path}/report?download=true", headers=KEY)[2]["content-disposition"]
+    assert "GPRegressor()" in ask(port, f"{path}/code", headers=KEY)[1]
+    assert ask(port, f"{path}/predictions/{table['id']}", b"", KEY)[1]["rows"] == 25
+    assert (
+        "predicted.csv"
+        in ask(port, f"{path}/predictions/{table['id']}", headers=KEY)[2]["content-disposition"]
+    )
+    assert ask(port, path, headers=KEY, method="DELETE")[0] == 200
+    assert ask(port, f"{path}/report", headers=KEY)[0] == 404
+    assert ask(port, f"/api/tables/{table['id']}", headers=KEY, method="DELETE")[0] == 200
+
+
+def watched(port, id_):
+    """What is told of a run until it ends."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("GET", "/api/events", headers=KEY)
+    stream, seen = connection.getresponse(), []
+    assert stream.getheader("content-type").startswith("text/event-stream")
+    while not seen or seen[-1]["status"] in ("queued", "running"):
+        line = stream.readline().decode()
+        if line.startswith("data: ") and (told := json.loads(line[6:]))["id"] == id_:
+            seen.append(told)
+    connection.close()
+    return seen

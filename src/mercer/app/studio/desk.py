@@ -131,9 +131,16 @@ class Desk:
         self._queue: list[Run] = []
         self._closed, self._others = False, set[subprocess.Popen[str]]()
         self._numbers = 0
-        self._spare = self._hired()
+        self._ahead, self._spare = False, None  # type: tuple[bool, subprocess.Popen[str] | None]
+        self._at_once = at_once
         for _ in range(at_once):
             threading.Thread(target=self._work, daemon=True).start()
+
+    def hire_ahead(self) -> None:
+        """From now on one process more is there than is needed, so that a job begins without delay."""
+        with self._lock:
+            if not (self._ahead or self._closed):
+                self._ahead, self._spare = True, self._hired()
 
     # -- tables ----------------------------------------------------------------------------------------------
 
@@ -236,14 +243,17 @@ class Desk:
     def close(self) -> None:
         """End every process and remove every file."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
+            for _ in range(self._at_once):
+                self._turn.release()
             processes = [r.process for r in self.runs.values() if r.process is not None]
-            processes += [*self._others, self._spare]
+            processes += [*self._others, *([self._spare] if self._spare is not None else [])]
             self._queue.clear()
         for process in processes:
             process.kill()
-            process.wait()
-        _shut(self._spare)
+            _shut(process)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # -- processes -------------------------------------------------------------------------------------------
@@ -304,7 +314,8 @@ class Desk:
         """A process that has its job: the spare one, which has imported what takes long."""
         if self._closed:
             raise JobError("the studio is being closed.")
-        process, self._spare = self._spare, self._hired()
+        process = self._spare or self._hired()
+        self._spare = self._hired() if self._ahead else None
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(job) + "\n")

@@ -56,13 +56,14 @@ def application(token: str, desk: Desk, port: int = 0, upload_bytes: int = UPLOA
     desk: its tables and runs, which are gone when the application ends
     upload_bytes: the largest table that may be brought
     port: where it will be, so that two studios do not share a cookie
-    warm: compile what the playground needs at the start, in the background
+    warm: compile what the playground needs at the start, and hire a process ahead, in the background
     """
     playground, stop = Playground(), threading.Event()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if warm:
+            desk.hire_ahead()
             threading.Thread(target=playground.warm_up, args=(stop,), daemon=True).start()
         yield
         stop.set()

@@ -24,6 +24,7 @@ from mercer.app.tables import Table, read_table, write_table
 
 Tell = Callable[..., None]
 
+HEAVY = "mercer.app.work"  # what a job imports
 BINS = 24  # of a histogram
 TOP = 6  # categories that are counted by name
 SHOWN = 6  # rows of a table that are shown
@@ -42,7 +43,7 @@ def main() -> None:
             out.write(json.dumps({"event": event} | what) + "\n")
             out.flush()
 
-    importlib.import_module("mercer.app.work")  # takes long, and is done while nobody waits
+    importlib.import_module(HEAVY)  # takes long, and is done while nobody waits
 
     line = sys.stdin.readline()
     if not line:
@@ -116,6 +117,7 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
     told.
     """
     from mercer.progress import followed, shown
+    from mercer.report import AbstractReported
 
     began, folder, report = time.perf_counter(), Path(job["folder"]), _Reporter(tell)
     notes: list[str] = []
@@ -130,8 +132,8 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
         tell("stage", text="writing model, predictions and report")
         model.save(folder / "model.mercer")
         notes += said + _predictions(job, model, folder)
-        if hasattr(model, "report"):
-            model.report(folder / "report.html")  # TEMP
+        if reported := isinstance(model, AbstractReported):
+            model.report(folder / "report.html")
     notes += list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     evidence = model.log_marginal_likelihood_
     return {
@@ -140,6 +142,7 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
         "evaluations": report.count,
         "summary": model.summary(),
         "notes": notes,
+        "report": reported,
     } | judged
 
 
@@ -183,7 +186,7 @@ def _learn_table(job: dict[str, Any], tell: Tell) -> tuple[Any, dict[str, Any], 
     model = work.fit_model(
         X, y, kernel, job["restarts"], None, job["seed"], True, classify, robust, rows, how, None, known,
         {"likelihood": likelihood},
-    )  # fmt: skip
+    ).name_target(job["target"])  # fmt: skip
     tell("stage", text="leaving out each row once")
     return model, {"rows": len(y)} | (_judge_classes if classify else _judge)(model, y), notes
 

@@ -25,7 +25,7 @@ export function climb(values) {
   const bests = values.map((v) => (best = Math.max(best, v)));
   const sorted = [...values].sort((a, b) => a - b), low = sorted[Math.floor(0.15 * sorted.length)];
   const room = 0.06 * (best - low || 1), y = [low - room, best + room];
-  const { parts, px, py } = frame([1, Math.max(values.length, 2)], y, w, hgt, [64, 12, 26, 40], "evaluation", "objective (log evidence)");
+  const { parts, px, py } = frame([1, Math.max(values.length, 2)], y, w, hgt, [64, 12, 26, 40], "evaluation", "objective: log evidence and priors");
   const line = (vs) => vs.map((v, i) => `${i ? "L" : "M"}${px(i + 1).toFixed(1)} ${Math.min(py(v), hgt - 38).toFixed(1)}`).join("");
   parts.push(svg("path", { class: "draw", d: line(values) }), svg("path", { class: "mean", d: line(bests) }));
   return svg("svg", { class: "chart", viewBox: `0 0 ${w} ${hgt}`, role: "img", "aria-label": `The objective after ${values.length} evaluations: ${short(best, 6)}` }, ...parts);

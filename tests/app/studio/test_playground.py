@@ -101,7 +101,8 @@ def test_what_is_fixed_stays_so(playground):
     assert [s["label"] for s in told["terms"][0][0]["sliders"]] == ["variance"]
 
 
-def test_learning_is_that_of_fit(playground):
+def test_learning_is_that_of_fit(playground, monkeypatch):
+    monkeypatch.setattr("mercer.app.studio.playground.PATIENCE", "300s")  # machines are busy at times
     told = playground.learn(Asked(points=POINTS, kernel="SE(l=1)"))
     y = [b for _, b in POINTS]
     found = mc.fit(mc.Model(mc.GP(kernels.SE()), likelihoods.Gaussian(0.04)), x[:, None], y, progress=False)

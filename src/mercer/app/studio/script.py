@@ -77,7 +77,7 @@ def command_line(order: dict[str, Any], name: str) -> str | None:
         words += ["--horizon", str(order["horizon"])]
         words += ["--seasonal", order["seasonal"]] if order["seasonal"] != "auto" else []
         words += ["--likelihood", order["noise"]] if order["noise"] else []
-        words += ["--out", "predictions.csv", "--model", "model.mercer"]
+        words += ["--out", "predictions.csv", "--save", "model.mercer"]
     else:
         words = ["mercer", "fit", name, "--target", order["target"], "--out", "model.mercer"]
         if features is not None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.tables import Table, read_table, write_table
+from mercer.app.tables import read_table, write_table
 
 Tell = Callable[..., None]
 
@@ -179,43 +179,39 @@ def _learn_table(job: dict[str, Any], tell: Tell) -> tuple[Any, dict[str, Any], 
         raise ValueError(f"the target {job['target']!r} is text: take it as classes.")
     notes = [n for n in notes if "--classify" not in n]
     how = {"solver": job["solver"]} | work.search_settings(kernel, job["budget"], None)
-    likelihood, robust = job["noise"], "none"
-    if likelihood in ROBUST:
-        likelihood, robust = None, likelihood
+    robust = job["noise"] if job["noise"] in ROBUST else "none"
+    likelihood = job["noise"] if robust == "none" else None
     tell("stage", text=f"learning from {len(y):,} rows and {len(X)} column{'s' * (len(X) != 1)}")
     model = work.fit_model(
-        X, y, kernel, job["restarts"], None, job["seed"], True, classify, robust, rows, how, None, known,
+        X, y, kernel, job["restarts"], None, job["seed"], classify, robust, rows, how, None, known,
         {"likelihood": likelihood},
     ).name_target(job["target"])  # fmt: skip
     tell("stage", text="leaving out each row once")
-    return model, {"rows": len(y)} | (_judge_classes if classify else _judge)(model, y), notes
+    measures = work.quality(model, y, job["target"])[2]
+    return model, {"rows": len(y)} | (_of_classes if classify else _of_numbers)(model, y, measures), notes
 
 
 ROBUST = ("student-t", "laplace", "mixture", "auto")
 
 
-def _judge(model: Any, y: np.ndarray) -> dict[str, Any]:
-    """Each row predicted by the others: scores, and some of them for a picture."""
-    loo = model.loo()
-    lower, upper = model.loo_interval(0.95)
+def _of_numbers(model: Any, y: np.ndarray, measures: dict[str, float]) -> dict[str, Any]:
+    """How well each row is predicted by the others, and some of them for a picture."""
+    mean = model.loo().mean
     chosen = np.unique(np.linspace(0, len(y) - 1, min(len(y), DOTS)).astype(int))
     return {
-        "nlpd": float(-np.mean(loo.log_density)),
-        "rmse": float(np.sqrt(np.mean((y - loo.mean) ** 2))),
-        "coverage": float(np.mean((lower <= y) & (y <= upper))),
+        "nlpd": measures["nlpd"],
+        "rmse": float(measures["rmse"]),
+        "coverage": measures["coverage_95"],
         "baseline": float(np.std(y)),
-        "dots": [[float(loo.mean[i]), float(y[i])] for i in chosen],
+        "dots": [[float(mean[i]), float(y[i])] for i in chosen],
     }
 
 
-def _judge_classes(model: Any, y: np.ndarray) -> dict[str, Any]:
-    from mercer import metrics
-
-    p = np.asarray(model.loo().probability)
+def _of_classes(model: Any, y: np.ndarray, measures: dict[str, float]) -> dict[str, Any]:
     counts = np.unique(y, return_counts=True)[1]
     return {
-        "nlpd": float(metrics.log_loss(y, p)),
-        "error": float(np.mean(model.classes_[p.argmax(1)] != y)),
+        "nlpd": float(measures["nlp"]),
+        "error": measures["error_rate"],
         "baseline": float(1 - counts.max() / len(y)),
     }
 
@@ -241,14 +237,13 @@ def _predictions(job: dict[str, Any], model: Any, folder: Path) -> list[str]:
     warnings.simplefilter("ignore")  # on columns of the table that it was not to use
     out = folder / "predictions.csv"
     if job["task"] == "series":
-        from mercer.app.forecast import texts
+        from mercer.app.forecast import as_table
 
-        stamps, columns = model.forecast_columns(job["horizon"], 0.95, None)
-        times = texts(stamps, model.clock_.zone) if model.unit_ else stamps
-        write_table(out, {model.time_name_: times, **columns})
+        write_table(out, as_table(model, *model.forecast_columns(job["horizon"], 0.95, None)))
         return []
     try:
-        work.predict(folder / "model.mercer", Path(job["path"]), out, 0.95, False)
+        table, predicted = work.predict(folder / "model.mercer", Path(job["path"]), 0.95, False)
+        write_table(out, table | predicted)
     except ValueError as error:
         return [f"no predictions of all rows: {error}"]
     return []
@@ -261,11 +256,9 @@ def predict(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
     """A table with the predictions of a model that was fitted here."""
     from mercer.app import work
 
-    out = Path(job["out"])
-    rows = work.predict(Path(job["model"]), Path(job["path"]), out, 0.95, False)
-    written: Table = read_table(out)
-    first = {name: [_cell(v) for v in column[:SHOWN]] for name, column in written.items()}
-    return {"rows": rows, "first": first}
+    table, predicted = work.predict(Path(job["model"]), Path(job["path"]), 0.95, False)
+    write_table(Path(job["out"]), table | predicted)
+    return {"rows": len(next(iter(predicted.values())))}
 
 
 if __name__ == "__main__":

@@ -117,6 +117,20 @@ class DrawsPosterior(AbstractMixturePosterior):
             InferenceStatus(**packed["status"]),
         )
 
+    def to_arviz(self) -> Any:
+        """All draws as ArviZ takes them, with what the chains said of themselves, y and, where f was drawn at
+        fixed hyperparameters, log p(y | f) of each row: an InferenceData, or from ArviZ 1.0 on a DataTree.
+
+        >>> arviz.summary(post.to_arviz(), var_names=["kernel.lengthscale"])
+        """
+        from mercer.sampling.exported import to_arviz
+
+        f, logs = self.draws.get("f"), None
+        if f is not None and len(self.models) == 1:
+            flat = f.reshape(-1, *f.shape[2:])
+            logs = log_likelihoods(self.models[0].likelihood, flat, self.y).reshape(*f.shape[:2], -1)
+        return to_arviz(self.draws, self.chains.stats(), self.y, logs, self.inputs.names)
+
     # -- predictions -----------------------------------------------------------------------------------------
 
     def latent_moments(self, Xs: Any, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:

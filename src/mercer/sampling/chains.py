@@ -59,6 +59,18 @@ class Chains:
         names = tuple(f"x[{i}]" for i in range(values.shape[2])) if names is None else names
         return diagnose(values, names, self)
 
+    def stats(self) -> dict[str, np.ndarray]:
+        """What each transition said, (chains, draws) each, by the names that ArviZ has for it."""
+        said = {"lp": self.log_density, "acceptance_rate": self.acceptance, "diverging": self.divergent}
+        said |= {"energy": self.energy, "n_steps": self.evaluations}
+        return {name: array for name, array in said.items() if np.shape(array) == self.draws.shape[:2]}
+
+    def to_arviz(self, name: str = "x") -> Any:
+        """The draws, called `name`, as ArviZ takes them: an InferenceData, from ArviZ 1.0 on a DataTree."""
+        from mercer.sampling.exported import to_arviz
+
+        return to_arviz({name: self.draws}, self.stats())
+
 
 def by_name(sampler: str | AbstractStep) -> AbstractStep:
     """A step from its name or an instance."""

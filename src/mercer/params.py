@@ -22,6 +22,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from mercer.html import card, lines, table
 from mercer.registry import Saved
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "flatten",
     "hyper",
     "interval",
+    "listed",
     "named_leaves",
     "nonnegative",
     "param",
@@ -237,6 +239,12 @@ class Parametrised(eqx.Module):
 
     info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
 
+    def _repr_html_(self) -> str:
+        """As notebooks show it: what it is, and its hyperparameters."""
+        rows = listed(self)
+        parts = [table(("hyperparameter", "value", "status"), rows)] if rows else []
+        return card(type(self).__name__, lines(repr(self)), *parts)
+
     def __post_init__(self) -> None:
         info = dict(self.info)
         for f in dataclasses.fields(self):
@@ -296,6 +304,21 @@ class Parameter:
         if not self.info.free:
             return "fixed"
         return f"tied: {self.info.tie}" if self.info.tie else "free"
+
+
+def listed(value: Any, most: int = 50) -> list[tuple[str, str, str]]:
+    """Name, value and status of every hyperparameter inside `value`, as text; arrays of more than `most`
+    numbers are counted.
+    """
+    rows = []
+    for p in parameters(value):
+        values = np.ravel(p.value)
+        if values.size > most:
+            rows.append((p.name, f"{values.size} values", p.status))
+            continue
+        names = element_names(p.name, np.shape(p.value))
+        rows += [(name, f"{v:.6g}", p.status) for name, v in zip(names, values, strict=True)]
+    return rows
 
 
 def parameters(value: Any) -> list[Parameter]:

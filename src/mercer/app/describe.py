@@ -11,7 +11,7 @@ import mercer as mc
 from mercer.columns import Columns
 from mercer.estimators import GPClassifier, GPRegressor
 from mercer.likelihoods import AbstractNoise
-from mercer.params import element_names, parameters
+from mercer.params import listed, parameters
 from mercer.persist import file
 
 Rows = list[tuple[str, ...]]
@@ -43,16 +43,7 @@ def describe(path: Path) -> tuple[list[tuple[str, tuple[str, ...], Rows]], dict[
         ("log evidence", f"{model.log_marginal_likelihood_:.4f}"),
         versions,
     ]
-    values: Rows = []
-    for p in parameters(tuple(model.model_) if isinstance(model.model_, list) else model.model_):
-        flat = np.ravel(p.value)
-        if flat.size > 50:
-            values.append((p.name, f"{flat.size} values", p.status))
-            continue
-        values += [
-            (name, f"{v:.6g}", p.status)
-            for name, v in zip(element_names(p.name, np.shape(p.value)), flat, strict=True)
-        ]
+    values = listed(tuple(model.model_) if isinstance(model.model_, list) else model.model_)
     tables = [(str(path), ("what", "value"), lines), ("Hyperparameters", ("name", "value", "status"), values)]
     if not isinstance(model, mc.GPTimeSeries):
         tables += importance_tables(model, permutation=False, draws=0)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -22,6 +21,7 @@ from mercer.conditioned import AbstractConditioned
 from mercer.estimators import reading, saving
 from mercer.estimators.defaults import hold
 from mercer.estimators.many import solver_for
+from mercer.estimators.shown import AbstractShown
 from mercer.inference import by_name as inference_by_name
 from mercer.inputs import Inputs, Targets
 from mercer.kernels import AbstractKernel
@@ -33,7 +33,7 @@ from mercer.progress import shown
 INTEGRATED = ("ccd", "grid")  # ways to integrate hyperparameters out without sampling
 
 
-class AbstractEstimator(BaseEstimator, AbstractConditioned, AbstractSavable):
+class AbstractEstimator(AbstractShown, AbstractConditioned, AbstractSavable):
     """An estimator of scikit-learn's kind around one fitted model, or several of one kind."""
 
     numeric_targets: ClassVar[bool]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import BaseEstimator
-
 from mercer.distributed import Parallel
+from mercer.estimators.shown import AbstractShown
 
 
-class AbstractShared(BaseEstimator):
+class AbstractShared(AbstractShown):
     """An estimator with the setting `parallel`. Its clone has the same one: a client cannot be copied."""
 
     parallel: Parallel

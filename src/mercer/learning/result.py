@@ -7,8 +7,10 @@ from typing import Any
 
 from mercer.conditioned import AbstractConditioned, ClassFunction
 from mercer.gp import Model
+from mercer.html import card, lines, table
 from mercer.learning.climb import Evaluation
 from mercer.learning.summary import summary
+from mercer.params import listed
 from mercer.posteriors.protocol import AbstractPosterior
 
 
@@ -45,6 +47,20 @@ class Fit(AbstractConditioned):
     value: float
     log_prior: float
     gradient: dict[str, float]
+
+    def __repr__(self) -> str:
+        n = sum(len(one.y) for one in self.posteriors)
+        return f"Fit({self.objective} {self.value:.4f}, n={n}, {self.ended()})"
+
+    def ended(self) -> str:
+        """How the search for hyperparameters ended, in words."""
+        how = "converged" if self.status.converged else f"not converged ({self.status.message})"
+        return f"{how}, {self.status.evaluations} evaluations"
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it: what was learned, and how the search for it ended."""
+        said = lines(f"{self.objective}: {self.value:.4f}; {self.ended()}")
+        return card("Fit", said, table(("hyperparameter", "value", "status"), listed(self.model)))
 
     def summary(self) -> str:
         """Values, gradients, bounds, conditioning and jitter, as a text table; for draws, their intervals and

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer.conditioned import AbstractConditioned, ClassFunction
+from mercer.html import card, lines
 from mercer.inputs import Inputs, as_inputs, as_targets
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.likelihoods.noise import AbstractNoise
@@ -376,6 +377,11 @@ class AbstractPosterior(AbstractConditioned):
         """KL(q || p) in nats of the posterior q(f) from the prior p(f) at the training inputs (7.33); of a
         low-rank solver that of its own prior (8.32).
         """
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it; nothing is computed for it."""
+        notes = "".join(f"\nnote: {note}" for note in self.notes)
+        return card(type(self).__name__, lines(f"{self!r}{notes}"))
 
     def summary(self) -> str:
         """What was found, and what a person should know of it, as text."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.conditioned import AbstractSubject, LatentSpace
@@ -15,6 +15,7 @@ from mercer.em.topographic import features_of
 from mercer.estimators.base import read_kernel
 from mercer.estimators.hidden.shared import generator, names_of, warn_unless_converged
 from mercer.estimators.latent.shared import name_columns, numbers_of, units_of, whole
+from mercer.estimators.shown import AbstractShown
 from mercer.kernels import SE, AbstractKernel
 from mercer.latent.table import principal_axes
 from mercer.persist import AbstractSavable
@@ -27,7 +28,7 @@ PART = 10_000  # rows for which responsibilities are kept at a time
 
 
 class GTM(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator, AbstractSubject,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, AbstractShown, AbstractSubject,
     AbstractSavable,
 ):  # fmt: skip
     """A table by a smooth surface through it: a mixture of Gaussians whose centres are the images of a grid

@@ -9,7 +9,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dependencies import is_into_dataframe, is_pandas_dataframe
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
@@ -19,6 +18,7 @@ from mercer.estimators.series.design import Design
 from mercer.estimators.series.forecaster import GPTimeSeries
 from mercer.estimators.series.recorded import Recorded, read_series
 from mercer.estimators.series.words import part_rows
+from mercer.estimators.shown import AbstractShown
 from mercer.inputs import InputError
 from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
@@ -27,7 +27,7 @@ from mercer.solvers import Markov
 from mercer.tables import text_table
 
 
-class GPPanel(BaseEstimator, AbstractSavable):
+class GPPanel(AbstractShown, AbstractSavable):
     """Several time series of one kind, with Gaussian noise: hyperparameters (how fast trends bend, how much
     seasons change, how large noise is) are learned from all of them together, by the sum of their log
     evidences (GPML 5.4.3); each has a trend and seasons of its own. Short series gain most.

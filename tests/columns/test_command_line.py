@@ -31,9 +31,8 @@ def fitted(tmp_path_factory):
     written(folder / "data.csv")
     result = run("fit", folder / "data.csv", "--target", "y", "--out", folder / "m.mercer")
     assert result.exit_code == 0, result.output
-    assert all(
-        line.startswith("fitting") for line in result.stderr.splitlines()
-    )  # how far it is, if it takes long
+    told = ("fitting", "note: model saved in ")  # how far it is, if it takes long, and where the model is
+    assert all(line.startswith(told) for line in result.stderr.splitlines())
     return folder, result.stdout
 
 
@@ -53,7 +52,8 @@ def test_predict_beside_the_columns_of_the_file(fitted, tmp_path, ending):
         "predict", folder / "m.mercer", tmp_path / f"new.{ending}", "--out", tmp_path / f"p.{ending}"
     )
     assert result.exit_code == 0, result.output
-    assert "ignored: y" in result.stderr and len(result.stderr.splitlines()) == 1
+    ignored, written_to = result.stderr.splitlines()
+    assert "ignored: y" in ignored and "(30 rows) written to" in written_to
     found = read_table(tmp_path / f"p.{ending}")
     assert np.mean((found["lower"] <= y) & (y <= found["upper"])) > 0.8
     assert np.sqrt(np.mean((found["mean"] - y) ** 2)) < 0.5 * np.std(y)

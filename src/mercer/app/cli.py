@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from mercer.app import backtest, control, em, explain, fit, forecast, optimise, predict, report, saved, serve
+from mercer.app import (
+    backtest,
+    control,
+    doctor,
+    em,
+    explain,
+    fit,
+    forecast,
+    optimise,
+    predict,
+    report,
+    saved,
+    serve,
+)
 from mercer.app.command import Commands, command
 from mercer.app.console import found, warnings_as_notes, wrote
 from mercer.app.paths import check_outputs
@@ -75,9 +88,9 @@ def demo(
     wrote("picture", out, "drawn in")
 
 
-for module in (
-    fit, predict, forecast, backtest, saved, explain, report, optimise, em, control, serve, studio,
-):  # fmt: skip
+LEARNING = fit, predict, forecast, backtest, saved, explain, report
+OTHERS = optimise, em, control, serve, studio, doctor
+for module in (*LEARNING, *OTHERS):
     module.register(app)
 
 

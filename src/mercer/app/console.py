@@ -12,13 +12,11 @@ import dataclasses
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO
+from typing import Any, TextIO
 
 import typer
-
-P = ParamSpec("P")
 
 
 @dataclasses.dataclass
@@ -134,10 +132,3 @@ def plain(value: Any) -> Any:
         dated = getattr(getattr(value, "dtype", None), "kind", "") in "mM"
         return plain((value.astype(str) if dated else value).tolist())
     return str(value)
-
-
-def one_line_errors(function: Callable[P, None]) -> Callable[P, None]:
-    """The frame of a command, by its earlier name: see `mercer.app.command`."""
-    from mercer.app.command import command
-
-    return command(function)

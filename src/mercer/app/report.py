@@ -25,8 +25,8 @@ def report(
     model: Annotated[Path, typer.Argument(help="A saved model, or an optimisation run.")],
     out: Annotated[Path, typer.Option(help="Where to write the page, for example report.html.")],
     budget: Annotated[
-        str, typer.Option(help="About how long an assessment of the approximation may take: 10s, 1min.")
-    ] = "10s",
+        str, typer.Option(help="About how long an assessment of the approximation may take: 30s, 1min.")
+    ] = "30s",
 ) -> None:
     """Tell a saved model in one HTML file that needs no network.
 

@@ -21,6 +21,8 @@ from mercer.decide.space import LinearConstraint, Space
 from mercer.decide.surrogate import Surrogate
 from mercer.persist import AbstractSavable
 from mercer.registry import unknown
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 
 __all__ = ["ACQUISITIONS", "Optimiser"]
 
@@ -40,7 +42,7 @@ ACQUISITIONS = (
 NOTHING = np.zeros((0, 1))
 
 
-class Optimiser(AbstractSavable):
+class Optimiser(AbstractSavable, AbstractReported):
     """Finds the best row of a space in few evaluations of an expensive function.
 
     space: columns by name: (low, high) for real numbers, range(1, 9) for whole ones, a list of levels, or
@@ -460,6 +462,12 @@ class Optimiser(AbstractSavable):
                     stacklevel=3,
                 )
                 return
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.decide.told import told
+
+        keeps_its_data(X)
+        return told(self)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -46,7 +46,8 @@ def intervals(fit: Any, inference: Any = None, reach: float = 1.96) -> dict[str,
     found: dict[str, tuple[float, float] | None] = {}
     for p, s in flat.slots:
         std, centre = np.sqrt(variances[s]), flat.vector[s]
-        ends = [np.ravel(p.constraint.value(centre + sign * reach * std)) for sign in (-1.0, 1.0)]
+        near = np.minimum(std, WIDEST)
+        ends = [np.ravel(p.constraint.value(centre + sign * reach * near)) for sign in (-1.0, 1.0)]
         for i, name in enumerate(flat.names[s]):
             found[name] = None if std[i] > WIDEST else (float(ends[0][i]), float(ends[1][i]))
     return found

@@ -281,7 +281,8 @@ def framed(inside: str, width: float, height: float, title: str, description: st
     said = f'<desc id="d{number}">{escape(description)}</desc>' if description else ""
     by = f"t{number}" + (f" d{number}" if description else "")
     return Markup(
-        f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{by}">'
+        f'<svg class="chart" style="max-width:{1.35 * width:.0f}px" viewBox="0 0 {width:g} {height:g}" '
+        f'role="img" aria-labelledby="{by}">'
         f'<title id="t{number}">{escape(title)}</title>{said}{inside}</svg>'
     )
 
@@ -364,8 +365,18 @@ def shade(share: float) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def heat_map(x: Axis, y: Axis, edges: tuple[Any, Any], values: np.ndarray, what: str, title: str) -> Markup:
-    """Values (V1, V2) as colours of cells between edges (V1 + 1,) and (V2 + 1,), with a scale beside them."""
+def heat_map(
+    x: Axis,
+    y: Axis,
+    edges: tuple[Any, Any],
+    values: np.ndarray,
+    what: str,
+    title: str,
+    texts: Sequence[Sequence[Any]] | None = None,
+) -> Markup:
+    """Values (V1, V2) as colours of cells between edges (V1 + 1,) and (V2 + 1,), with a scale beside them;
+    `texts` are written into the cells.
+    """
     plot = Plot(x, y, WIDTH, 270)
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     scale = number_axis(what, [low, high], room=0.0, count=4)
@@ -380,6 +391,10 @@ def heat_map(x: Axis, y: Axis, edges: tuple[Any, Any], values: np.ndarray, what:
                 f'<rect class="cell" fill="{shade((values[i, j] - low) / span)}" x="{a[i]:.1f}" '
                 f'y="{b[j + 1]:.1f}" width="{wide:.1f}" height="{tall:.1f}"/>'
             )
+            if texts is not None:
+                ink = "light" if (values[i, j] - low) / span < 0.6 else "dark"
+                where = f'x="{0.5 * (a[i] + a[i + 1]):.1f}" y="{0.5 * (b[j] + b[j + 1]) + 4:.1f}"'
+                plot.raw(f'<text class="mid {ink}" {where}>{escape(str(texts[i][j]))}</text>')
     left, steps = plot.right + 12, 24
     tall = (plot.bottom - plot.top) / steps
     for k in range(steps):

@@ -82,13 +82,16 @@ class Table(AbstractPart):
 
 @dataclasses.dataclass(frozen=True)
 class Figure(AbstractPart):
-    """A chart (`wide`: and one for wide screens), what it shows, and the numbers behind it."""
+    """A chart (`wide`: and one for wide screens), what it shows, and the numbers behind it; legend: what each
+    colour, by its number, stands for.
+    """
 
     kind: ClassVar[str] = "figure"
     chart: Markup
     caption: str
     table: Table | None = None
     wide: Markup | None = None
+    legend: tuple[tuple[int, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

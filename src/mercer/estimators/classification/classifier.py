@@ -43,6 +43,8 @@ from mercer.params import Param, param, parameters
 from mercer.posteriors import AbstractPosterior, LeaveOneOut
 from mercer.progress import Progress
 from mercer.relatives import platt
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.solvers import by_name as solver_by_name
 from mercer.solvers.protocol import AbstractSolver
 
@@ -58,7 +60,7 @@ SCHEMES = (*JOINT, "one-vs-rest", "one-vs-one")
 SUITS = {"EP": "probit", "Laplace": "softmax"}  # what rules do with more than two classes
 
 
-class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained):
+class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractReported):
     """Gaussian-process classification of two or more classes, with learned hyperparameters.
 
     Labels may be text, numbers or booleans. Without a kernel, an ARD Matern 5/2 is learned under priors
@@ -632,3 +634,9 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained):
         if not np.array_equal(np.unique(y), np.arange(len(classes))):
             raise InputError(f"the targets are not numbers of the {len(classes)} classes.")
         self.classes_, self._data = classes, (inputs, y)
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.classification import told
+
+        keeps_its_data(X)
+        return told(self, budget)

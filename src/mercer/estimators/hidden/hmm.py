@@ -36,9 +36,10 @@ from mercer.inputs import is_chunked
 from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
 
 
-class AbstractHMM(AbstractShared, AbstractSavable):
+class AbstractHMM(AbstractShared, AbstractSavable, AbstractReported):
     """What fitted hidden Markov models do, however they were fitted."""
 
     emission: str
@@ -53,6 +54,11 @@ class AbstractHMM(AbstractShared, AbstractSavable):
     def viterbi(self, X: Any) -> Any:
         """As `predict`: argmax_q p(q | O)."""
         return self.predict(X)
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.hidden import hmm_told
+
+        return hmm_told(self, X)
 
     def predict_proba(self, X: Any) -> Any:
         """p(q_t = i | O), (T, N), of a sequence; a list of them for a list."""

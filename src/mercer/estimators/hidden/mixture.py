@@ -34,11 +34,12 @@ from mercer.estimators.shared_work import AbstractShared
 from mercer.inputs import is_chunked
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
 
 FARTHEST = 1e100
 
 
-class AbstractMixture(DensityMixin, AbstractShared, AbstractSavable):
+class AbstractMixture(DensityMixin, AbstractShared, AbstractSavable, AbstractReported):
     """What fitted mixtures of Gaussians do, however they were fitted."""
 
     model_: Model
@@ -51,6 +52,11 @@ class AbstractMixture(DensityMixin, AbstractShared, AbstractSavable):
     @abc.abstractmethod
     def _density(self) -> Any:
         """What has `responsibilities`, `log_joint` and `log_prob` of rows."""
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.hidden import mixture_told
+
+        return mixture_told(self, X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability (n, k) of each component, given what is observed of a row."""

@@ -45,6 +45,7 @@ from mercer.params import Param, parameters
 from mercer.posteriors import AbstractPosterior
 from mercer.progress import Progress
 from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 if TYPE_CHECKING:
@@ -717,7 +718,8 @@ class GPRegressor(RegressorMixin, AbstractShared, AbstractModelled, AbstractLeft
     def _targets(self, y, n: int) -> np.ndarray:
         return as_targets(y, n)
 
-    def _told(self, budget: float | str) -> Report:
+    def _told(self, budget: float | str, X: Any) -> Report:
         from mercer.estimators.reports.regression import told
 
+        keeps_its_data(X)
         return told(self, budget)

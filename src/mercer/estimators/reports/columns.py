@@ -171,7 +171,7 @@ def effect_figure(effect: Effect, target: str, columns: Columns | None) -> Figur
         seen = seen[(seen >= x.low) & (seen <= x.high)]
         marks = "".join(f"M{p:.1f} {plot.bottom - 5:.1f}v5" for p in plot.px(seen))
         plot.raw(f'<path class="tick" d="{marks}"/>')
-    legend = "" if len(curves) == 1 else " In order of colour: " + ", ".join(labels) + "."
+    legend = tuple((1 + k % 8, labels[c]) for k, c in enumerate(curves)) if len(curves) > 1 else ()
     numbers: dict[str, Any] = {axis.name: axis.at}
     for c in curves:
         tag = f" {labels[c]}" if len(curves) > 1 else ""
@@ -179,14 +179,11 @@ def effect_figure(effect: Effect, target: str, columns: Columns | None) -> Figur
         if effect.lower is not None and effect.upper is not None:
             numbers |= {f"lower{tag}": effect.lower[:, c], f"upper{tag}": effect.upper[:, c]}
     band = f", with the {100 * effect.level:g} % interval of that average" if effect.lower is not None else ""
-    caption = (
-        f"{what} along {axis.name}, averaged over the other columns in {effect.rows} rows{band}.{legend}"
-    )
+    caption = f"{what} along {axis.name}, averaged over the other columns in {effect.rows} rows{band}."
     if effect.what and len(columns.columns if columns else ()) == 1:
-        caption = f"{what} along {axis.name}{band}.{legend}"
-    return Figure(
-        plot.svg(f"{what} along {axis.name}", caption), caption, behind(f"Along {axis.name}", numbers)
-    )
+        caption = f"{what} along {axis.name}{band}."
+    picture = plot.svg(f"{what} along {axis.name}", caption)
+    return Figure(picture, caption, behind(f"Along {axis.name}", numbers), legend=legend)
 
 
 def _along(axis: Any, columns: Columns | None) -> tuple[Axis, np.ndarray]:
@@ -217,6 +214,10 @@ def slice_figures(
     latent = bool(posterior.model.likelihood.mean_is_latent)
     mean, std = posterior.mean_and_std(Z, latent=latent)
     mean, std = (m if m.ndim == 1 else m[:, 0] for m in (mean, std))
+    whats = [(target, mean), (f"95 % half-width of {target}", Z95 * std)]
+    if posterior.model.likelihood.categorical:  # a probability has no spread of its own
+        _, std = posterior.mean_and_std(Z, latent=True)
+        whats = [(target, mean), ("std of the function behind it", std)]
     shape = values[0].size, values[1].size
     axes = [_side_axis(data[name], at) for name, at in zip(pair, values, strict=True)]
     edges = [_edges(at, data[name]["type"] == "category") for name, at in zip(pair, values, strict=True)]
@@ -225,7 +226,7 @@ def slice_figures(
         f" {', '.join(others[:4])}{' ...' * (len(others) > 4)} at the middle of the data." if others else ""
     )
     out = []
-    for what, shown in ((target, mean), (f"95 % half-width of {target}", Z95 * std)):
+    for what, shown in whats:
         title = f"{what} by {pair[0]} and {pair[1]}"
         numbers = {pair[0]: first, pair[1]: second, what: shown}
         picture = heat_map(axes[0], axes[1], (edges[0], edges[1]), shown.reshape(shape), what, title)
@@ -328,7 +329,9 @@ def effects_section(
             if strongest.share > 0.005
             else "No two columns act together to speak of: these are the two that matter most."
         )
-        parts += [Text(said), Figures(tuple(slice_figures(model, posterior, pair, target)))]
+        labels = effects[0].labels
+        what = f"probability of {labels[1]}" if labels else target
+        parts += [Text(said), Figures(tuple(slice_figures(model, posterior, pair, what)))]
     if plain and (added := component_figures(model, posterior)):
         parts += [Text("The parts that add up to the function:"), Figures(tuple(added))]
     return Section("effects", "How they matter", tuple(parts))

@@ -15,16 +15,17 @@ from mercer.learning import Fit
 from mercer.learning.curvature import intervals
 from mercer.params import Parameter, element_names, parameters
 from mercer.report import AbstractPart, Code, Heading, Notes, Table, Text
+from mercer.solvers import Dense
 
 MOST = 60  # hyperparameters that are listed
 STANDARD = ("kernel.variance", "likelihood.noise_variance")  # told as standard deviations
-EVALUATIONS = 2e11  # flops that curvature may take, at n^3 each
+EVALUATIONS = 3e11  # flops that curvature may take
 
 
 def hyperparameters(
-    fits: list[Fit], titles: list[str], inference: Any, target: str
+    fits: list[Fit], titles: list[str], inference: Any, target: str, terms: tuple[str, ...] = ()
 ) -> tuple[AbstractPart, ...]:
-    """The parts of the section."""
+    """The parts of the section. terms: what the terms of the kernel are called."""
     parts: list[AbstractPart] = []
     for found, title in zip(fits, titles, strict=True):
         if title:
@@ -33,11 +34,11 @@ def hyperparameters(
             parts.append(Text("Hyperparameters were not set to one value, but averaged over:"))
             parts.append(Code(found.summary()))
             continue
-        parts += _learned(found, inference, target)
+        parts += _learned(found, inference, target, terms)
     return tuple(parts)
 
 
-def _learned(found: Fit, inference: Any, target: str) -> list[AbstractPart]:
+def _learned(found: Fit, inference: Any, target: str, terms: tuple[str, ...]) -> list[AbstractPart]:
     known, said = _known(found, inference)
     rows: list[list[str]] = []
     for p in parameters(found.model):
@@ -53,7 +54,7 @@ def _learned(found: Fit, inference: Any, target: str) -> list[AbstractPart]:
             between = "" if ends is None else f"{number(root(ends[0]))} to {number(root(ends[1]))}"
             if name in known and ends is None:
                 between = "not determined"
-            what = called(found, p, i, name, target)
+            what = called(found, p, i, name, target, terms)
             rows.append([what, number(float(root(value))), between, prior_words(p, i, root), p.status])
     more = len(rows) - MOST
     notes = [said]
@@ -85,7 +86,9 @@ def _known(found: Fit, inference: Any) -> tuple[dict[str, Any], str]:
     n = len(found.posteriors[0].y)
     if not free:
         return {}, "Nothing was learned: all hyperparameters were given."
-    if 4.0 * free * float(n) ** 3 > EVALUATIONS:
+    d, latents = found.posteriors[0].inputs.values.shape[1], found.model.likelihood.latents
+    solver = found.posteriors[0].solver or Dense()
+    if 6.0 * free * solver.cost(n, d, latents).flops > EVALUATIONS:
         return {}, (
             f"Intervals of hyperparameters are not computed for {n:,} rows and {free} of them: they would "
             "take as long as the fit."
@@ -101,7 +104,7 @@ def _known(found: Fit, inference: Any) -> tuple[dict[str, Any], str]:
     )
 
 
-def called(found: Fit, p: Parameter, i: int, name: str, target: str) -> str:
+def called(found: Fit, p: Parameter, i: int, name: str, target: str, terms: tuple[str, ...] = ()) -> str:
     """What a person calls a hyperparameter; its name within the model beside it."""
     posterior = found.posteriors[0]
     inputs, kernel = posterior.inputs, found.model.kernels[0]
@@ -116,6 +119,9 @@ def called(found: Fit, p: Parameter, i: int, name: str, target: str) -> str:
         + (f", group {i}" if np.ndim(p.value) else ""),
         "mean.constant": f"prior mean of {target}",
     }
+    for j, term in enumerate(terms):
+        if name.startswith(start := f"kernel.terms.{j}."):
+            return f"{term}: {name.removeprefix(start)}"
     return words.get(p.name, name)
 
 

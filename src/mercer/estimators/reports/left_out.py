@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from mercer import metrics
 from mercer.estimators.regression.left_out import AbstractLeftOut
+from mercer.estimators.regression.predictions import ONE_SIGMA
 from mercer.estimators.reports.shared import behind, number, percent, shown_rows
 from mercer.likelihoods import AbstractNoise
 from mercer.report import AbstractPart, Figure, Figures, Section, Table, Text
@@ -24,7 +25,8 @@ FAR = 3.0  # standard deviations
 
 class LeftOut(NamedTuple):
     """Of each row that was seen itself: its target, the prediction by the others (mean, the ends of the 95 %
-    interval), how many standard deviations it lies off, its log density, and what it is called.
+    interval), how many standard deviations it lies off (of heavy-tailed noise: halves of the interval that
+    holds 68 %), its log density, and what it is called.
     """
 
     y: np.ndarray
@@ -46,8 +48,10 @@ def left_out(model: AbstractLeftOut) -> LeftOut | None:
     kept = np.arange(len(y)) if seen is None else np.flatnonzero(seen)
     if not kept.size:
         return None
-    std = np.sqrt(loo.variance)
-    spread = np.where(np.isfinite(std) & (std > 0), std, (upper - lower) / (2 * ndtri(0.975)))
+    spread = np.sqrt(loo.variance)
+    if isinstance(model.model_.likelihood, AbstractNoise):  # whose outliers say nothing of most rows
+        ends = model.loo_interval(ONE_SIGMA[1] - ONE_SIGMA[0])
+        spread = 0.5 * (ends[1] - ends[0])
     spread = np.where(spread > 0, spread, np.inf)
     z = (y - loo.mean) / spread
     columns = (y, loo.mean, lower, upper, z, loo.log_density)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
 
 from mercer.estimators.base import column_lines, fitted
@@ -11,13 +9,13 @@ from mercer.estimators.regression.regressor import GPRegressor
 from mercer.estimators.reports import columns as of_columns
 from mercer.estimators.reports import left_out as of_rows
 from mercer.estimators.reports.hyper import hyperparameters
-from mercer.estimators.reports.shared import again, constructor, listed, names_of, number
+from mercer.estimators.reports.shared import again, constructor, fit_command, listed, names_of, number
 from mercer.estimators.reports.trust import trust_section
 from mercer.estimators.reports.whatif import Live, whatif_section
 from mercer.estimators.saving import data_hash
 from mercer.estimators.told import Explanation
 from mercer.explain import Importance
-from mercer.likelihoods import AbstractNoise
+from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.progress import shown, tell
 from mercer.report import AbstractPart, Code, Facts, Figure, Notes, Report, Section, Text
 from mercer.report.charts import Plot, number_axis
@@ -98,7 +96,8 @@ def _words(
     if rows is not None:
         facts = of_rows.facts(rows, target)
         noise = model.noise_variance_
-        if isinstance(noise, float) and np.isfinite(noise) and model.warp_ is None:
+        plain = isinstance(model.model_.likelihood, Gaussian)
+        if isinstance(noise, float) and plain:
             facts.append(
                 ("noise", number(float(np.sqrt(noise)), 3), f"standard deviation, in units of {target}")
             )
@@ -172,9 +171,5 @@ def reproduce(model: GPRegressor, target: str) -> Section:
     if named:
         code = ["import mercer", "import pandas as pd", "", 'df = pd.read_csv("data.csv")  # your table']
     code += [f"model = {constructor(model)}", f"model.fit({X}, {of_y})", 'model.save("model.mercer")']
-    command = None
-    if named and model.target_name_ and constructor(model).endswith("()"):
-        said = f"--target {shlex.quote(target)} --features {shlex.quote(','.join(columns.names))}"
-        command = f"mercer fit data.csv {said} --out model.mercer\n"
-        command += "mercer report model.mercer --out report.html"
+    command = fit_command(model, columns)
     return again("\n".join(code), command, data_hash(inputs.values, y), model.random_state)

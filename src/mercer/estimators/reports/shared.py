@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import platform
+import shlex
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from mercer.columns import Columns
 from mercer.report import Code, Notes, Section, Table
 
 MOST_DOTS = 600  # points of one chart
@@ -105,6 +107,15 @@ def constructor(model: Any, skip: Sequence[str] = ()) -> str:
             continue
         said.append(f"{name}={_code(value)}")
     return f"mercer.{type(model).__name__}({', '.join(said)})"
+
+
+def fit_command(model: Any, columns: Columns, more: str = "") -> str | None:
+    """The commands that do the same, where all settings are the defaults and columns have names."""
+    target = model.target_name_
+    if not columns.named or target is None or not constructor(model).endswith("()"):
+        return None
+    said = f"--target {shlex.quote(target)} --features {shlex.quote(','.join(columns.names))}{more}"
+    return f"mercer fit data.csv {said} --out model.mercer\nmercer report model.mercer --out report.html"
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -37,12 +37,17 @@ def whatif_section(columns: Columns | None, predicted: Sequence[Live], leading: 
             raise NotKnown("the model reads no table")
         part = WhatIf(_data(columns, predicted, leading))
     except NotKnown as why:
-        return Section("what-if", "What if", (Text(f"There are no sliders here: {why}."),))
+        return no_panel(str(why))
     text = (
         "Change the inputs, and the page computes the prediction itself, from the model's own covariances. "
         "The curve is along the input that was changed last."
     )
     return Section("what-if", "What if", (Text(text), part))
+
+
+def no_panel(why: str) -> Section:
+    """Why there is no panel."""
+    return Section("what-if", "What if", (Text(f"There are no sliders here: {why}."),))
 
 
 def _data(columns: Columns, predicted: Sequence[Live], leading: str | None) -> dict[str, Any]:

@@ -32,6 +32,8 @@ from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.params import flatten
 from mercer.persist.kinds import checked
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.solvers import Markov
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ REPEATS, YEARLY = 10.0, 5.0
 INTEGRATED = 2000  # values up to which forecasts are averaged over hyperparameters
 
 
-class GPTimeSeries(AbstractForecasts):
+class GPTimeSeries(AbstractForecasts, AbstractReported):
     """A time series as trend + seasons + irregular + noise, each a Gaussian process, learned together in
     O(n).
 
@@ -395,6 +397,12 @@ class GPTimeSeries(AbstractForecasts):
         from mercer import viz
 
         return viz.forecast(self, self._some() if horizon is None else horizon, level=level, history=history)
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.series import told
+
+        keeps_its_data(X)
+        return told(self, budget)
 
     @property
     def time_name_(self) -> str:

@@ -7,6 +7,7 @@
     const name = () => { button.textContent = dark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Show the page ${dark() ? "light" : "dark"}`); };
     button.hidden = false;
     name();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
     button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; name(); });
   }
   const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));

@@ -18,7 +18,7 @@ from mercer.app.paths import check_outputs, save_figure
 COMMANDS = {info.callback.__name__: info.callback for info in app.registered_commands}
 
 
-READ = {"config", "future", "events", "row", "tell"}  # options that are read
+READ = {"config", "data", "future", "events", "row", "tell"}  # options that are read
 
 
 def taken(command):

@@ -66,7 +66,7 @@ def cluster(
     from mercer.app.tables import read_table, write_table
 
     table = read_table(data)
-    names, X = _numbers(table, features, named(data), ())
+    names, X = chosen_numbers(table, features, named(data), ())
     with warnings_as_notes():
         model = mercer.GaussianMixture(
             _several(k), covariance.value, restarts=restarts, random_state=seed
@@ -134,7 +134,7 @@ def hmm(
     from mercer.app.tables import read_table, write_table
 
     table = read_table(data)
-    names, X = _numbers(table, features, named(data), () if group is None else (group,))
+    names, X = chosen_numbers(table, features, named(data), () if group is None else (group,))
     places = _groups(table, group, named(data), len(X))
     topology = "left-right" if left_right else "full"
     with warnings_as_notes():
@@ -209,7 +209,9 @@ def _show_means(title: str, head: tuple[str, str], shares: Any, means: Any, name
     )
 
 
-def _numbers(table: dict, columns: str | None, source: str, but: tuple[str, ...]) -> tuple[list[str], Any]:
+def chosen_numbers(
+    table: dict, columns: str | None, source: str, but: tuple[str, ...]
+) -> tuple[list[str], Any]:
     """Names and values (n, d) of the columns to use; NaN where a cell is empty."""
     import numpy as np
 

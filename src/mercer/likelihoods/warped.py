@@ -15,8 +15,8 @@ from mercer.likelihoods.gaussian import AbstractGaussianNoise, Gaussian
 from mercer.params import Info, ParameterError, named_leaves, strip
 from mercer.warps import AbstractWarp, Log
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(101)
-_SHARES = _WEIGHTS / _WEIGHTS.sum()
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(101)
+SHARES = _WEIGHTS / _WEIGHTS.sum()
 _ROWS = 1 << 15  # moments are found for this many rows at a time
 
 
@@ -142,9 +142,9 @@ class Warped(AbstractGaussianNoise):
         return first, second
 
     def _moments(self, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        y = self.warp.inverse(m[:, None] + np.sqrt(v)[:, None] * _NODES)
-        mean = y @ _SHARES
-        return mean, (y - mean[:, None]) ** 2 @ _SHARES
+        y = self.warp.inverse(m[:, None] + np.sqrt(v)[:, None] * NODES)
+        mean = y @ SHARES
+        return mean, (y - mean[:, None]) ** 2 @ SHARES
 
     def log_density(
         self, y: np.ndarray | float, mean: np.ndarray, variance: np.ndarray | float

@@ -18,7 +18,14 @@ __all__ = ["Axis", "Plot", "bar_chart", "category_axis", "date_axis", "heat_map"
 WIDTH, HEIGHT = 380, 250
 LETTER = 6.4  # width of a letter of the axes, in pixels
 LONGEST = 18  # letters of a label
-_SECONDS = {"day": 86400.0, "year": 365.2425 * 86400.0}
+_DAY = 86400.0
+# units of ticks along time, how long they are, and the least span that they suit, in seconds
+_UNITS = (
+    ("Y", 365.2425 * _DAY, 900 * _DAY),
+    ("M", 30.44 * _DAY, 100 * _DAY),
+    ("D", _DAY, 3 * _DAY),
+    ("h", 3600.0, 0.0),
+)
 
 
 class Axis(NamedTuple):
@@ -68,32 +75,23 @@ def date_axis(label: str, stamps: np.ndarray, count: int = 5) -> Axis:
         low, high = low - 43200.0, high + 43200.0
     margin = 0.02 * (high - low)
     low, high = low - margin, high + margin
-    if high - low > 2.5 * _SECONDS["year"]:
-        years = max(1, round(_step((high - low) / _SECONDS["year"] / count)))
-        first = np.datetime64(int(low), "s").astype("datetime64[Y]").astype(int) + 1970
-        found = [np.datetime64(f"{y:04d}", "s") for y in range(-(-first // years) * years, 3000, years)]
-        form = "Y"
-    elif high - low > 100 * _SECONDS["day"]:
-        months = max(1, math.ceil((high - low) / _SECONDS["year"] * 12 / count))
-        first = int(np.datetime64(int(low), "s").astype("datetime64[M]").astype(int)) + 1
-        found = [np.datetime64(0, "M") + m for m in range(-(-first // months) * months, first + 200, months)]
-        form = "M"
-    elif high - low > 3 * _SECONDS["day"]:
-        days = max(1, math.ceil((high - low) / _SECONDS["day"] / count))
-        start = np.datetime64(int(low), "s").astype("datetime64[D]") + 1
-        found = [start + days * i for i in range(count + 1)]
-        form = "D"
-    else:
-        hours = max(1, math.ceil((high - low) / 3600.0 / count))
-        start = np.datetime64(int(low), "s").astype("datetime64[h]") + 1
-        found = [start + hours * i for i in range(count + 1)]
-        form = "h"
-    ticks = []
-    for stamp in found:
-        where = float(np.datetime64(stamp, "s").astype(np.int64))
-        if low <= where <= high:
-            text = np.datetime_as_string(np.datetime64(stamp, "s"), unit="m" if form == "h" else form)
-            ticks.append((where, text[5:].replace("T", " ") if form == "h" else text))
+    unit, length = next((u, s) for u, s, least in _UNITS if high - low >= least)
+    step = max(1, math.ceil((high - low) / length / count))
+    if unit == "Y":
+        step = max(1, round(_step((high - low) / length / count)))
+    first, last = (
+        int(np.int64(np.datetime64(int(end), "s").astype(f"datetime64[{unit}]"))) for end in (low, high)
+    )
+    origin = -1970 if unit == "Y" else 0  # years are counted from 0, so that multiples of them are round
+    places = np.arange(origin + -(-(first - origin) // step) * step, last + 1, step)
+    stamps = places.astype(f"datetime64[{unit}]")
+    texts = (
+        np.datetime_as_string(stamps)
+        if unit != "h"
+        else [t[5:].replace("T", " ") + ":00" for t in stamps.astype(str)]
+    )
+    at = seconds(stamps)
+    ticks = [(float(t), str(text)) for t, text in zip(at, texts, strict=True) if low <= t <= high]
     return Axis(label, low, high, tuple(ticks))
 
 
@@ -372,7 +370,7 @@ def heat_map(
     values: np.ndarray,
     what: str,
     title: str,
-    texts: Sequence[Sequence[Any]] | None = None,
+    texts: np.ndarray | None = None,
 ) -> Markup:
     """Values (V1, V2) as colours of cells between edges (V1 + 1,) and (V2 + 1,), with a scale beside them;
     `texts` are written into the cells.
@@ -394,7 +392,7 @@ def heat_map(
             if texts is not None:
                 ink = "light" if (values[i, j] - low) / span < 0.6 else "dark"
                 where = f'x="{0.5 * (a[i] + a[i + 1]):.1f}" y="{0.5 * (b[j] + b[j + 1]) + 4:.1f}"'
-                plot.raw(f'<text class="mid {ink}" {where}>{escape(str(texts[i][j]))}</text>')
+                plot.raw(f'<text class="mid {ink}" {where}>{escape(str(texts[i, j]))}</text>')
     left, steps = plot.right + 12, 24
     tall = (plot.bottom - plot.top) / steps
     for k in range(steps):
@@ -403,6 +401,6 @@ def heat_map(
             f'y="{plot.bottom - (k + 1) * tall:.1f}" width="10" height="{tall + 0.4:.1f}"/>'
         )
     for value, text in scale.ticks:
-        where = plot.bottom - (value - scale.low) / (scale.high - scale.low) * (plot.bottom - plot.top)
-        plot.raw(f'<text class="start" x="{left + 14:.1f}" y="{where + 4:.1f}">{escape(text)}</text>')
+        height = plot.bottom - (value - scale.low) / (scale.high - scale.low) * (plot.bottom - plot.top)
+        plot.raw(f'<text class="start" x="{left + 14:.1f}" y="{height + 4:.1f}">{escape(text)}</text>')
     return plot.svg(title, f"{what} lies between {low:.4g} and {high:.4g}.")

@@ -18,7 +18,7 @@ from mercer.columns import Columns
 from mercer.columns.roles import PERIODS, AbstractColumn, Category, Date, LeftOut, Number, Raw
 from mercer.kernels.base import AbstractKernel
 from mercer.likelihoods import AbstractLikelihood, Bernoulli, Gaussian, MultinomialProbit, Softmax, Warped
-from mercer.likelihoods.warped import _NODES, _SHARES
+from mercer.likelihoods.warped import NODES, SHARES
 from mercer.means import AbstractMean, Constant, Linear, Zero
 from mercer.params import Static
 
@@ -143,7 +143,7 @@ def answer(likelihood: AbstractLikelihood, labels: Sequence[str] = ()) -> dict[s
         noise = np.asarray(likelihood.noise_variance, float)
         if noise.ndim:
             raise NotKnown("the script of this page does not know warped targets with the noise of each row")
-        nodes = {"nodes": _NODES.tolist(), "shares": _SHARES.tolist()}
+        nodes = {"nodes": NODES.tolist(), "shares": SHARES.tolist()}
         warp = warp_data(likelihood.warp)
         return {"kind": "warped", "z": Z95, "noise": float(noise), "warp": warp} | nodes
     if isinstance(likelihood, Bernoulli) and float(likelihood.flip) == 0.0:
@@ -196,19 +196,16 @@ def _column(column: AbstractColumn, values: np.ndarray) -> dict[str, Any]:
     low, high = float(seen.min()), float(seen.max())
     if not high > low:
         low, high = low - 1.0, high + 1.0
-    start, step = float(np.median(seen)), float(f"{(high - low) / 200:.2g}")
-    if np.all(seen == np.round(seen)):
-        start, step = float(np.round(start)), max(1.0, float(np.round(step)))
+    middle, step = float(np.median(seen)), float(f"{(high - low) / 200:.2g}")
+    if isinstance(column, Date) or np.all(seen == np.round(seen)):
+        middle, step = float(np.round(middle)), max(1.0, float(np.round(step)))
     else:
-        start = float(f"{start:.4g}")
-    common = dict(name=column.name, low=low, high=high, start=start, step=step)
+        middle = float(f"{middle:.4g}")
+    common: dict[str, Any] = dict(name=column.name, low=low, high=high, start=middle, step=step)
     if isinstance(column, Date):
-        origin = f"{np.datetime64(column.origin, 'ms')}Z"
         periods = [PERIODS[season] for season in column.seasons]
-        start = float(np.round(start))
-        return common | dict(
-            type="date", origin=origin, periods=periods, fill=column.fill, step=1.0, start=start
-        )
+        origin = f"{np.datetime64(column.origin, 'ms')}Z"
+        return common | dict(type="date", origin=origin, periods=periods, fill=column.fill)
     if isinstance(column, Number):
         return common | dict(type="number", fill=column.fill)
     if isinstance(column, Raw) and not column.objects:

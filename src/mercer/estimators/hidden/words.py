@@ -38,7 +38,7 @@ def states(model: Any, objective: str, selection: Mapping[int, float] | None = N
     stay = np.diag(model.transition_)
     many = len(stay)
     lasts = [f"{1 / (1 - a):.3g} steps" if a < 1 else "for ever" for a in stay]
-    seen = _seen(model)
+    seen = emissions(model)
     header = ["state", "at first", "lasts", *(f"to {j}" for j in range(many)), *seen[0]]
     rows = [
         [
@@ -106,7 +106,7 @@ def _places(mean: np.ndarray, spread: np.ndarray) -> list[str]:
     return [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)]
 
 
-def _seen(model: Any) -> tuple[list[str], list[list[str]]]:
+def emissions(model: Any) -> tuple[list[str], list[list[str]]]:
     """Columns on what each state emits: its means, or the probabilities of symbols."""
     known = model.model_.emission.learned()
     if "emission" in known:

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.hidden.shared import names_of
-from mercer.estimators.hidden.words import LEAST
+from mercer.estimators.hidden.words import LEAST, emissions
 from mercer.estimators.reports.shared import again, behind, constructor, number, percent
+from mercer.inputs import is_table, named_columns
 from mercer.report import AbstractPart, Code, Facts, Figure, Figures, Report, Section, Table, Text
 from mercer.report.charts import Plot, bar_chart, number_axis
 
@@ -28,7 +29,8 @@ def mixture_told(model: Any, X: Any) -> Report:
     check_is_fitted(model)
     weights, means = np.asarray(model.weights_), np.asarray(model.means_)
     matrices = np.asarray(model.model_.gaussians.matrices())
-    names = names_of(model) or [f"x{j}" for j in range(means.shape[1])]
+    given, X = _table(X)
+    names = names_of(model) or given or [f"x{j}" for j in range(means.shape[1])]
     used = np.flatnonzero(weights >= LEAST)
     used = used[np.argsort(-weights[used], kind="stable")]
     rows = None if X is None else model._rows(X)
@@ -51,6 +53,7 @@ def mixture_told(model: Any, X: Any) -> Report:
 def hmm_told(model: Any, X: Any) -> Report:
     """The report of a hidden Markov model."""
     check_is_fitted(model)
+    _, X = _table(X)
     many = model.n_states_
     sections = [_words(model, many, "states"), _transitions(model)]
     if X is None:
@@ -59,6 +62,14 @@ def hmm_told(model: Any, X: Any) -> Report:
         sections.append(_sequence(model, X))
     sections += [_climb(model), _again(model, "X")]
     return Report(f"{many} hidden states", f"{type(model).__name__}: a hidden Markov model", tuple(sections))
+
+
+def _table(X: Any) -> tuple[list[str] | None, Any]:
+    """Names of the columns and their numbers, where a table is given; else X as it is."""
+    if not is_table(X):
+        return None, X
+    columns = named_columns(X)
+    return list(columns), np.column_stack([np.asarray(column, float) for column in columns.values()])
 
 
 def _words(model: Any, many: int, what: str) -> Section:
@@ -178,14 +189,12 @@ def _rows(model: Any, rows: np.ndarray, used: np.ndarray) -> Section:
 
 def _transitions(model: Any) -> Section:
     """What follows what, and what is seen in each state."""
-    from mercer.estimators.hidden.words import _seen
-
     A, first = np.asarray(model.transition_), np.asarray(model.initial_)
     many = len(A)
     lasts = ["for ever" if a >= 1 else number(1 / (1 - a), 3) for a in np.diag(A)]
     rows = [[f"state {i}", percent(first[i]), lasts[i], *(percent(a) for a in A[i])] for i in range(many)]
     header = ("state", "at first", "lasts (steps)", *(f"to {j}" for j in range(many)))
-    names, seen = _seen(model)
+    names, seen = emissions(model)
     wide, narrow = (
         bar_chart(
             [f"state {i}" for i in range(many)],

@@ -51,7 +51,9 @@ def _learned(found: Fit, inference: Any, target: str, terms: tuple[str, ...]) ->
                 np.sqrt if p.name in STANDARD else np.asarray
             )  # people think in units, not in their squares
             ends = known.get(name)
-            between = "" if ends is None else f"{number(root(ends[0]))} to {number(root(ends[1]))}"
+            between = (
+                "" if ends is None else f"{number(float(root(ends[0])))} to {number(float(root(ends[1])))}"
+            )
             if name in known and ends is None:
                 between = "not determined"
             what = called(found, p, i, name, target, terms)

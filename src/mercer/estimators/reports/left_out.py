@@ -54,8 +54,10 @@ def left_out(model: AbstractLeftOut) -> LeftOut | None:
         spread = 0.5 * (ends[1] - ends[0])
     spread = np.where(spread > 0, spread, np.inf)
     z = (y - loo.mean) / spread
-    columns = (y, loo.mean, lower, upper, z, loo.log_density)
-    return LeftOut(*(column[kept] for column in columns), [names[i] for i in kept])  # type: ignore[arg-type]
+    kept_names = [names[i] for i in kept]
+    return LeftOut(
+        y[kept], loo.mean[kept], lower[kept], upper[kept], z[kept], loo.log_density[kept], kept_names
+    )
 
 
 def quality(rows: LeftOut, target: str) -> Table:
@@ -64,7 +66,9 @@ def quality(rows: LeftOut, target: str) -> Table:
     inside = int(np.sum((rows.lower <= y) & (y <= rows.upper)))
     away = metrics.mae(y, np.median(y))
     blind = (
-        f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * np.e * spread**2):.4g}" if spread > 0 else ""
+        f"; guessing mean and spread: {0.5 * np.log(2 * np.pi * math.e * spread**2):.4g}"
+        if spread > 0
+        else ""
     )
     measures = [
         [

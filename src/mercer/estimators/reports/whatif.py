@@ -89,7 +89,7 @@ def _function(columns: Columns, one: Live) -> tuple[dict[str, Any], str]:
     latents = np.asarray(weights.weights, float)
     priors = priors * latents.shape[1] if len(priors) == 1 else priors
     answer = live.answer(likelihood, one.labels)
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "kernel": live.kernel_data(prior.kernel),
             "mean": live.mean_data(prior.mean),

@@ -24,7 +24,8 @@ _UNITS = (
     ("Y", 365.2425 * _DAY, 900 * _DAY),
     ("M", 30.44 * _DAY, 100 * _DAY),
     ("D", _DAY, 3 * _DAY),
-    ("h", 3600.0, 0.0),
+    ("h", 3600.0, _DAY / 6),
+    ("m", 60.0, 0.0),
 )
 
 
@@ -85,11 +86,9 @@ def date_axis(label: str, stamps: np.ndarray, count: int = 5) -> Axis:
     origin = -1970 if unit == "Y" else 0  # years are counted from 0, so that multiples of them are round
     places = np.arange(origin + -(-(first - origin) // step) * step, last + 1, step)
     stamps = places.astype(f"datetime64[{unit}]")
-    texts = (
-        np.datetime_as_string(stamps)
-        if unit != "h"
-        else [t[5:].replace("T", " ") + ":00" for t in stamps.astype(str)]
-    )
+    texts = np.datetime_as_string(stamps).tolist()
+    if unit in "hm":
+        texts = [text[5:].replace("T", " ") + (":00" if unit == "h" else "") for text in texts]
     at = seconds(stamps)
     ticks = [(float(t), str(text)) for t, text in zip(at, texts, strict=True) if low <= t <= high]
     return Axis(label, low, high, tuple(ticks))

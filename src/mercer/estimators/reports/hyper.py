@@ -47,17 +47,13 @@ def _learned(found: Fit, inference: Any, target: str, terms: tuple[str, ...]) ->
             rows.append([p.name, f"{values.size} values", "", "", p.status])
             continue
         for i, (name, value) in enumerate(zip(names, values, strict=True)):
-            root = (
-                np.sqrt if p.name in STANDARD else np.asarray
-            )  # people think in units, not in their squares
+            root = _root if p.name in STANDARD else float
             ends = known.get(name)
-            between = (
-                "" if ends is None else f"{number(float(root(ends[0])))} to {number(float(root(ends[1])))}"
-            )
+            between = "" if ends is None else " to ".join(number(root(end)) for end in ends)
             if name in known and ends is None:
                 between = "not determined"
             what = called(found, p, i, name, target, terms)
-            rows.append([what, number(float(root(value))), between, prior_words(p, i, root), p.status])
+            rows.append([what, number(root(float(value))), between, prior_words(p, i, root), p.status])
     more = len(rows) - MOST
     notes = [said]
     if more > 0:
@@ -80,6 +76,11 @@ def _learned(found: Fit, inference: Any, target: str, terms: tuple[str, ...]) ->
         Notes(tuple(filter(None, notes)), warning=False),
         *([] if s.converged else [Notes(("The optimiser did not converge: see above.",), warning=True)]),
     ]
+
+
+def _root(variance: float) -> float:
+    """People think in units, not in their squares."""
+    return float(np.sqrt(variance))
 
 
 def _known(found: Fit, inference: Any) -> tuple[dict[str, Any], str]:
@@ -127,7 +128,7 @@ def called(found: Fit, p: Parameter, i: int, name: str, target: str, terms: tupl
     return words.get(p.name, name)
 
 
-def prior_words(p: Parameter, i: int, root: Callable[..., Any] = np.asarray) -> str:
+def prior_words(p: Parameter, i: int, root: Callable[[float], float] = float) -> str:
     """A prior, in words; the numbers between which its middle 95 % lie."""
     prior: Any = p.info.prior
     if not p.free or prior is None:
@@ -139,7 +140,7 @@ def prior_words(p: Parameter, i: int, root: Callable[..., Any] = np.asarray) -> 
     name = said.get(kind, kind.lower())
     if ends is None:
         return name
-    low, high = (number(float(root(end)), 3) for end in ends)
+    low, high = (number(root(end), 3) for end in ends)
     return f"{name}, 95 % between {low} and {high}"
 
 

@@ -1,8 +1,14 @@
-"""Two environments of gymnasium learned by planning from fewer than 1,000 interactions: interactions to success."""
+"""Two environments of gymnasium learned by planning from fewer than 1,000 interactions: interactions to success.
+
+Beside it stable-baselines3's soft actor-critic, where the variable STABLE_BASELINES3 names the Python of an environment that has it
+(`pip install torch==2.13.0`, then `pip install stable-baselines3`).
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +22,9 @@ SEEDS = 5
 TUBES = 3
 EVALUATIONS = 20
 MOST = 1000  # interactions, repeats of actions included
+SAC_SECONDS = {"Pendulum-v1": 60, "MountainCarContinuous-v0": 60}  # of processor time, for each seed
+DEADLINE, SIZES = 0.02, [(M, horizon) for M in (32, 64) for horizon in (5, 10)]
+REFITS = 100
 
 
 def pendulum() -> control.Gym:
@@ -61,6 +70,62 @@ def one(name: str, seed: int, evaluations: int = EVALUATIONS) -> dict[str, Any]:
         "returns": [round(r, 2) for r in returns], "solved": bool(task["solved"](returns)),
         "cpu": round(learning, 1), "cpu_evaluations": round(time.process_time() - began - learning, 1),
     }  # fmt: skip
+
+
+def sac(name: str, seed: int) -> dict[str, Any]:
+    """Soft actor-critic in the same environment, in its own process, until it is solved or its time is over."""
+    command = [os.environ["STABLE_BASELINES3"], str(Path(__file__).with_name("_sac.py")), name, str(seed)]
+    ended = subprocess.run(
+        [*command, str(SAC_SECONDS[name])], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""}
+    )  # fmt: skip
+    return {"task": f"SAC {name}", "seed": seed, **json.loads(ended.stdout.splitlines()[-1])}
+
+
+def deadlines(inducing: int, horizon: int) -> dict[str, Any]:
+    """How long decisions take that are given 20 ms: the cart and pole from 200 transitions, sparse, 100 decisions in a row."""
+    env = control.CartPole(max_steps=None)
+    S, A = env.draw(200, 0)
+    after = env.advance(S, A)
+    seen = control.Transitions(S, A, after, env.reward(after))
+    dynamics = control.Dynamics.learn(env, seen, inducing=inducing, rewards=False, max_evaluations=20)
+    controller = control.Controller(control.Receding(horizon), dynamics, env.loss, horizon=horizon)
+    controller.run(env, 3, seed=0)  # compiles
+    took, cpu = [], []
+
+    def act(state: np.ndarray) -> np.ndarray:
+        began, used = time.perf_counter(), time.process_time()
+        action = controller.act(state, deadline=DEADLINE)
+        took.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - used)
+        return action
+
+    controller.forget()
+    control.record(env, act, 100, seed=0)
+    return {
+        "task": f"deadline {inducing} {horizon}", "seed": 0, "wall": [round(1000 * s, 2) for s in sorted(took)],
+        "cpu": [round(1000 * s, 2) for s in sorted(cpu)], "load": round(os.getloadavg()[0], 1),
+    }  # fmt: skip
+
+
+def memory() -> dict[str, Any]:
+    """MiB in use after every tenth of 100 refits of the car's dynamics, each with one more transition and a plan."""
+    env = control.MountainCar()
+    S, A = env.draw(20 + REFITS, 0)
+    after = env.advance(S, A)
+    seen = control.Transitions(S, A, after, env.reward(after))
+    rows = [control.Transitions(*(part[k : k + 1] for part in seen)) for k in range(20 + REFITS)]
+    dynamics = control.Dynamics.learn(
+        env, control.Transitions(*(part[:20] for part in seen)), rewards=False, max_evaluations=20
+    )
+    used = []
+    for k in range(REFITS):
+        dynamics = dynamics.more(rows[20 + k], max_evaluations=10)
+        task = control.Task.of(dynamics, env.loss, env.start)
+        control.plan(task, 5, np.zeros((5, 1)), "mean", restarts=0, max_evaluations=5)
+        if k % 10 == 9:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            used.append(round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20))
+    return {"task": "memory", "seed": 0, "MiB": used}
 
 
 def tube(seed: int) -> dict[str, Any]:
@@ -192,10 +257,19 @@ def run(out: Path, compute: bool = True) -> str:
     for seed in range(TUBES):
         if missing("tube", seed):
             keep(tube(seed))
+    for inducing, horizon in SIZES:
+        if missing(f"deadline {inducing} {horizon}", 0):
+            keep(deadlines(inducing, horizon))
+    if missing("memory", 0):
+        keep(memory())
     for name in reversed(TASKS):
         for seed in range(SEEDS):
             if missing(name, seed):
                 keep(one(name, seed))
+    for seed in range(SEEDS if os.environ.get("STABLE_BASELINES3") else 0):
+        for name in TASKS:
+            if missing(f"SAC {name}", seed):
+                keep(sac(name, seed))
     return page(done)
 
 
@@ -226,14 +300,99 @@ def page(done: list[dict[str, Any]]) -> str:
             if rows
             else "No run has ended yet.",
             "",
+            *_unsolved(done),
+            *_sac(done),
             "The car's goal pays only where it is reached, so that its rewards cannot be learned before: it is planned "
             "for with a saturating loss about the goal and a small one of squared actions. The pendulum's rewards are "
             "learned.",
             "",
             *_tubes([d for d in done if d["task"] == "tube"]),
             *_speed([d for d in done if d["task"] == "speed"]),
+            "",
+            *_deadlines([d for d in done if d["task"].startswith("deadline")]),
+            *_memory([d for d in done if d["task"] == "memory"]),
         ]
     ).rstrip()
+
+
+def _unsolved(done: list[dict[str, Any]]) -> list[str]:
+    failed = [d for d in done if d["task"] in TASKS and not d["solved"]]
+    each = [
+        f"{d['task']}, seed {d['seed']}: returns from {min(d['returns']):.1f} to {max(d['returns']):.1f}, mean {np.mean(d['returns']):.1f}."
+        for d in failed
+    ]
+    return ["Not solved: " + " ".join(each), ""] if each else []
+
+
+def _sac(done: list[dict[str, Any]]) -> list[str]:
+    """Interactions until success, ours and those of soft actor-critic."""
+    rows = []
+    for name in TASKS:
+        theirs = [d for d in done if d["task"] == f"SAC {name}"]
+        ours = [d for d in done if d["task"] == name and d["solved"]]
+        if theirs and ours:
+            reached = [d["interactions"] for d in theirs if d["solved"]]
+            rows.append([
+                name, f"at most {max(d['interactions'] for d in ours)} ({len(ours)} seeds)",
+                f"{min(reached)} to {max(reached)} ({len(reached)} of {len(theirs)} seeds)" if reached else f"none of {len(theirs)} seeds",
+                "-" if len(reached) == len(theirs) else " and ".join(f"{d['interactions']} (mean {d['mean']:g})" for d in theirs if not d["solved"]),
+                f"{np.mean([d['cpu'] for d in theirs]):.0f} s",
+            ])  # fmt: skip
+    if not rows:
+        return []
+    version = next(d["version"] for d in done if d["task"].startswith("SAC"))
+    return [
+        f"Soft actor-critic of stable-baselines3 {version}, with the settings that its authors publish for each environment, looked at every 500 interactions in the same 20 evaluation episodes, given "
+        f"{SAC_SECONDS['Pendulum-v1']} s of processor time for a seed:",
+        "",
+        table(
+            [
+                "environment",
+                "interactions, planning",
+                "interactions, SAC",
+                "SAC's not solved had",
+                "SAC's processor time",
+            ],
+            rows,
+        ),
+        "",
+    ]
+
+
+def _deadlines(runs: list[dict[str, Any]]) -> list[str]:
+    if not runs:
+        return []
+    rows = []
+    for d in runs:
+        _, inducing, horizon = d["task"].split()
+        wall, cpu = np.array(d["wall"]), np.array(d["cpu"])
+        rows.append([
+            inducing, horizon, f"{np.median(wall):.1f}", f"{np.quantile(wall, 0.95):.1f}", f"{wall.max():.1f}",
+            f"{np.mean(wall <= 1000 * DEADLINE):.0%}", f"{cpu.max():.1f}", f"{d['load']:g}",
+        ])  # fmt: skip
+    return [
+        "## Deadlines",
+        "",
+        f"100 decisions in a row for the cart and pole, each given {1000 * DEADLINE:.0f} ms: sparse dynamics of so many inducing inputs, plans of so many steps. Milliseconds by the clock, on two cores with the load that is "
+        "said, and the most processor time that one took: a process that is not running cannot look at the clock.",
+        "",
+        table(
+            ["inducing", "horizon", "median / ms", "95 % / ms", "longest / ms", "within", "most processor time / ms", "load"], rows
+        ),
+        "",
+    ]  # fmt: skip
+
+
+def _memory(runs: list[dict[str, Any]]) -> list[str]:
+    if not runs:
+        return []
+    return [
+        "## Memory",
+        "",
+        f"{REFITS} refits of the car's dynamics, from 20 to {20 + REFITS} transitions, each with a plan: MiB in use after every tenth: "
+        f"{', '.join(map(str, runs[-1]['MiB']))}. Rows are padded to powers of two; programs are compiled anew at 33 and 65 transitions.",
+        "",
+    ]
 
 
 def _tubes(runs: list[dict[str, Any]]) -> list[str]:

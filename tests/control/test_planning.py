@@ -1,5 +1,6 @@
 """Dynamics, losses, policies and plans."""
 
+import collections
 import dataclasses
 import threading
 import warnings
@@ -271,8 +272,31 @@ def test_a_deadline_is_kept(car):
     from mercer.progress import Deadline
 
     soon = control.plan(task, 4, deadline=Deadline.after(1e-9))
-    assert soon.evaluations == 0 and soon.risk >= best.risk
+    assert soon.evaluations == 1 and soon.risk >= best.risk  # of the first start alone
     assert soon.actions.shape == (4, 1)
+    rest = best.rest()
+    np.testing.assert_array_equal(rest.actions, best.actions[1:])
+    assert rest.risk == pytest.approx(best.losses[1:].sum()) and len(rest.rest().rest().rest().actions) == 1
+
+
+def test_work_that_would_end_too_late_is_not_begun():
+    pace = planning.Pace()
+    assert pace.of("evaluation") == 0.0
+    pace._took["evaluation"] = collections.deque([9.0, *[1.0] * 9])  # the first was compiled
+    assert pace.of("evaluation") == 1.0
+    from mercer.progress import Deadline
+
+    search = planning._Search(Deadline.after(1.5), pace)
+    assert search.late("evaluation") and not planning._Search(Deadline.after(60.0), pace).late("evaluation")
+    calls = []
+
+    def value(x):
+        calls.append(x)
+        return (float(x @ x), "rolled"), 2.0 * x
+
+    search.climb(value, np.ones(2), None, 50)
+    assert len(calls) == 1 and search.over and search.rolled == "rolled"  # the first is always made
+    np.testing.assert_array_equal(search.best, np.ones(2))
 
 
 def test_nothing_is_compiled_again_as_data_grow_within_a_bucket(car):

@@ -140,6 +140,8 @@ def test_a_toy_comes_to_what_a_fine_grid_says(found):
     at = np.array([-1.5, -0.5, 0.3, 0.9, 1.4])
     np.testing.assert_allclose(found.act(at[:, None])[:, 0], np.interp(at, states, best), atol=0.08)
     np.testing.assert_allclose(found([0.3]), found.act([[0.3]])[0])
+    residual = found.residual(found.support), found.residual(np.linspace(-1.95, 1.85, 20)[:, None])
+    assert np.abs(residual[0]).max() < 0.02 * v.max() and np.abs(residual[1]).max() < 0.1 * v.max()
     between = found.value_std(np.array([[0.1]])), found.value_std(np.array([[5.0]]))
     assert between[0] < 0.05 * between[1]
 
@@ -243,13 +245,14 @@ def test_the_car_is_identified_and_driven_up():
     car = control.MountainCar()
     states, actions = car.draw(50, seed=0)
     after = car.advance(states, actions)
-    transition = control.GPTransition.learn(control.Transitions(states, actions, after, car.reward(after)))
+    seen = control.Transitions(states, actions, after, car.reward(after))
+    dynamics = control.Dynamics.learn(car, seen, rewards=False)
     fresh, tried = car.draw(200, seed=99)
-    mean = np.asarray(jax.vmap(lambda s, a: transition(s, a)[0])(fresh, tried))
+    mean, _ = dynamics.predict(fresh, tried)
     wrong = np.sqrt(np.mean((mean - car.advance(fresh, tried)) ** 2, 0))
     assert wrong[0] < 0.05 and wrong[1] < 0.4
     found = control.gp_policy_iteration(
-        transition, Bumps.at([0.6, 0.0], 0.05), control.support_grid(car.box, (19, 19)), car.low, car.high,
+        dynamics.plant, Bumps.at([0.6, 0.0], 0.05), control.support_grid(car.box, (19, 19)), car.low, car.high,
         gamma=0.9, box=car.box, max_iterations=8, progress=False,
     )  # fmt: skip
     episode = control.record(car, found, steps=20)

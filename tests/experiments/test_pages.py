@@ -101,7 +101,16 @@ def test_longer_pages_are_as_printed(name, data_dir):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["friedman_outliers", "boston_robust", "kuss_benchmarks", "certificates", "conformal", "mountain_car"],
+    [
+        "friedman_outliers",
+        "boston_robust",
+        "kuss_benchmarks",
+        "certificates",
+        "conformal",
+        "mountain_car",
+        "cart_pole",
+        "planning_loop",
+    ],
 )
 def test_pages_from_stored_scores_are_as_printed(name, tmp_path):
     """Of fits that take hours the scores are kept: the page is what they come to."""

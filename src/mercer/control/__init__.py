@@ -31,7 +31,6 @@ _MODULES = {
     "online": "Practised practise",
     "rewards": "AbstractReward Bumps Smooth",
     "systems": "CartPole MountainCar",
-    "transitions": "GPTransition",
     "values": ("Sweep ValuePolicy World gaussian_actions gp_policy_iteration gp_policy_value support_grid"),
 }
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,7 @@ from mercer.control.environments import AbstractEnvironment, ControlError
 from mercer.control.episodes import Episode, record
 from mercer.control.feedback import ActionTable, LinearFeedback
 from mercer.control.losses import AbstractStateLoss, ChanceConstraint
-from mercer.control.planning import Plan, Task, foreseen, improve, plan
+from mercer.control.planning import Pace, Plan, Task, foreseen, improve, plan
 from mercer.control.policies import AbstractPolicy, GPPolicy, LinearPolicy, RadialPolicy
 from mercer.persist import AbstractSavable
 from mercer.progress import STOPPED, Deadline, Progress, announce, shown, tell
@@ -62,11 +60,12 @@ class Receding:
         before: np.ndarray | None = None,
         deadline: Deadline | None = None,
         seed: int = 0,
+        pace: Pace | None = None,
     ) -> Plan:
         """The best plan found from a state, beginning with the rest of the one before."""
         task = self.task(dynamics, loss, state)
         return plan(
-            task, self.horizon, before, self.method, self.restarts, self.max_evaluations, deadline, seed
+            task, self.horizon, before, self.method, self.restarts, self.max_evaluations, deadline, seed, pace
         )
 
 
@@ -106,13 +105,14 @@ class Controller(AbstractSavable):
         self.interactions = 0
         self._lock = threading.Lock()
         self._before: Plan | None = None
-        self._takes = math.inf  # seconds of a plan from nothing
+        self._pace = Pace()
 
     def act(self, state: Any, deadline: float | str | None = None) -> np.ndarray:
         """The action (A,) in a state (D,).
 
         deadline: seconds, or text such as "20ms", that a receding planner may take: the best plan so far is
-            used. Call it once before it counts, since the first call compiles.
+            used, and the rest of the last one where there is no time for any. Call it once before it counts,
+            since the first call compiles.
         """
         s = np.asarray(state, float).ravel()
         if len(s) != len(self.dynamics.states) or not np.isfinite(s).all():
@@ -130,23 +130,21 @@ class Controller(AbstractSavable):
 
     def _replanned(self, planner: Receding, state: np.ndarray, limit: Deadline | None) -> Plan:
         """From the rest of the last plan; and from nothing where it turned out worse than it promised."""
-        before = self._before
+        before, given = self._before, (self.dynamics, self.loss, state)
         if before is None:
-            return self._fresh(planner, state, limit)
-        found = planner.plan(self.dynamics, self.loss, state, before.actions[1:], limit)
+            return planner.plan(*given, None, limit, pace=self._pace)
+        evaluation = self._pace.of("evaluation")
+        if limit is not None and limit.passed(evaluation):
+            return before.rest()
+        found = planner.plan(*given, before.actions[1:], limit, pace=self._pace)
         promised = float(before.losses[1:].sum() + abs(before.losses[-1]))
         size = float(np.abs(before.losses).sum())
-        if found.risk <= promised + 0.05 * size or (limit is not None and limit.passed(self._takes)):
+        if found.risk <= promised + 0.05 * size:
             return found
-        again = self._fresh(planner, state, limit)
+        if limit is not None and limit.passed(2.0 * self._pace.of("screening") + 2.0 * evaluation):
+            return found
+        again = planner.plan(*given, None, limit, pace=self._pace)
         return again if again.risk < found.risk else found
-
-    def _fresh(self, planner: Receding, state: np.ndarray, limit: Deadline | None) -> Plan:
-        """A plan from nothing, and the least time that one took."""
-        began = time.perf_counter()
-        found = planner.plan(self.dynamics, self.loss, state, None, limit)
-        self._takes = min(self._takes, time.perf_counter() - began)
-        return found
 
     def forget(self) -> None:
         """A new episode: the rest of the last plan does not belong to it."""
@@ -318,10 +316,10 @@ def _guided(policy: AbstractPolicy, planned: Plan) -> list[AbstractPolicy]:
     """
     if isinstance(policy, LinearPolicy):
         return []
-    low, high = policy.bounds()
+    low, high = policy.low, policy.high
     shares = (planned.actions - 0.5 * (low + high)) / (0.5 * (high - low))
     u = 0.5 * np.pi * np.clip(shares, -0.95, 0.95)  # (T, A): a little less than the squashed plan
-    Z = features(planned.tube.mean[:-1], policy.angle_columns())
+    Z = features(planned.tube.mean[:-1], policy.angles)
     centres, _, values = (np.array(part) for part in policy.parameters())
     unit = Z.std(0) + 0.05 * np.abs(Z).max(0) + 1e-3
     some = np.linspace(0, len(Z) - 1, min(len(Z), len(centres))).astype(int)

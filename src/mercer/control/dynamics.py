@@ -34,24 +34,16 @@ from mercer.control.propagate import (
 from mercer.decide.surrogate import bucket, pad
 from mercer.registry import Saved, unknown
 
-__all__ = [
-    "Calibration",
-    "Dynamics",
-    "Plant",
-    "Tube",
-    "advance",
-    "drift",
-    "expected_reward",
-    "one_step",
-    "reward_at",
-]
+__all__ = ["Calibration", "Dynamics", "Plant", "Tube", "advance", "drift", "expected_reward", "reward_at"]
 
 METHODS = ("moments", "linearised", "mean")
 FEWEST = 5  # transitions
 
 
 class Plant(eqx.Module):
-    """Learned dynamics as arrays, for compiled programs.
+    """Learned dynamics as arrays, for compiled programs: `plant(state, action)` is the next state of a known
+    one, mean (D,) and covariance (D, D), as `gp_policy_iteration` asks for. With more data, within a doubling
+    of them, nothing is compiled again.
 
     weights: of the D differences; reward: of the reward, or None; angles: which states are; low, high (A,)
     """
@@ -66,6 +58,12 @@ class Plant(eqx.Module):
     def D(self) -> int:
         """How many state variables."""
         return len(self.weights.variance)
+
+    def __call__(self, state: Any, action: Any) -> Gaussian:
+        """The next state of a known state (D,) and action (A,) (7.32)."""
+        weights = self.weights
+        mean, variance = certain(weights, features(jnp.concatenate([state, action]), self.angles))
+        return Gaussian(state + mean, jnp.diag(variance + weights.noise))
 
 
 def features(values: Any, angles: tuple[int, ...]) -> Any:
@@ -100,12 +98,6 @@ def advance(
     both = with_x[: plant.D] @ answer.slope
     covariance = state.covariance + answer.covariance + both + both.T + jnp.diag(plant.weights.noise)
     return Gaussian(state.mean + answer.mean, 0.5 * (covariance + covariance.T))
-
-
-def one_step(plant: Plant, state: Any, action: Any) -> Gaussian:
-    """The next state of a known state and action."""
-    mean, variance = certain(plant.weights, features(jnp.concatenate([state, action]), plant.angles))
-    return Gaussian(state + mean, jnp.diag(variance + plant.weights.noise))
 
 
 def drift(plant: Plant, state: Any, action: Any) -> Any:
@@ -345,10 +337,11 @@ class Dynamics:
             places * unit + centre, np.exp(-2.0 * self.theta[:, :-2]) / unit**2, wider * signal * size**2,
             alpha / scale, R / (wider * size**2)[:, None, None], level, slope, wider * noise * size**2,
         )  # fmt: skip
-        return Plant(
+        plant = Plant(
             _part(every, slice(0, D)), _part(every, slice(D, None)) if self.rewards else None,
             self.low, self.high, self.angle_columns,
         )  # fmt: skip
+        return jax.tree.map(jnp.asarray, plant)  # once, and not at each of thousands of calls
 
     # -- simulation ------------------------------------------------------------------------------------------
 
@@ -472,7 +465,7 @@ def _simulated(plant: Plant, start: Gaussian, actions: Any, method: str) -> Tube
 
     def step(state: Gaussian, action: Any) -> tuple[Gaussian, Gaussian]:
         if method == "mean":
-            new = one_step(plant, state.mean, action)
+            new = plant(state.mean, action)
         else:
             new = advance(plant, state, Gaussian(action, jnp.zeros((A, A))), nothing, method)
         return new, new

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.control.dynamics import Dynamics
 from mercer.control.environments import AbstractEnvironment
-from mercer.control.episodes import Episode, pooled, record
+from mercer.control.episodes import Episode, record
 from mercer.control.rewards import AbstractReward
-from mercer.control.transitions import GPTransition
 from mercer.control.values import ValuePolicy, gp_policy_iteration
 from mercer.progress import Progress, shown, tell
 
@@ -51,16 +51,17 @@ def practise(
     seen = [record(env, steps=steps, seed=seed + k) for k in range(random_episodes)]
     policy: ValuePolicy | None = None
     with shown("practising", progress):
+        dynamics = Dynamics.learn(env, seen, rewards=False)
         for k in range(episodes + 1):
-            transition = GPTransition.learn(pooled(seen), progress=False)
             policy = gp_policy_iteration(
-                transition, reward, support, env.low, env.high, gamma, box,
+                dynamics.plant, reward, support, env.low, env.high, gamma, box,
                 action_std=action_std, start=policy, max_iterations=iterations, progress=False,
             )  # fmt: skip
             if k == episodes:
                 break
             explore = functools.partial(policy.explore, seed=rng)
             seen.append(record(env, explore, steps, seed + random_episodes + k))
+            dynamics = dynamics.more(seen[-1:])
             tell(k + 1, episodes, f"episode {k + 1}: reward {seen[-1].total:.3g}")
     assert policy is not None
     return Practised(policy, tuple(seen))

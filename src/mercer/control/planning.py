@@ -9,11 +9,13 @@ the number of parameters).
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -24,17 +26,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.special import ndtr
 
-from mercer.control.dynamics import (
-    METHODS,
-    Dynamics,
-    Plant,
-    Tube,
-    advance,
-    drift,
-    expected_reward,
-    one_step,
-    reward_at,
-)
+from mercer.control.dynamics import METHODS, Dynamics, Plant, Tube, advance, drift, expected_reward, reward_at
 from mercer.control.environments import ControlError
 from mercer.control.losses import AbstractStateLoss, ChanceConstraint
 from mercer.control.policies import AbstractPolicy
@@ -47,10 +39,8 @@ __all__ = ["Plan", "Task", "improve", "plan", "risk"]
 PENALTIES = (10.0, 1000.0)  # of chance constraints that are broken, one after another
 FIRST_STAGE, NEXT_STAGE = 12, 5  # steps that a plan begins with, and grows by
 CANDIDATES = 256  # sequences that are looked at before some are improved
-GENERATIONS, FIRST_RESTARTS = (
-    8,
-    4,
-)  # where there is no earlier plan: variations of the best; searches, at least
+GENERATIONS, FIRST_RESTARTS = 8, 4  # of variations, and of searches at least, where no plan came before
+RECENT = 16  # pieces of work that say how long the next one takes
 
 
 class Limits(eqx.Module):
@@ -127,7 +117,7 @@ def _step(task: Task, state: Gaussian, action: Gaussian, cross: Any, method: str
     elif task.loss is None and task.limits is None:  # nobody asks for its doubt
         new = Gaussian(drift(plant, state.mean, action.mean), state.covariance * 0.0)
     else:
-        new = one_step(plant, state.mean, action.mean)
+        new = plant(state.mean, action.mean)
     if task.loss is not None:
         loss = task.loss.expected(new)
     elif method == "mean":
@@ -184,14 +174,15 @@ def _by_policy(task: Task, policy: AbstractPolicy, horizon: int, method: str) ->
     return _rolled(task, act, None, horizon, method)
 
 
-@functools.partial(jax.jit, static_argnames="method")
-def _actions_value(actions: Any, task: Task, counted: Any, penalty: Any, method: str) -> Any:
-    """Of the steps that count (T,)."""
-    losses, broken, _, _ = _by_actions(task, actions, method)
-    return counted @ (losses + penalty * broken)
+def _actions_value(actions: Any, task: Task, counted: Any, penalty: Any, method: str) -> tuple[Any, Any]:
+    """Of the steps that count (T,), and the roll-out."""
+    rolled = _by_actions(task, actions, method)
+    return counted @ (rolled[0] + penalty * rolled[1]), rolled
 
 
-_actions_gradient = functools.partial(jax.jit, static_argnames="method")(jax.value_and_grad(_actions_value))
+_actions_gradient = functools.partial(jax.jit, static_argnames="method")(
+    jax.value_and_grad(_actions_value, has_aux=True)
+)
 
 
 @functools.partial(jax.jit, static_argnames=("horizon", "method"))
@@ -213,7 +204,9 @@ _policy_tube = functools.partial(jax.jit, static_argnames=("horizon", "method"))
 
 @functools.partial(jax.jit, static_argnames="method")
 def _screened(task: Task, candidates: Any, counted: Any, method: str) -> Any:
-    return jax.vmap(lambda actions: _actions_value(actions, task, counted, PENALTIES[0], method))(candidates)
+    return jax.vmap(lambda actions: _actions_value(actions, task, counted, PENALTIES[0], method)[0])(
+        candidates
+    )
 
 
 # ----------------------------------------------------------------------------------------------- answers
@@ -241,6 +234,13 @@ class Plan:
         """The expected loss over the horizon."""
         return float(self.losses.sum())
 
+    def rest(self) -> Plan:
+        """What is left of it one step later; of the last step, that step."""
+        if len(self.actions) == 1:
+            return self
+        tube = Tube(self.tube.mean[1:], self.tube.covariance[1:])
+        return Plan(self.actions[1:], tube, self.losses[1:], self.probability[1:], 0)
+
 
 def risk(
     dynamics: Dynamics,
@@ -257,7 +257,7 @@ def risk(
     """
     task = Task.of(dynamics, loss, start, covariance, discount)
     actions = np.asarray(actions, float).reshape(-1, len(dynamics.actions))
-    value, gradient = _actions_gradient(actions, task, np.ones(len(actions)), 0.0, _checked(method))
+    (value, _), gradient = _actions_gradient(actions, task, np.ones(len(actions)), 0.0, _checked(method))
     return float(value), np.asarray(gradient)
 
 
@@ -270,6 +270,7 @@ def plan(
     max_evaluations: int = 50,
     deadline: Deadline | None = None,
     seed: int | np.random.Generator = 0,
+    pace: Pace | None = None,
 ) -> Plan:
     """Actions over a horizon with a small expected loss: the best of those climbed to from the most promising
     of many simple sequences, and from `before` (T, A), the rest of an earlier plan.
@@ -278,49 +279,56 @@ def plan(
         and is fast
     restarts: from how many further sequences the search begins, at least 4 where no plan came before; the
         best is kept
-    deadline: the best plan that was found by then is returned; `before` alone is then improved
+    deadline: the best plan that was found by then is returned; `before` alone is then improved. The clock is
+        looked at before each evaluation, and none is begun that would end too late; the first one always is
+    pace: what evaluations took in earlier calls, which this one goes on measuring
 
     >>> task = mc.control.Task.of(dynamics, loss, state)
     >>> mc.control.plan(task, horizon=10).actions
     """
     _checked(method)
     low, high = np.asarray(task.plant.low), np.asarray(task.plant.high)
-    restarts = restarts if before is not None else max(restarts, FIRST_RESTARTS)
     rng = np.random.default_rng(seed)
-    candidates = _candidates(low, high, horizon, before, rng)
-    starts = [] if before is None else [candidates[0]]
-    stages = _stages(horizon) if before is None else [horizon]
-    generations = GENERATIONS if before is None else 0 if deadline is not None else 1
+    search = _Search(deadline, pace)
+    if before is None:
+        restarts, generations, stages = max(restarts, FIRST_RESTARTS), GENERATIONS, _stages(horizon)
+        starts, candidates = [], _candidates(low, high, horizon, [], rng)
+    else:
+        generations, stages = int(restarts > 0 and deadline is None), [horizon]
+        starts = [_lasting(before, horizon, low, high)]
+        candidates = _candidates(low, high, horizon, starts, rng) if generations else np.array(starts)
     for _ in range(generations):
-        risks = _screened(task, candidates, np.arange(horizon) < stages[0], "mean")
-        candidates = candidates[np.argsort(np.asarray(risks))]
+        if search.late("screening"):
+            break
+        with search.pace.measured("screening"):
+            risks = np.asarray(_screened(task, candidates, np.arange(horizon) < stages[0], "mean"))
+        candidates = candidates[np.argsort(risks)]
         best = candidates[: CANDIDATES // 16]
         candidates = np.concatenate([best, _varied(best, CANDIDATES - len(best), low, high, rng)])
     if generations:
-        starts = [*starts, *candidates[: 1 + restarts - len(starts)]]
+        starts += [*candidates[: 1 + restarts - len(starts)]]
     bounds = list(zip(np.tile(low, horizon), np.tile(high, horizon), strict=True))
-    search = _Search(deadline)
     rounds = [(stage, PENALTIES[0]) for stage in stages]
     if task.limits is not None:
         rounds += [(horizon, penalty) for penalty in PENALTIES[1:]]
-    chosen = starts[0]
+    chosen, rolled = starts[0], None
     for stage, penalty in rounds:
-        if search.over or (penalty > PENALTIES[0] and _kept(task, chosen, method)):
+        if search.over or (penalty > PENALTIES[0] and _kept(rolled)):
             break
 
-        def value(flat: np.ndarray, stage: int = stage, penalty: float = penalty) -> tuple[float, np.ndarray]:
+        def value(flat: np.ndarray, stage: int = stage, penalty: float = penalty) -> Any:
             counted = np.arange(horizon) < stage
-            found, slope = _actions_gradient(flat.reshape(horizon, -1), task, counted, penalty, method)
-            return float(found), np.asarray(slope).ravel()
+            return _actions_gradient(flat.reshape(horizon, -1), task, counted, penalty, method)
 
         search.begin()
         for start in starts:
             search.climb(value, start.ravel(), bounds, max_evaluations)
         if search.best is not None:
-            chosen = search.best.reshape(horizon, -1)
-            chosen[stage:] = chosen[stage - 1]
+            chosen, rolled = search.best.reshape(horizon, -1), search.rolled
+        if stage < horizon:
+            chosen, rolled = _lasting(chosen[:stage], horizon, low, high), None
         starts = [chosen]
-    return _plan(task, _actions_tube(task, chosen, method), search.evaluations)
+    return _plan(task, _actions_tube(task, chosen, method) if rolled is None else rolled, search.evaluations)
 
 
 def improve(
@@ -335,15 +343,15 @@ def improve(
     """
     _checked(method)
     flat, shaped = ravel_pytree(tuple(jnp.asarray(part) for part in policy.parameters()))
-    search = _Search(None)
+    search = _Search()
     penalties = PENALTIES[:1] if tasks[0].limits is not None else (0.0,)
     for penalty in penalties:
 
-        def value(x: np.ndarray, penalty: float = penalty) -> tuple[float, np.ndarray]:
+        def value(x: np.ndarray, penalty: float = penalty) -> Any:
             found, slope = _policy_gradient(
                 shaped(jnp.asarray(x)), policy, tuple(tasks), penalty, horizon, method
             )
-            return float(found), np.asarray(ravel_pytree(slope)[0])
+            return (found, None), ravel_pytree(slope)[0]
 
         search.climb(value, np.asarray(flat), None, max_evaluations)
     best = flat if search.best is None else search.best
@@ -358,39 +366,66 @@ def _stages(horizon: int) -> list[int]:
     return [*range(min(FIRST_STAGE, horizon), horizon, NEXT_STAGE), horizon]
 
 
-def _kept(task: Task, actions: np.ndarray, method: str) -> bool:
+def _kept(rolled: Any) -> bool:
     """Whether a plan keeps the constraints."""
-    return float(np.sum(_actions_tube(task, actions, method)[1])) < 1e-6
+    return rolled is not None and float(np.sum(rolled[1])) < 1e-6
+
+
+class Pace:
+    """How long pieces of work take, by the latest ones: all but the slowest fifth took no longer."""
+
+    def __init__(self) -> None:
+        self._took: dict[str, collections.deque[float]] = {}
+
+    @contextlib.contextmanager
+    def measured(self, work: str) -> Iterator[None]:
+        """Time a piece of work."""
+        began = time.perf_counter()
+        yield
+        self._took.setdefault(work, collections.deque(maxlen=RECENT)).append(time.perf_counter() - began)
+
+    def of(self, work: str) -> float:
+        """Seconds; 0 where there was none yet."""
+        took = sorted(self._took.get(work, ()))
+        return took[int(0.8 * (len(took) - 1))] if took else 0.0
 
 
 class _Search:
-    """Descents that keep the best, until a deadline."""
+    """Descents that keep the best and its roll-out, until a deadline."""
 
-    def __init__(self, deadline: Deadline | None):
-        self.deadline, self.evaluations, self.over = deadline, 0, False
-        self._longest = 0.0
+    def __init__(self, deadline: Deadline | None = None, pace: Pace | None = None):
+        self.deadline, self.pace = deadline, pace or Pace()
+        self.evaluations, self.over = 0, False
         self.begin()
 
     def begin(self) -> None:
         """Forget the best: the objective changed."""
         self.best: np.ndarray | None = None
+        self.rolled: Any = None
         self.value = math.inf
 
+    def late(self, work: str) -> bool:
+        """Whether a piece of work, and an evaluation after it, would end after the deadline."""
+        ahead = self.pace.of(work) + self.pace.of("evaluation")
+        return self.deadline is not None and self.deadline.passed(ahead)
+
     def climb(self, value: Any, start: np.ndarray, bounds: Any, max_evaluations: int) -> None:
-        """Descend from a start."""
+        """Descend from a start; value: x -> ((value, roll-out), gradient)."""
         from scipy.optimize import minimize
 
         def counted(x: np.ndarray) -> tuple[float, np.ndarray]:
-            self._look()
-            before = None if self.deadline is None else self.deadline.left()
-            found, slope = value(x)
-            if self.deadline is not None and before is not None:
-                self._longest = max(self._longest, before - self.deadline.left())
+            keep_time()
+            if self.evaluations and self.late("evaluation"):
+                self.over = True
+                raise DeadlineReached("the time given to this plan is over.")
+            with self.pace.measured("evaluation"):
+                (found, rolled), slope = value(x)
+                found, slope = float(found), np.asarray(slope).ravel()
             self.evaluations += 1
             if not (math.isfinite(found) and np.isfinite(slope).all()):
                 return 1e25, np.zeros_like(slope)
             if found < self.value:
-                self.best, self.value = np.array(x), found
+                self.best, self.value, self.rolled = np.array(x), found, rolled
             return found, slope
 
         if self.over:
@@ -399,25 +434,20 @@ class _Search:
         with contextlib.suppress(DeadlineReached):
             minimize(counted, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
-    def _look(self) -> None:
-        keep_time()
-        if self.deadline is not None and self.deadline.passed(1.5 * self._longest):
-            self.over = True
-            raise DeadlineReached("the time given to this plan is over.")
+
+def _lasting(rest: np.ndarray, horizon: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The rest of a plan as one of so many steps (T, A): its last action is held; none is the middle."""
+    rest = rest[:horizon] if len(rest) else 0.5 * (low + high)[None]
+    return np.clip(np.concatenate([rest, np.repeat(rest[-1:], horizon - len(rest), 0)]), low, high)
 
 
 def _candidates(
-    low: np.ndarray, high: np.ndarray, horizon: int, before: np.ndarray | None, rng: np.random.Generator
+    low: np.ndarray, high: np.ndarray, horizon: int, first: Sequence[np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
-    """(C, T, A): the rest of the earlier plan, constants, one switch from one end to the other, and random
-    sequences that hold each action for some steps.
+    """(C, T, A): those that come first, constants, one switch from one end to the other, and random sequences
+    that hold each action for some steps.
     """
-    A, middle = len(low), 0.5 * (low + high)
-    earlier = np.full((horizon, A), middle)
-    if before is not None and len(before):
-        rest = before[:horizon]
-        earlier = np.concatenate([rest, np.repeat(rest[-1:], horizon - len(rest), 0)])
-    found = [earlier, np.tile(middle, (horizon, 1)), np.tile(low, (horizon, 1)), np.tile(high, (horizon, 1))]
+    found = [*first, *(np.tile(end, (horizon, 1)) for end in (0.5 * (low + high), low, high))]
     for steps in {1, 2, 3, *(round(share * horizon) for share in (0.1, 0.15, 0.2, 0.3, 0.5, 0.7))}:
         at = (np.arange(horizon) < steps)[:, None]
         found += [np.where(at, low, high), np.where(at, high, low)]
@@ -454,6 +484,11 @@ def _varied(
 
 def _plan(task: Task, rolled: Any, evaluations: int) -> Plan:
     losses, _, states, actions = rolled
+    if not (np.isfinite(losses).all() and np.isfinite(states.mean).all()):
+        raise ControlError(
+            f"no plan from {np.round(task.start.mean, 4)} has an expected loss that is a finite number: the "
+            "state is too far from those that were learned from, or the loss is no number there."
+        )
     mean = np.concatenate([np.asarray(task.start.mean)[None], states.mean])
     covariance = np.concatenate([np.asarray(task.start.covariance)[None], states.covariance])
     tube = Tube(mean, covariance)

@@ -6,10 +6,9 @@ The squashing function stays between -1 and 1 and has exact moments under a Gaus
 `LinearPolicy`, `RadialPolicy` (a sum of bumps), `GPPolicy` (the mean of a Gaussian process).
 """
 
-from __future__ import annotations
-
 import abc
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,16 +25,13 @@ __all__ = ["AbstractPolicy", "GPPolicy", "LinearPolicy", "RadialPolicy"]
 class AbstractPolicy(eqx.Module):
     """An action for every state. `policy(state)` is an array (A,), within the bounds, in well below 1 ms.
 
-    low, high: (A,) bounds; angles: which states are angles
+    low, high: (A,) bounds; angles: which states are angles; learned: names of the fields that planning learns
     """
 
-    @abc.abstractmethod
-    def bounds(self) -> tuple[Any, Any]:
-        """The lowest and the highest actions (A,)."""
-
-    @abc.abstractmethod
-    def angle_columns(self) -> tuple[int, ...]:
-        """Which states are angles."""
+    low: eqx.AbstractVar[Any]
+    high: eqx.AbstractVar[Any]
+    angles: eqx.AbstractVar[tuple[int, ...]]
+    learned: eqx.AbstractClassVar[tuple[str, ...]]
 
     @abc.abstractmethod
     def raw(self, z: np.ndarray) -> np.ndarray:
@@ -45,32 +41,29 @@ class AbstractPolicy(eqx.Module):
     def raw_moments(self, z: Gaussian) -> Reply:
         """Exact moments of u at Gaussian features."""
 
-    @abc.abstractmethod
     def parameters(self) -> tuple[Any, ...]:
         """What planning learns."""
+        return tuple(getattr(self, name) for name in self.learned)
 
-    @abc.abstractmethod
-    def with_parameters(self, parameters: tuple[Any, ...]) -> AbstractPolicy:
+    def with_parameters(self, parameters: tuple[Any, ...]) -> Self:
         """The policy with others."""
+        return dataclasses.replace(self, **dict(zip(self.learned, parameters, strict=True)))
 
     def __call__(self, state: Any) -> np.ndarray:
         """The action (A,) in a state (D,)."""
-        low, high = (np.asarray(end) for end in self.bounds())
-        u = self.raw(features(np.asarray(state, float), self.angle_columns()))
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        u = self.raw(features(np.asarray(state, float), self.angles))
         squashed = (9.0 * np.sin(u) + np.sin(3.0 * u)) / 8.0
         return np.clip(0.5 * (low + high) + 0.5 * (high - low) * squashed, low, high)
 
     def moments(self, state: Gaussian) -> tuple[Gaussian, Any]:
         """The action in a Gaussian state, and its covariance (D, A) with the state."""
-        low, high = self.bounds()
-        half = 0.5 * (high - low)
-        z, with_z = gaussian_features(state, self.angle_columns())
+        half = 0.5 * (self.high - self.low)
+        z, with_z = gaussian_features(state, self.angles)
         u = self.raw_moments(z)
         squashed, slope = squash(Gaussian(u.mean, u.covariance))
-        action = Gaussian(
-            0.5 * (low + high) + half * squashed.mean, half[:, None] * squashed.covariance * half
-        )
-        return action, with_z @ u.slope * (slope * half)
+        mean = 0.5 * (self.low + self.high) + half * squashed.mean
+        return Gaussian(mean, half[:, None] * squashed.covariance * half), with_z @ u.slope * (slope * half)
 
 
 def squash(u: Gaussian) -> tuple[Gaussian, Any]:
@@ -93,19 +86,7 @@ class LinearPolicy(AbstractPolicy):
     low: Any
     high: Any
     angles: tuple[int, ...] = eqx.field(static=True, default=())
-
-    def bounds(self) -> tuple[Any, Any]:
-        return self.low, self.high
-
-    def angle_columns(self) -> tuple[int, ...]:
-        return self.angles
-
-    def parameters(self) -> tuple[Any, ...]:
-        return self.gain, self.offset
-
-    def with_parameters(self, parameters: tuple[Any, ...]) -> AbstractPolicy:
-        gain, offset = parameters
-        return LinearPolicy(gain, offset, self.low, self.high, self.angles)
+    learned: ClassVar[tuple[str, ...]] = ("gain", "offset")
 
     def raw(self, z: np.ndarray) -> np.ndarray:
         return np.asarray(self.gain) @ z + np.asarray(self.offset)
@@ -125,19 +106,7 @@ class RadialPolicy(AbstractPolicy):
     low: Any
     high: Any
     angles: tuple[int, ...] = eqx.field(static=True, default=())
-
-    def bounds(self) -> tuple[Any, Any]:
-        return self.low, self.high
-
-    def angle_columns(self) -> tuple[int, ...]:
-        return self.angles
-
-    def parameters(self) -> tuple[Any, ...]:
-        return self.centres, self.log_width, self.weights
-
-    def with_parameters(self, parameters: tuple[Any, ...]) -> AbstractPolicy:
-        centres, log_width, weights = parameters
-        return RadialPolicy(centres, log_width, weights, self.low, self.high, self.angles)
+    learned: ClassVar[tuple[str, ...]] = ("centres", "log_width", "weights")
 
     def raw(self, z: np.ndarray) -> np.ndarray:
         return _bumps(z, self.centres, self.log_width, np.asarray(self.weights))
@@ -158,19 +127,7 @@ class GPPolicy(AbstractPolicy):
     low: Any
     high: Any
     angles: tuple[int, ...] = eqx.field(static=True, default=())
-
-    def bounds(self) -> tuple[Any, Any]:
-        return self.low, self.high
-
-    def angle_columns(self) -> tuple[int, ...]:
-        return self.angles
-
-    def parameters(self) -> tuple[Any, ...]:
-        return self.centres, self.log_width, self.targets
-
-    def with_parameters(self, parameters: tuple[Any, ...]) -> AbstractPolicy:
-        centres, log_width, targets = parameters
-        return GPPolicy(centres, log_width, targets, self.low, self.high, self.angles)
+    learned: ClassVar[tuple[str, ...]] = ("centres", "log_width", "targets")
 
     def raw(self, z: np.ndarray) -> np.ndarray:
         return _bumps(z, self.centres, self.log_width, np.asarray(self._weights(np)))

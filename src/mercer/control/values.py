@@ -218,6 +218,14 @@ class ValuePolicy:
         left = np.asarray(self.kernel.diag(states)) - np.sum((k @ self._R) * k, 1)
         return np.sqrt(np.maximum(left, 0.0))
 
+    def residual(self, states: Any) -> np.ndarray:
+        """By how much values of states (n, D) are wrong by their own measure (n,): the best reward and value
+        one step later less the value. Small at support states; where it is large between them, there are too
+        few.
+        """
+        S = np.atleast_2d(np.asarray(states, float))
+        return np.asarray(_greedy(self.world, self._value, S, self.grid)[1]) - self.value(S)
+
     def explore(self, state: Any, seed: int | np.random.Generator = 0) -> np.ndarray:
         """An action (A,) drawn about the best one, as far from it as the policy's `action_std` says."""
         rng = np.random.default_rng(seed)

@@ -178,9 +178,8 @@ def runs(out: Path, done: list[dict[str, Any]]) -> None:
             }
             time_of = 0.2 * np.arange(len(d["angle"]))
             angle = np.unwrap(d["angle"])
-            axes[0, column].plot(
-                time_of, angle - 2 * np.pi * np.round((angle[-1] - TOP) / (2 * np.pi)), **style
-            )
+            turns = np.round((angle[-1] - TOP) / (2 * np.pi)) if stands else 0.0
+            axes[0, column].plot(time_of, angle - 2 * np.pi * turns, **style)
             axes[1, column].plot(time_of, d["position"], **style)
         axes[0, column].set_title(title, fontsize=10)
         axes[0, column].axhline(TOP, color="0.7", linewidth=0.8, zorder=0)
@@ -283,9 +282,9 @@ def page(done: list[dict[str, Any]]) -> str:
 
 
 WHY = (
-    "The dynamics are not to blame: their errors are those of the tasks that succeed. Values are. At the support states the linear system holds; between them the Gaussian process has to say what values are, "
-    "and there they are wrong by a tenth of the largest. On the whole task support states are a radian apart in angle: the pole swings to within half a radian of upright again and again and falls back, since to catch it "
-    "forces must change within a third of a radian, and no support state lies there. Ten along each of four variables are 0.7 rad apart, still too far, and are 10,000, whose linear system alone is 800 MB. "
-    "With the support states near the top the pole is held until the cart has drifted out of their region (0.5 m), and falls there. On the simplified task one variable less leaves enough of them: 9 along the angle; "
-    "the cart, whose place nobody asks for, drifts away. Planning needs no support states, and five steps ahead are enough."
+    "The dynamics are not to blame: their errors are those of the task that is planned. Nor is it how well values are solved for: at the support states they are right. Between them they are what the Gaussian process makes of "
+    "its neighbours, and on the whole task the only support angle within a radian of upright is upright itself. Values there are a smooth ridge (picture) that promises nearly as much for a pole half a radian off as "
+    "for one that stands; the policy swings it up to there again and again, waits on the ridge, and the pole falls back. Ten along each of four variables are still 0.7 rad apart, and are 10,000, whose linear system alone is "
+    "800 MB. With support states near the top the pole is held until the cart has drifted out of their region (0.5 m), and falls there. On the simplified task one variable less leaves nine along the angle, and twice the "
+    "force forgives more; the cart, whose place nobody asks for, drifts away. Planning needs no support states: five steps ahead are enough."
 )

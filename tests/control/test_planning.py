@@ -223,12 +223,12 @@ def test_the_gradient_in_the_parameters_of_a_policy_is_that_of_differences(kind,
 def test_a_policy_has_the_moments_of_its_actions():
     rng = np.random.default_rng(0)
     policy = control.RadialPolicy(
-        rng.normal(size=(5, 3)),
-        np.zeros((1, 3)),
-        rng.normal(size=(1, 5)),
         np.array([-2.0]),
         np.array([4.0]),
         (1,),
+        rng.normal(size=(5, 3)),
+        np.zeros((1, 3)),
+        rng.normal(size=(1, 5)),
     )
     mean, S = np.array([0.3, 0.8]), np.array([[0.02, 0.01], [0.01, 0.03]])
     action, cross = policy.moments(Gaussian(jnp.asarray(mean), jnp.asarray(S)))

@@ -252,8 +252,8 @@ def test_the_car_is_identified_and_driven_up():
     wrong = np.sqrt(np.mean((mean - car.advance(fresh, tried)) ** 2, 0))
     assert wrong[0] < 0.05 and wrong[1] < 0.4
     found = control.gp_policy_iteration(
-        dynamics.plant, Bumps.at([0.6, 0.0], 0.05), control.support_grid(car.box, (19, 19)), car.low, car.high,
-        gamma=0.9, box=car.box, max_iterations=8, progress=False,
+        dynamics.plant, Bumps.at([0.6, 0.0], 0.05), control.support_grid(car.box, (19, 19)),
+        car.low, car.high, gamma=0.9, box=car.box, max_iterations=8, progress=False,
     )  # fmt: skip
     episode = control.record(car, found, steps=20)
     assert episode.actions[0, 0] < 0.0 and episode.states[:, 0].max() > 0.5 and not episode.ended

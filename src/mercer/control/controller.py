@@ -301,13 +301,13 @@ def _beginning(policy: Any, planner: Receding, dynamics: Dynamics, seed: int) ->
     bounds = (dynamics.low, dynamics.high, angles)
     if policy == "linear":
         gain = 0.1 * rng.standard_normal((A, Z.shape[1])) / (Z.std(0) + 1e-6)
-        return LinearPolicy(gain, -gain @ Z.mean(0), *bounds)
+        return LinearPolicy(*bounds, gain, -gain @ Z.mean(0))
     M = 30
     unit = Z.std(0) + 1e-3
     centres = Z[rng.integers(len(Z), size=M)] + 0.5 * unit * rng.standard_normal((M, Z.shape[1]))
     width = np.tile(np.log(unit), (A, 1))
     values = 0.1 * rng.standard_normal((A, M))
-    return (RadialPolicy if policy == "radial" else GPPolicy)(centres, width, values, *bounds)
+    return (RadialPolicy if policy == "radial" else GPPolicy)(*bounds, centres, width, values)
 
 
 def _guided(policy: AbstractPolicy, planned: Plan) -> list[AbstractPolicy]:

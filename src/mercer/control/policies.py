@@ -6,6 +6,8 @@ The squashing function stays between -1 and 1 and has exact moments under a Gaus
 `LinearPolicy`, `RadialPolicy` (a sum of bumps), `GPPolicy` (the mean of a Gaussian process).
 """
 
+from __future__ import annotations
+
 import abc
 import dataclasses
 from typing import Any, ClassVar, Self
@@ -28,10 +30,10 @@ class AbstractPolicy(eqx.Module):
     low, high: (A,) bounds; angles: which states are angles; learned: names of the fields that planning learns
     """
 
-    low: eqx.AbstractVar[Any]
-    high: eqx.AbstractVar[Any]
-    angles: eqx.AbstractVar[tuple[int, ...]]
-    learned: eqx.AbstractClassVar[tuple[str, ...]]
+    low: Any
+    high: Any
+    angles: tuple[int, ...] = eqx.field(static=True)
+    learned: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def raw(self, z: np.ndarray) -> np.ndarray:
@@ -83,9 +85,6 @@ class LinearPolicy(AbstractPolicy):
 
     gain: Any
     offset: Any
-    low: Any
-    high: Any
-    angles: tuple[int, ...] = eqx.field(static=True, default=())
     learned: ClassVar[tuple[str, ...]] = ("gain", "offset")
 
     def raw(self, z: np.ndarray) -> np.ndarray:
@@ -103,9 +102,6 @@ class RadialPolicy(AbstractPolicy):
     centres: Any
     log_width: Any
     weights: Any
-    low: Any
-    high: Any
-    angles: tuple[int, ...] = eqx.field(static=True, default=())
     learned: ClassVar[tuple[str, ...]] = ("centres", "log_width", "weights")
 
     def raw(self, z: np.ndarray) -> np.ndarray:
@@ -124,9 +120,6 @@ class GPPolicy(AbstractPolicy):
     centres: Any
     log_width: Any
     targets: Any
-    low: Any
-    high: Any
-    angles: tuple[int, ...] = eqx.field(static=True, default=())
     learned: ClassVar[tuple[str, ...]] = ("centres", "log_width", "targets")
 
     def raw(self, z: np.ndarray) -> np.ndarray:

@@ -124,7 +124,13 @@ class Category(AbstractColumn):
         """Up to `most` levels are told apart (None: all), of more the most frequent ones. Where no label
         comes twice there is nothing to learn.
         """
-        counts = collections.Counter(_labels(cells))
+        return cls.counted(name, labels_of(cells), most)
+
+    @classmethod
+    def counted(
+        cls, name: str, counts: collections.Counter[str | None], most: int | None = MOST
+    ) -> Category | LeftOut:
+        """The same from how often each label is there."""
         if len(counts) > 2 and set(counts.values()) == {1}:
             return LeftOut(name, "has a different value in every row")
         often = [level for level, count in counts.most_common(most) if count > 1]
@@ -346,6 +352,11 @@ def _labels(cells: Cells) -> list[str | None]:
         return cells.values.tolist()
     shown = [str(v) for v in cells.values] if cells.kind == "date" else map(label, cells.values.tolist())
     return [None if empty else one for empty, one in zip(cells.empty, shown, strict=True)]
+
+
+def labels_of(cells: Cells) -> collections.Counter[str | None]:
+    """How often each label is there, None for empty cells."""
+    return collections.Counter(_labels(cells))
 
 
 def _order(level: str | None) -> tuple[bool, str]:

@@ -45,6 +45,10 @@ class AbstractExecutor(abc.ABC):
     ) -> Sums:
         """The sum of what it says, dicts of numbers and arrays, by `tree_sum`."""
 
+    @abc.abstractmethod
+    def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
+        """What `work(chunk, *shared)` says of chunk i alone."""
+
 
 class Here(AbstractExecutor):
     """This process, one chunk after the other."""
@@ -66,6 +70,9 @@ class Here(AbstractExecutor):
         parts: Sequence[Any] | None = None,
     ) -> Sums:
         return tree_sum(self._each(work, source, shared, parts))
+
+    def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
+        return work(source.load(i), *shared)
 
     def _each(
         self, work: Work, source: AbstractSource, shared: Sequence[Any], parts: Sequence[Any] | None

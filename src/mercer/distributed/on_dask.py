@@ -95,14 +95,23 @@ class Workers(AbstractExecutor):
         (total,) = self._computed(level)
         return total
 
+    def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
+        (answer,) = self._computed(self._tasks(work, source, shared, None, [i]))
+        return answer
+
     def _tasks(
-        self, work: Work, source: AbstractSource, shared: Sequence[Any], parts: Sequence[Any] | None
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any],
+        parts: Sequence[Any] | None,
+        which: Sequence[int] | None = None,
     ) -> list[Any]:
         from dask import delayed
 
         common = delayed(tuple(shared), name=_key("shared"), traverse=False, pure=False)
         tasks = []
-        for i in range(len(source)):
+        for i in range(len(source)) if which is None else which:
             load, arguments = source.remote(i)
             own = () if parts is None else (delayed(parts[i], name=_key("part"), traverse=False),)
             run = delayed(_run, pure=False)
@@ -121,9 +130,10 @@ class Workers(AbstractExecutor):
                 futures = self.client.compute(tasks)
             return self.client.gather(futures)
         except (CancelledError, OSError) as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ClusterError(
-                f"the Dask scheduler was lost ({type(error).__name__}: {error}). Start it again and connect "
-                "a new Client; with checkpoint= the same call goes on where this one stopped."
+                f"the Dask scheduler was lost ({why}). Start it again and connect a new Client; with "
+                "checkpoint= the same call goes on where this one stopped."
             ) from error
         except KilledWorker as error:
             raise ClusterError(

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from mercer.columns import Reader
-from mercer.distributed.chunks import AbstractExecutor, Sums
+from mercer.distributed.chunks import AbstractExecutor
 from mercer.gp import Model
+from mercer.inference import members
 from mercer.inference.chunked import check, evidence, evidence_and_gradient, read
 from mercer.inference.exact import gaussian_sites
+from mercer.inference.members import MembersState
 from mercer.inference.protocol import AbstractSiteRule, Result, site_rule
 from mercer.inputs import AbstractSource, Chunk, InputError, Inputs
 from mercer.learning.by_gradient import gradient_of, nowhere_finite, settled, status_of, warn_of_end
@@ -35,16 +37,17 @@ from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.source import Made
 from mercer.progress import STOPPED, announce, shown
 from mercer.solvers.chunked import InChunks, stand_in
-from mercer.solvers.protocol import SolverError
+from mercer.solvers.protocol import Sites, SolverError
 
 SAMPLE = 20_000  # rows by which everything is chosen that is chosen before learning
 KEPT = 1000  # rows that a posterior keeps, for what is asked of single rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Surveyed:
-    """A source that was gone through once: how its chunks are read, how many rows each has, and a sample of
-    the rows, at random and in their order: inputs, targets, and their numbers among all (k,).
+class Surveyed(AbstractSource):
+    """A source that was gone through once, which `mercer.fit` does not do again: how its chunks are read, how
+    many rows each has, and a sample of the rows, at random and in their order: inputs, targets, and their
+    numbers among all (k,).
     """
 
     source: AbstractSource
@@ -54,6 +57,16 @@ class Surveyed:
     inputs: Inputs
     y: np.ndarray
     rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def load(self, i: int) -> Chunk:
+        return self.source.load(i)
+
+    @property
+    def mark(self) -> str:
+        return self.source.mark
 
     @property
     def n(self) -> int:
@@ -288,10 +301,9 @@ class ChunkedProblem:
     def _evidence(self, model: Model) -> tuple[float, dict[str, np.ndarray]]:
         seen = self.seen
         if self.solver.in_chunks == "members":
-            said = seen.executor.sum(
-                _member, seen.source, [Parcel(seen.reader, model, self.solver, self.rule)]
-            )
-            return float(said.pop("log evidence")), said
+            parcel = Parcel(seen.reader, model, self.solver, self.rule)
+            said = seen.executor.sum(members.evidence_and_gradient, seen.source, [parcel])
+            return float(said["log evidence"]), said["gradient"]
         if self.rule.fixed_sites:
             value, gradient, _ = evidence_and_gradient(
                 seen.executor, seen.source, seen.reader, model, self.solver
@@ -321,6 +333,13 @@ class ChunkedProblem:
         inputs = Inputs(seen.inputs.values[kept], seen.inputs.names)
         y = model.likelihood.encode(seen.y[kept])
         status, notes = InferenceStatus(), tuple[str, ...]()
+        said = f"fitted to {self.size:,} rows in {len(seen.sizes)} chunks, of which {len(y):,} are kept"
+        if self.solver.in_chunks == "members":
+            parcel = Parcel(seen.reader, model, self.solver, rule)
+            nothing = Sites(np.zeros((len(y), 1)), np.zeros((len(y), 1)))
+            all_ = MembersState(seen.executor, seen.source, parcel, inputs.values, nothing)
+            value = all_.log_evidence
+            return GaussianPosterior(model, inputs, y, Made(all_), value, (*notes, said), status, self.solver)
         if rule.fixed_sites:
             value, whole = evidence(seen.executor, seen.source, seen.reader, model, self.solver)
             solver: Any = whole.condensed()
@@ -329,7 +348,6 @@ class ChunkedProblem:
             result = self._run(model, rule)
             value, status, notes = result.log_evidence, result.status, result.notes
             solver, sites = result.state.condensed(), _at(result.state.sites, seen.rows[kept])
-        said = f"fitted to {self.size:,} rows in {len(seen.sizes)} chunks, of which {len(y):,} are kept"
         state = solver.factor(model.priors, inputs.values, sites)
         return GaussianPosterior(
             model, inputs, y, Made(state), value, (*notes, *state.notes, said), status, solver
@@ -340,14 +358,3 @@ def _at(sites: Any, rows: np.ndarray) -> Any:
     """Some of the sites."""
     cut = {f.name: getattr(sites, f.name) for f in dataclasses.fields(sites)}
     return type(sites)(**{name: None if a is None else np.asarray(a)[rows] for name, a in cut.items()})
-
-
-def _member(chunk: Chunk, parcel: Parcel) -> Sums:
-    """Log evidence and gradient of a committee's members on one chunk."""
-    reader, model, solver, rule = parcel.values
-    X, y = read(chunk, reader, model.likelihood)
-    if not len(y):
-        return {}
-    result = rule.run(model, X, y, solver)
-    said = {name: np.asarray(bar) for name, bar in rule.gradient(model, y, result, consume=True).items()}
-    return said | {"log evidence": float(result.log_evidence)}

@@ -13,7 +13,7 @@ from mercer.distributed import Parallel, team
 from mercer.gp import Model, as_model, prepare, read
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, refusal
-from mercer.inputs import Inputs, is_chunked
+from mercer.inputs import InputError, Inputs, is_chunked
 from mercer.learning.objectives import Objective
 from mercer.learning.result import Fit
 from mercer.learning.task import Data, Task
@@ -21,7 +21,13 @@ from mercer.prior import AbstractPrior
 from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver
 
-LEARNERS = {"gradient": "by_gradient", "batches": "from_batches", "draws": "by_draws"}  # modules beside this
+LEARNERS = {
+    "gradient": "by_gradient",
+    "batches": "from_batches",
+    "draws": "by_draws",
+    "gradient in chunks": "chunked",
+    "batches in chunks": "chunked_batches",
+}  # modules beside this
 
 
 def fit(
@@ -68,8 +74,8 @@ def fit(
 
     X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
     fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
-    chunks are, by the default client of this process: with solvers VFE, FITC and ProjectedProcess. With
-    `parallel=` a client, its workers go through the chunks of any source.
+    chunks are, by the default client of this process: with solvers VFE, FITC, ProjectedProcess and
+    Committee, and by `SVGP`. With `parallel=` a client, its workers go through the chunks of any source.
 
     Lists of X and y are pooled: one set of hyperparameters for several data sets (GPML 5.4.3).
 
@@ -99,9 +105,7 @@ def fit(
         )  # fmt: skip
         if seen is None:
             return _learner(rule.learns)(task)
-        from mercer.learning import chunked
-
-        return chunked.learn(task, seen)
+        return _learner(f"{rule.learns} in chunks")(task, seen)
 
 
 def _surveyed(
@@ -111,16 +115,20 @@ def _surveyed(
     sample of its rows.
     """
     from mercer.distributed.on_dask import executor_for, source_of
-    from mercer.learning.chunked import survey
+    from mercer.learning.chunked import Surveyed, survey
 
     source = source_of(source, y)
+    if isinstance(source, Surveyed):
+        return source, source.inputs, source.y
     seen = survey(source, executor_for(source, parallel), model.reads_objects(), seed=seed)
     return seen, seen.inputs, seen.y
 
 
-def _learner(kind: str) -> Callable[[Task], Fit]:
+def _learner(kind: str) -> Callable[..., Fit]:
     """What learns in this way; its module is imported when it is first asked for."""
-    learn: Callable[[Task], Fit] = importlib.import_module(f"mercer.learning.{LEARNERS[kind]}").learn
+    if kind not in LEARNERS:
+        raise InputError("draws are of data in memory: use solvers.VFE or inference.SVGP on data in chunks.")
+    learn: Callable[..., Fit] = importlib.import_module(f"mercer.learning.{LEARNERS[kind]}").learn
     return learn
 
 

@@ -42,7 +42,7 @@ def learn(task: Task) -> Fit:
         if checkpoint is not None and checkpoint.found is not None:
             training, interrupted = Training.read(checkpoint.found), False
         else:
-            training, ends, interrupted = _begin(task, rule, recorder)
+            training, ends, interrupted = begin(task, rule, recorder)
         if not interrupted:
             training, interrupted = train(training, task.model, inputs.values, y, rule, recorder, checkpoint)
     fitted = flatten(task.model).unflatten(training.theta)
@@ -67,7 +67,7 @@ def learn(task: Task) -> Fit:
     return Fit(fitted, post, recorder.history, status, "evidence", post.log_evidence, log_prior, {})
 
 
-def _begin(task: Task, rule: SVGP, recorder: Recorder) -> tuple[Training, dict[str, float], bool]:
+def begin(task: Task, rule: SVGP, recorder: Recorder) -> tuple[Training, dict[str, float], bool]:
     """Hyperparameters by gradient on a part of the data, with the value at the end of each climb, and whether
     that was interrupted; inducing inputs from all data.
     """

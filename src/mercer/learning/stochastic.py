@@ -106,12 +106,12 @@ def train(
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Training, bool]:
     """Where learning stands after `rule.epochs` passes over the data, and whether Ctrl-C ended it before."""
-    batches = _Batches(model, X, y, rule)
+    batches = Batches(model, X, y, rule)
     n = y.shape[0]
     try:
         while training.epoch < rule.epochs:
             order, training = training.shuffled(n)
-            total, parts = 0.0, _equal_parts(order, rule.batch)
+            total, parts = 0.0, equal_parts(order, rule.batch)
             for i, rows in enumerate(parts):
                 bound, training = batches.step(training, rows, i)
                 total += bound
@@ -124,20 +124,34 @@ def train(
     return training, False
 
 
-class _Batches:
-    """Steps on batches of the data."""
+def column_units(X: np.ndarray) -> np.ndarray:
+    """In which inducing inputs are moved (d,): the columns' spreads."""
+    spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
+    return np.where(spread > 0, spread, 1.0)
 
-    def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, rule: SVGP):
+
+class Batches:
+    """Steps on batches of the data (X, y), or of n data of which these are some."""
+
+    def __init__(
+        self,
+        model: Model,
+        X: np.ndarray,
+        y: np.ndarray,
+        rule: SVGP,
+        n: int | None = None,
+        unit: np.ndarray | None = None,
+    ):
         self.X, self.y, self.rule = X, y, rule
+        self.n = y.shape[0] if n is None else n
         self.flat: Flattened = flatten(model)
         self.encoded = jax.tree.map(np.asarray, model.gp.kernel.encode(X))
-        spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
-        self.unit = np.where(spread > 0, spread, 1.0)
+        self.unit = column_units(X) if unit is None else unit
 
     def step(self, training: Training, rows: np.ndarray, i: int) -> tuple[float, Training]:
         """The bound as batch i of an epoch sees it, and the state after its step."""
-        rule, n, first_epoch = self.rule, self.y.shape[0], training.epoch == 0
-        bare = strip(at_rows(self.flat.unflatten(training.theta), rows, n))
+        rule, n, first_epoch = self.rule, self.n, training.epoch == 0
+        bare = strip(at_rows(self.flat.unflatten(training.theta), rows, self.y.shape[0]))
         leaves, treedef = jax.tree.flatten(bare)
         A = jax.tree.map(lambda a: a[rows], self.encoded)
         rho = max(rule.step, 1.0 / (1 + i)) if first_epoch else rule.step
@@ -160,7 +174,7 @@ class _Batches:
         return float(bound), moved
 
 
-def _equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
+def equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
     """Batches of one size, so that a step is compiled once; rows in ascending order."""
     parts = np.array_split(order, max(1, order.size // min(batch, order.size)))
     size = min(map(len, parts))

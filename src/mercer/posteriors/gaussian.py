@@ -121,6 +121,11 @@ class GaussianPosterior(AbstractPosterior):
                 "it is of all rows, and this model was fitted in chunks, of which some rows were kept: "
                 "condition on an array for it."
             )
+        if question == "save" and self._in_chunks:
+            return (
+                "the members of this committee are with the chunks they were fitted to, and predict there: "
+                "save a model with solvers.VFE instead."
+            )
         if question in _BY_KERNEL and not self.state.exact:
             return (
                 f"{_BY_KERNEL[question]} need predictions by the exact covariance, which this solver "
@@ -405,7 +410,14 @@ class GaussianPosterior(AbstractPosterior):
 
     def _learned_from(self) -> int:
         n = self.inputs.values.shape[0]
+        if self._in_chunks:
+            return self.state.learned_from
         return n if self.solver is None else int(self.solver.learned_from(n))
+
+    @property
+    def _in_chunks(self) -> bool:
+        """Whether what predicts is where the rows are."""
+        return self.solver is not None and self.solver.in_chunks == "members" and self.state.partial
 
     def _findings(self) -> list[str]:
         algebra = self.state.diagnostics()

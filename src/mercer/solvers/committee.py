@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -76,6 +76,8 @@ class Committee(AbstractSolver):
     base: AbstractSolver = Dense()
     query: int = 1
     seed: int = 0
+
+    in_chunks: ClassVar[str | None] = "members"
 
     def __post_init__(self) -> None:
         if self.split not in SPLIT:
@@ -243,6 +245,12 @@ class CommitteeState(AbstractState):
             self._gather([p.inputs for p in parts]) if bars.inputs else None,
         )
 
+    def answers(self, Xs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What each member says of f at Xs, one at a time: mean (m, L) and covariance (m, L, L)."""
+        L = len(self.priors)
+        said = (member.predict(Xs) for member in self.members)
+        return [(mean, np.reshape(variance, (-1, L, L))) for mean, variance in said]
+
     # -- combined predictions --------------------------------------------------------------------------------
 
     def predict(
@@ -279,16 +287,21 @@ class CommitteeState(AbstractState):
 
     def _pointwise(self, Xs) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, L) and covariance (m, L, L) of the latent values at each test input by itself."""
-        L = len(self.priors)
-        prior, m = np.zeros((Xs.shape[0], L, L)), np.empty((Xs.shape[0], L))
-        for j, gp in enumerate(self.priors):
-            kernel = strip(gp.kernel)
-            prior[:, j, j] = tiles.diagonal(
-                kernel, tiles.Panels(kernel.encode(Xs), tiles.tile_size(Xs.shape[0]))
-            )
-            m[:, j] = np.asarray(gp.mean.value(Xs), float)
-        answers = ((mean, C.reshape(-1, L, L)) for mean, C in (member.predict(Xs) for member in self.members))
-        return combine(self.solver.combine, len(self.members), m, prior, answers)
+        return together(self.solver.combine, self.priors, Xs, self.answers(Xs))
+
+
+def together(
+    rule: str, priors: tuple[Any, ...], Xs: np.ndarray, answers: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (m, L) and covariance (m, L, L) at each test input by itself, from what all members say."""
+    L = len(priors)
+    prior, m = np.zeros((Xs.shape[0], L, L)), np.empty((Xs.shape[0], L))
+    for j, gp in enumerate(priors):
+        kernel = strip(gp.kernel)
+        panels = tiles.Panels(kernel.encode(Xs), tiles.tile_size(Xs.shape[0]))
+        prior[:, j, j] = tiles.diagonal(kernel, panels)
+        m[:, j] = np.asarray(gp.mean.value(Xs), float)
+    return combine(rule, len(answers), m, prior, answers)
 
 
 FLOORS = (0.0, 1e-9, 1e-7)  # of the prior variance, tried in turn

@@ -441,6 +441,11 @@ class AbstractState(abc.ABC):
     exact: bool = True  # predictions are K_* alpha and K_** - K_* R K_*' with the prior's own covariances
 
     @property
+    def learned_from(self) -> int:
+        """How many rows, of which X are all unless it is `partial`."""
+        return self.X.shape[0]
+
+    @property
     @abc.abstractmethod
     def pulls(self) -> frozenset[str]:
         """What `pullback` takes: a set of names out of `PULLS`. Everything else it refuses."""
@@ -581,6 +586,14 @@ class AbstractState(abc.ABC):
         unit[kept, np.arange(len(kept))] = 1.0
         weights: np.ndarray = np.einsum("nm,nm->m", self.prior.kernel(self.X, Xs), self.apply(unit)[:, which])
         return weights
+
+    def answers(self, Xs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What each member of a committee says of f at Xs, one at a time; alone, what it says itself: mean
+        (m, L) and covariance (m, L, L).
+        """
+        mean, variance = self.predict(Xs)
+        L = mean.shape[1]
+        return [(mean, np.reshape(np.asarray(variance), (-1, L, L)))]
 
     def condensed(self) -> AbstractSolver | None:
         """A solver that has seen all rows, as `AbstractWhole.condensed`; None where predictions need them."""

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.regression.coloured import ColouredNoise, moments_of_function
-from mercer.inputs import InputError, as_targets, is_table
+from mercer.inputs import InputError, as_targets, is_chunked, is_table
 from mercer.likelihoods import AbstractNoise, Gaussian, Heteroscedastic
 from mercer.posteriors import AbstractPosterior, Component, SampledFunctions, UncertainPrediction
 from mercer.posteriors.answers import Method
@@ -54,9 +54,13 @@ class AbstractPredictions(AbstractExplained):
         half the width of the interval that holds 68 % of y, which always exists, agrees with
         `predict_interval`, and is the same for Gaussian noise.
         `noise_variance` of the rows of X is needed where it was given for each training row, unless `latent`.
+
+        Of a Dask frame or array predictions are a Dask series or array, computed when they are asked for.
         """
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not both.")
+        if is_chunked(X):
+            return self._lazily(X, return_std, return_cov, latent, noise_variance)
         if (several := self._asking(return_cov or noise_variance is not None)) is not None:
             if not return_std:
                 one = lambda m, X: m.predict(X, latent=latent)[:, None]  # noqa: E731
@@ -81,6 +85,19 @@ class AbstractPredictions(AbstractExplained):
                 mean, std = posterior.mean_and_std(X, latent, noise_variance)
                 return _first(mean), _first(std)
             return _first(posterior.mean(X, latent))
+
+    def _lazily(self, X: Any, return_std: bool, return_cov: bool, latent: bool, noise_variance: Any) -> Any:
+        """Predictions of a Dask array or frame, computed when they are asked for: a series (or array), two of
+        them with the standard deviation.
+        """
+        from mercer.estimators.chunked import lazily
+
+        if return_cov or noise_variance is not None:
+            raise ValueError("predictions of data in chunks are of each row alone: leave out return_cov.")
+        if not return_std:
+            return lazily(self, X, "predict", ("mean",), latent=latent)
+        both = lazily(self, X, "predict", ("mean", "std"), return_std=True, latent=latent)
+        return (both["mean"], both["std"]) if hasattr(both, "columns") else (both[:, 0], both[:, 1])
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;

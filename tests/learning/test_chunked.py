@@ -84,7 +84,7 @@ def test_parquet_by_names_and_a_checkpoint(tmp_path, few_sampled):
     seen = chunked.survey(source, Counting())
     assert seen.reader.names == ("a", "b")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.distributed.on_dask.executor_for", lambda source: Counting())
+        patch.setattr("mercer.distributed.on_dask.executor_for", lambda source, parallel: Counting())
         again = mc.fit(MODEL, source, **settings)
     assert asked == ["summarise"]  # the last conditioning alone
     assert again.value == first.value

@@ -25,11 +25,17 @@ __all__ = ["lazily", "surveyed"]
 
 
 def surveyed(
-    X: Any, y: Any, kernel: AbstractKernel | None, missing: str, groups: Sequence[str | int], seed: int
+    X: Any,
+    y: Any,
+    kernel: AbstractKernel | None,
+    missing: str,
+    groups: Sequence[str | int],
+    seed: int,
+    parallel: Any = None,
 ) -> tuple[Surveyed, Columns]:
     """The chunks of a table gone through once, with a sample of their rows, and what its columns are."""
     source = source_of(X, y)
-    executor = executor_for(source)
+    executor = executor_for(source, parallel)
     if kernel is not None:
         seen = survey(source, executor, kernel.reads_objects(), seed=seed)
         reader = seen.reader

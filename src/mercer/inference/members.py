@@ -12,7 +12,6 @@ from mercer.distributed.chunks import AbstractExecutor, Sums
 from mercer.inference.chunked import read
 from mercer.inputs import AbstractSource, Chunk
 from mercer.persist import Parcel
-from mercer.solvers.committee import together
 from mercer.solvers.protocol import AbstractState, Bars, Cotangents, SolverError
 
 __all__ = ["MembersState", "answer", "evidence_and_gradient"]
@@ -54,7 +53,7 @@ class MembersState(AbstractState):
     ):
         self.executor, self.source, self.parcel = executor, source, parcel
         _, model, solver, _ = parcel.values
-        self.prior, self.X, self.sites, self.rule = model.priors, X, sites, solver.combine
+        self.prior, self.X, self.sites, self.solver = model.priors, X, sites, solver
         said = executor.map(answer, source, [parcel, None])
         self.log_normaliser = float(sum(one["log normaliser"] for one in said))
         self.log_evidence = float(sum(one["log evidence"] for one in said))
@@ -71,7 +70,7 @@ class MembersState(AbstractState):
             raise SolverError("a committee in chunks predicts each row by itself, without covariances.")
         said = self.executor.map(answer, self.source, [self.parcel, Xs])
         priors = self.prior if isinstance(self.prior, tuple) else (self.prior,)
-        mean, covariance = together(self.rule, priors, Xs, [a for one in said for a in one["answers"]])
+        mean, covariance = self.solver.together(priors, Xs, [a for one in said for a in one["answers"]])
         if not variance:
             return mean, None
         return mean, covariance if len(priors) > 1 else covariance[:, :, 0]

@@ -115,6 +115,11 @@ class Committee(AbstractSolver):
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
         return CommitteeState(self, prior, X, sites, workspace or CommitteeWorkspace(self, prior, X))
 
+    def together(
+        self, priors: tuple[Any, ...], Xs: np.ndarray, answers: list[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return together(self.combine, priors, Xs, answers)
+
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         p = self.blocks or -(-n // self.size)
         one = self.base.cost(-(-n // p), d, L)

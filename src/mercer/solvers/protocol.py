@@ -349,6 +349,14 @@ class AbstractSolver(abc.ABC):
         """What all rows say, from the sum of what each of several parts said."""
         raise self._no_sums()
 
+    def together(
+        self, priors: tuple[Any, ...], Xs: np.ndarray, answers: list[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, L) and covariance (m, L, L) of f at each of Xs by itself, from what all members say of it
+        (`AbstractState.answers`): a hook of solvers whose `in_chunks` is "members".
+        """
+        raise self._no_sums()
+
     def _no_sums(self) -> SolverError:
         return SolverError(
             f"{type(self).__name__} does not work on rows in several places: use solvers.VFE(m=512), FITC or "

@@ -33,7 +33,7 @@ def fit_chunks(estimator: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> Fit:
         )
     kernel = read_kernel(estimator.kernel)
     groups = estimator._grouping
-    seen, columns = surveyed(X, y, kernel, estimator.missing, groups, estimator._seed())
+    seen, columns = surveyed(X, y, kernel, estimator.missing, groups, estimator._seed(), estimator.parallel)
     reading.name_features(estimator, columns)
     estimator._index = estimator.robust_comparison_ = estimator.search_ = estimator._copies = None
     estimator.noise_covariance_ = None

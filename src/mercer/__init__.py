@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         GPPanel,
         GPRegressor,
         GPTimeSeries,
+        predict_files,
         search,
     )
     from mercer.gp import GP, Model, log_evidence, log_evidence_and_gradient
@@ -127,6 +128,7 @@ __all__ = [
     "params",
     "persist",
     "posteriors",
+    "predict_files",
     "relatives",
     "report",
     "sampling",
@@ -146,7 +148,8 @@ _NAMES = {
     "decide": "Optimiser design optimise",
     "estimators": (
         "BayesianGaussianMixture BayesianHMM Event GaussianMixture GPClassifier GPDensity GPIntensity GPLVM "
-        "GPMixture GPPanel GPRegressor GPTimeSeries GTM HMM search"
+        "GPMixture GPPanel GPRegressor GPTimeSeries GTM HMM predict_files "
+        "search"
     ),
     "gp": "GP Model log_evidence log_evidence_and_gradient",
     "learning": "Fit assess compare fit",

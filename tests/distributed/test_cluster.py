@@ -110,3 +110,17 @@ def test_em_goes_through_chunks_on_a_cluster(client):
     hmm = mc.HMM(2, restarts=0, tol=0.0, max_evaluations=4, parallel=client).fit(mc.inputs.chunks(pieces))
     here = mc.HMM(2, restarts=0, tol=0.0, max_evaluations=4).fit(sequences)
     np.testing.assert_allclose(hmm.transition_, here.transition_, rtol=0, atol=1e-10)
+
+
+def test_files_are_predicted_on_a_cluster(client, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(1)
+    X = {"a": rng.normal(size=20)}
+    model = mc.GPRegressor(k.SE(), learn=False).fit(X, np.sin(X["a"]))
+    for i, n in enumerate((3, 0, 7, 2, 1)):
+        pq.write_table(pa.table({"a": rng.normal(size=n)}), tmp_path / f"{i}.parquet")
+    here = mc.predict_files(model, tmp_path / "*.parquet", tmp_path / "here")
+    there = mc.predict_files(model, tmp_path / "*.parquet", tmp_path / "there", parallel=client)
+    assert here == there == 13
+    tables = [pq.read_table(tmp_path / name).to_pandas() for name in ("here", "there")]
+    np.testing.assert_allclose(*tables, rtol=1e-12)

@@ -254,7 +254,7 @@ def predict(model_path: Path, new: Path, level: float, latent: bool) -> tuple[Ta
     if isinstance(model, GPRegressor):
         predicted = model.predict_columns(_inputs(model, table, new), level, latent)
     elif isinstance(model, GPClassifier):
-        predicted = _predicted_classes(model, _inputs(model, table, new), latent)
+        predicted = model.predict_columns(_inputs(model, table, new), latent=latent)
     elif isinstance(model, mc.GPTimeSeries):
         predicted = _predicted_values(model, table, new, level, latent)
     else:
@@ -274,16 +274,6 @@ _INSTEAD = {
     "BayesianHMM": _STATES,
     "GPMixture": "is a mixture of experts: predict with it in Python, by mercer.load(...).predict.",
 }
-
-
-def _predicted_classes(model: GPClassifier, X: Any, latent: bool) -> dict[str, np.ndarray]:
-    """The likeliest class and the probability of each."""
-    if latent:
-        raise ValueError("--latent is for models of numeric targets.")
-    p = model.predict_proba(X)
-    return {"class": model.classes_[p.argmax(1)]} | {
-        f"p_{label}": p[:, c] for c, label in enumerate(model.classes_.tolist())
-    }
 
 
 def _predicted_values(

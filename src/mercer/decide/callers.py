@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from mercer.distributed.cluster import threads
+
 __all__ = ["Tasks", "Threads", "called"]
 
 Done = queue.Queue[tuple[int, Any, str]]  # number, value, and why there is none
@@ -48,7 +50,7 @@ class Tasks:
     @property
     def count(self) -> int:
         """One for each thread of the workers that there are now, at least one."""
-        return max(1, sum(self.client.nthreads().values()))
+        return threads(self.client)
 
     def call(self, number: int, function: Callable[..., Any], row: dict[str, Any]) -> None:
         """Begin an evaluation."""

@@ -13,7 +13,7 @@ from mercer.distributed.wire import unpack
 from mercer.distributed.work import done
 from mercer.progress import keep_time
 
-__all__ = ["Cluster", "is_client"]
+__all__ = ["Cluster", "is_client", "threads"]
 
 LOOK = 0.5  # seconds between two looks at the time
 
@@ -22,6 +22,11 @@ def is_client(given: Any) -> bool:
     """Whether this is a client of Dask; dask is not imported to know."""
     return any(cls.__module__.partition(".")[0] == "distributed" and cls.__name__ == "Client"
                for cls in type(given).__mro__)  # fmt: skip
+
+
+def threads(client: Any) -> int:
+    """Those of the workers that a client has now; at least one."""
+    return max(1, sum(client.nthreads().values()))
 
 
 class Cluster:
@@ -38,7 +43,7 @@ class Cluster:
     @property
     def count(self) -> int:
         """Threads of the workers that there are now."""
-        return sum(self.client.nthreads().values())
+        return threads(self.client)
 
     def each(
         self, function: str, shared: bytes, jobs: Sequence[bytes], names: Sequence[str]

@@ -21,8 +21,11 @@ __all__ = ["Processes"]
 
 TRIES = 3  # processes that a job may end
 LOOK = 0.2  # seconds between two looks at the time
-# who reads how many threads to use; the last one is XLA
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NPROC")
+# who reads how many threads to use. Not XLA: its sums depend on how many it has, and should be the same here
+THREADS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)  # fmt: skip
 
 
 class Processes:

@@ -8,6 +8,7 @@ from mercer.registry import exporter
 
 if TYPE_CHECKING:
     from mercer.estimators.classification.classifier import GPClassifier
+    from mercer.estimators.files import predict_files
     from mercer.estimators.hidden.bayesian import BayesianGaussianMixture, BayesianHMM
     from mercer.estimators.hidden.experts import GPMixture
     from mercer.estimators.hidden.hmm import HMM
@@ -41,6 +42,7 @@ __all__ = [
     "RankedModel",
     "Ranking",
     "SearchResult",
+    "predict_files",
     "search",
 ]
 
@@ -49,6 +51,7 @@ __getattr__ = exporter(
     __name__,
     {
         "classification.classifier": "GPClassifier",
+        "files": "predict_files",
         "hidden.bayesian": "BayesianGaussianMixture BayesianHMM",
         "hidden.experts": "GPMixture",
         "hidden.hmm": "HMM",

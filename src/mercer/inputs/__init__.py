@@ -17,7 +17,7 @@ from mercer.inputs.arrays import (
     named_columns,
     numeric,
 )
-from mercer.inputs.sources import AbstractSource, Chunk, chunks, files, is_chunked, parquet
+from mercer.inputs.sources import AbstractSource, Chunk, Some, chunks, files, is_chunked, parquet
 
 __all__ = [
     "AbstractSource",
@@ -25,6 +25,7 @@ __all__ = [
     "Chunk",
     "InputError",
     "Inputs",
+    "Some",
     "Targets",
     "as_inputs",
     "as_table",

@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.inputs.arrays import InputError, Inputs, as_inputs, as_targets, named_columns
 
-__all__ = ["AbstractSource", "Chunk", "chunks", "files", "is_chunked", "parquet"]
+__all__ = ["AbstractSource", "Chunk", "Some", "chunks", "files", "is_chunked", "parquet"]
 
 ROWS = 2**18  # neighbouring row groups of a Parquet file are read together up to so many rows
 NEEDS_ARROW = "reading {what} needs pyarrow: pip install 'mercer[parquet]'"
@@ -139,6 +139,34 @@ def chunks(pairs: Sequence[tuple[Any, Any]] | Iterable[tuple[Any, Any]]) -> Abst
     >>> mercer.fit(model, chunks([(X1, y1), (X2, y2)]), solver=VFE(m=512))
     """
     return _Pairs(pairs if isinstance(pairs, Sequence) else tuple(pairs))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Some(AbstractSource):
+    """Some chunks of a source, by their numbers, under the names they have there."""
+
+    source: AbstractSource
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def load(self, i: int) -> Chunk:
+        """Chunk i of these."""
+        return self.source.load(self.numbers[i])
+
+    def remote(self, i: int) -> tuple[Callable[..., Chunk], tuple[Any, ...]]:
+        """As of the source."""
+        return self.source.remote(self.numbers[i])
+
+    @property
+    def mark(self) -> str:
+        """That of the source, and which they are."""
+        return f"{list(self.numbers)} of {self.source.mark}"
+
+    def called(self, i: int, what: str = "") -> str:
+        """As in the source."""
+        return self.source.called(self.numbers[i], what)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,9 +1,14 @@
 """Climbs from several starts, one after the other or each by another process: the same, wherever they are
 made. Each begins as if it were the only one, with nothing remembered of those before it.
+
+The last digit of a sum depends on how many threads BLAS has, and a climb makes much of it. So with restarts,
+climbs on few data have one thread each, wherever they are made; on many the ends agree as far as an optimum
+is found at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,10 +18,18 @@ import numpy as np
 from mercer.distributed import Team
 from mercer.inputs import Inputs
 from mercer.learning.checkpoint import Journal
-from mercer.learning.climb import Evaluation, Optimum, Recorder, maximise
+from mercer.learning.climb import COARSE_FROM, Evaluation, Optimum, Recorder, maximise
 from mercer.learning.objectives import by_name
 from mercer.learning.problem import LearningProblem
+from mercer.linalg.lapack import one_thread
 from mercer.persist.tables import from_table, to_table
+
+USUAL = 2  # starts of every fit: the values given, and those that data suggest
+
+
+def alike(size: int) -> contextlib.AbstractContextManager[None]:
+    """Around a climb that may be made here or elsewhere."""
+    return one_thread() if size < COARSE_FROM else contextlib.nullcontext()
 
 
 def climbs(
@@ -24,11 +37,14 @@ def climbs(
 ) -> Iterator[tuple[str, Optimum]]:
     """The end of the climb from each start, by its name, as they are done. how: of `maximise`."""
     first = next(iter(vectors.values()))
-    if workers.here or len(vectors) < 2:
+    many = len(vectors) > USUAL
+    if workers.here or not many:
         for label, vector in vectors.items():
             if len(vectors) > 1:
                 problem.fresh(first)
-            yield label, maximise(problem, vector, label, recorder, **how)
+            with alike(problem.size) if many else contextlib.nullcontext():
+                top = maximise(problem, vector, label, recorder, **how)
+            yield label, top
         return
     labels = list(vectors)
     jobs = [{"label": label, "vector": vector} for label, vector in vectors.items()]
@@ -65,7 +81,8 @@ def climb(
     if known is not None:
         recorder.journal = Journal(None)
         recorder.journal.take(known)
-    top = maximise(problem, vector, label, recorder, **how)
+    with alike(problem.size):
+        top = maximise(problem, vector, label, recorder, **how)
     return said(top, recorder)
 
 

@@ -354,6 +354,19 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         same = np.asarray(reject_label).dtype.kind == self.classes_.dtype.kind != "O"
         return np.array(labels.tolist()) if same else labels
 
+    def predict_columns(self, X: Any, level: float = 0.95, latent: bool = False) -> dict[str, np.ndarray]:
+        """The likeliest class and the probability of each: "class", and "p_..." of every label, (m,). Classes
+        have no intervals: `level` is not looked at.
+
+        >>> model.predict_columns(Xs)["p_ill"]
+        """
+        if latent:
+            raise ValueError("latent is for models of numeric targets: --latent is not for classes.")
+        p = self.predict_proba(X)
+        return {"class": self.classes_[p.argmax(1)]} | {
+            f"p_{label}": p[:, c] for c, label in enumerate(self.classes_.tolist())
+        }
+
     def predict_proba(self, X: Any, how: str = "average") -> np.ndarray:
         """Probabilities (m, C) of the `classes_`: averaged over the latent functions,
         or with how="map" at their mean.

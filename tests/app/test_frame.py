@@ -25,13 +25,16 @@ COMMANDS = {info.name or info.callback.__name__: info.callback for info in app.r
 # every option that more than one command has: its type, and words that its help has in common
 OPTIONS = {
     "--budget": (str, "how long"),
+    "--classify": (bool, "The target holds classes, though it is numeric"),
     "--config": (Path, ".toml"),
     "--covariance": (None, "Shape of the Gaussians"),
     "--features": (str, "Columns to use, separated by commas"),
+    "--folds": (int, ""),
     "--horizon": (None, "ahead"),
     "--json": (bool, "one JSON document"),
+    "--kernel": (None, "ovariance function"),
     "--level": (float, "Level of the intervals, between 0 and 1"),
-    "--likelihood": (str, ""),
+    "--likelihood": (None, "student-t"),
     "--out": (Path, "rite"),  # the result of the command: a model, a table, a page, a picture
     "--plot": (Path, "Draw it to this file (.png, .pdf or .svg)"),
     "--quiet": (bool, "Print nothing but errors"),

@@ -11,6 +11,7 @@ import typer
 
 from mercer.app import (
     backtest,
+    compare,
     control,
     doctor,
     em,
@@ -88,7 +89,7 @@ def demo(
     wrote("picture", out, "drawn in")
 
 
-LEARNING = fit, predict, forecast, backtest, saved, explain, report
+LEARNING = fit, predict, forecast, backtest, compare, saved, explain, report
 OTHERS = optimise, em, control, serve, studio, doctor
 for module in (*LEARNING, *OTHERS):
     module.register(app)

@@ -62,8 +62,8 @@ def fit(
         str | None,
         typer.Option(
             help="What the target is: poisson or negative-binomial (counts), binomial (successes), beta "
-            "(shares), gamma (positive), weibull or log-logistic (waiting times), censored, heteroscedastic "
-            "(default: a number with Gaussian noise)."
+            "(shares), gamma (positive), weibull or log-logistic (waiting times), censored, heteroscedastic, "
+            "student-t (default: a number with Gaussian noise)."
         ),
     ] = None,
     trials: Annotated[

@@ -79,6 +79,7 @@ class Table:
     found: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def told(self) -> dict[str, Any]:
+        """For the page: what was found, without the file."""
         return {"id": self.id, "name": self.name} | self.found
 
 
@@ -168,6 +169,7 @@ class Desk:
         return table
 
     def remove_table(self, id_: str) -> None:
+        """Forget a table and its file."""
         with self._lock:
             if any(r.table.id == id_ and r.status in ("queued", "running") for r in self.runs.values()):
                 raise JobError("a run uses this table: cancel it first.")
@@ -253,7 +255,9 @@ class Desk:
             self._queue.clear()
         for process in processes:
             process.kill()
-            _shut(process)
+            process.wait()
+        if self._spare is not None:
+            _shut(self._spare)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # -- processes -------------------------------------------------------------------------------------------
@@ -267,12 +271,15 @@ class Desk:
                 if not self._queue:
                     continue  # it was cancelled
                 run = self._queue.pop(0)
-                run.folder.mkdir()
                 run.status, run.text, run.began = "running", "starting", time.monotonic()
                 run.version += 1
-                order = run.order.model_dump()
-                job = {"kind": "fit", "folder": str(run.folder)} | order | _of(run.table)
-                run.process = self._started(job)
+                job = {"kind": "fit", "folder": str(run.folder)} | run.order.model_dump() | _of(run.table)
+                try:
+                    run.folder.mkdir()
+                    run.process = self._started(job)
+                except OSError as error:
+                    self._end(run, "failed", f"its process could not be started: {error.strerror}.")
+                    continue
             self._watch(run)
 
     def _watch(self, run: Run) -> None:
@@ -282,7 +289,7 @@ class Desk:
         for line in process.stdout:
             with self._lock:
                 if run.status == "running":
-                    self._hear(run, json.loads(line))
+                    self._hear(run, _read(line))
         code = process.wait()
         _shut(process)
         with self._lock:
@@ -341,7 +348,7 @@ class Desk:
             assert process.stdout is not None
             told: dict[str, Any] = {}
             for line in process.stdout:
-                told = json.loads(line)
+                told = _read(line)
             code = process.wait()
         finally:
             timer.cancel()
@@ -367,6 +374,12 @@ def _check(order: Order, columns: list[str]) -> None:
         raise JobError("choose at least one column to predict from.")
     elif order.target in (order.features or []):
         raise JobError(f"the target {order.target!r} cannot be predicted from itself.")
+
+
+def _read(line: str) -> dict[str, Any]:
+    """What a process tells; numbers that are none are missing."""
+    told: dict[str, Any] = json.loads(line, parse_constant=lambda _: None)
+    return told
 
 
 def _of(table: Table) -> dict[str, str]:

@@ -7,6 +7,7 @@ studio is gone, so is the process: its standard input ends.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.app.studio.script import ROBUST
 from mercer.app.tables import read_table, write_table
 
 Tell = Callable[..., None]
@@ -43,6 +45,8 @@ def main() -> None:
             out.write(json.dumps({"event": event} | what) + "\n")
             out.flush()
 
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # the page comes first
     importlib.import_module(HEAVY)  # takes long, and is done while nobody waits
 
     line = sys.stdin.readline()
@@ -191,9 +195,6 @@ def _learn_table(job: dict[str, Any], tell: Tell) -> tuple[Any, dict[str, Any], 
     return model, {"rows": len(y)} | (_of_classes if classify else _of_numbers)(model, y, measures), notes
 
 
-ROBUST = ("student-t", "laplace", "mixture", "auto")
-
-
 def _of_numbers(model: Any, y: np.ndarray, measures: dict[str, float]) -> dict[str, Any]:
     """How well each row is predicted by the others, and some of them for a picture."""
     mean = model.loo().mean
@@ -245,7 +246,7 @@ def _predictions(job: dict[str, Any], model: Any, folder: Path) -> list[str]:
         table, predicted = work.predict(folder / "model.mercer", Path(job["path"]), 0.95, False)
         write_table(out, table | predicted)
     except ValueError as error:
-        return [f"no predictions of all rows: {error}"]
+        return [f"no predictions of all rows: {error}".replace(job["path"], job["name"])]
     return []
 
 

@@ -153,7 +153,8 @@ function suggested(column) {
 
 function columnsCard() {
   return h("div", { class: "card", id: "columns-card", hidden: true }, h("h2", {}, "2 · Columns"),
-    h("div", { class: "scroll tall" }, h("table", { id: "columns" })));
+    h("div", { class: "scroll tall" }, h("table", { id: "columns" })),
+    h("details", { class: "rows" }, h("summary", {}, "First rows"), h("div", { class: "scroll" }, h("table", { id: "rows" }))));
 }
 
 function showColumns() {
@@ -183,6 +184,9 @@ function showColumns() {
       h("td", { class: "wide" }, c.counts ? bars(c.counts, `Histogram of ${c.name}`) : ""));
   });
   byId("columns").replaceChildren(h("thead", {}, head), h("tbody", {}, rows));
+  const names = Object.keys(table.first), cell = (v) => (typeof v === "number" ? h("td", { class: "number" }, short(v, 6)) : h("td", {}, v ?? "–"));
+  byId("rows").replaceChildren(h("thead", {}, h("tr", {}, names.map((n) => h("th", { scope: "col" }, n)))),
+    h("tbody", {}, table.first[names[0]].map((_, i) => h("tr", {}, names.map((n) => cell(table.first[n][i]))))));
 }
 
 function values(c) {
@@ -295,7 +299,7 @@ function showRuns() {
       h("td", { class: "number" }, v.rows?.toLocaleString("en") ?? "–"),
       h("td", { class: `number ${marked ? "best" : ""}` }, short(v.nlpd), marked ? h("span", { class: "visually-hidden" }, " (best)") : null),
       h("td", { class: "number" }, quality), h("td", { class: "number" }, v.evidence == null ? "–" : v.evidence.toFixed(2).replace("-", "−")),
-      h("td", { class: "number", "data-clock": r.id }, duration(elapsed(r))),
+      h("td", { class: "number", "data-clock": r.id }, duration(v.seconds ?? elapsed(r))),
       h("td", {}, ["queued", "running"].includes(r.status)
         ? h("button", { class: "small danger", "aria-label": `Cancel ${r.name}`, onclick: () => act(`/api/runs/${r.id}/cancel`, "POST") }, "Cancel")
         : h("button", { class: "quiet small", "aria-label": `Remove ${r.name}`, onclick: () => act(`/api/runs/${r.id}`, "DELETE") }, "remove")));

@@ -204,10 +204,12 @@ CHECKS = {
 
 
 def run_commands(code: str, monkeypatch) -> None:
-    """The `mercer` commands of a bash block; others (pip, pytest, benchmarks) are not for a test."""
+    """The `mercer` commands of a bash block; others (pip, pytest, benchmarks) are not for a test, and servers,
+    which run until they are stopped, have tests of their own.
+    """
     for line in code.splitlines():
         words = shlex.split(line, comments=True)
-        if words[:1] != ["mercer"]:
+        if words[:1] != ["mercer"] or words[1:2] in (["serve"], ["studio"]):
             continue
         monkeypatch.setattr(sys, "argv", words)
         with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as end:

@@ -55,9 +55,13 @@ def complaints(driver: Any) -> list[str]:
 
 
 def until(what: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """What is asked, as soon as it is true."""
+    """What is asked, as soon as it is true; a part of the page that is being replaced is looked at again."""
+    from selenium.common.exceptions import StaleElementReferenceException
+
     end = time.monotonic() + seconds
-    while not (found := what()):
+    while True:
+        with contextlib.suppress(StaleElementReferenceException):
+            if found := what():
+                return found
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.05)
-    return found

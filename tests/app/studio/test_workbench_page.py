@@ -140,7 +140,7 @@ def test_cancelled_at_once_and_compared(done):
 def test_errors_of_a_run_are_said(done):
     done.fit("wrong", **{"kernel-kind": "formula", "kernel-formula": "SE(l="})
     until(lambda: done.state("wrong") == "failed", 60)
-    assert "cannot read the kernel" in done.find("#stage").text
+    until(lambda: "cannot read the kernel" in done.find("#stage").text)
     done.driver.execute_script(CHOOSE, "#kernel-kind", "")
 
 

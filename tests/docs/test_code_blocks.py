@@ -204,8 +204,8 @@ CHECKS = {
 
 
 def run_commands(code: str, monkeypatch) -> None:
-    """The `mercer` commands of a bash block; others (pip, pytest, benchmarks) are not for a test, and servers,
-    which run until they are stopped, have tests of their own.
+    """The `mercer` commands of a bash block; others (pip, pytest, benchmarks) are not for a test, and
+    servers, which run until they are stopped, have tests of their own.
     """
     for line in code.splitlines():
         words = shlex.split(line, comments=True)

@@ -103,7 +103,7 @@ async def many(port: int, bodies: list[bytes], count: int, limit: float) -> list
     """(requests, resident megabytes) after the first, and at 10, 50 and 100 % of `count`, or of what the time
     allows.
     """
-    done, began = 0, time.perf_counter()
+    done, began, spent = 0, time.perf_counter(), await measured(port, "process_cpu_seconds_total")
     seen = [(0, await resident(port))]
     marks = [round(count * share) for share in (0.1, 0.5, 1.0)]
 
@@ -120,16 +120,23 @@ async def many(port: int, bodies: list[bytes], count: int, limit: float) -> list
         marks.pop(0)
         seen.append((done, await resident(port)))
     took = time.perf_counter() - began
-    print(f"{done} requests on {CONNECTIONS} connections in {took:.0f} s: {done / took:.0f} a second")
+    cpu = 1e3 * (await measured(port, "process_cpu_seconds_total") - spent) / max(done, 1)
+    rate = f"{done / took:.0f} a second, {cpu:.2f} ms of processor time each"
+    print(f"{done} requests on {CONNECTIONS} connections in {took:.0f} s: {rate}")
     return seen
 
 
 async def resident(port: int) -> float:
     """Megabytes that the server holds."""
+    return await measured(port, "process_resident_memory_bytes") / 1e6
+
+
+async def measured(port: int, name: str) -> float:
+    """What `/metrics` says."""
     _, text = await (await Client(port).open()).ask(b"", "/metrics")
-    found = re.search(rb"process_resident_memory_bytes ([0-9.e+]+)", text)
+    found = re.search(rf"^{name} ([0-9.e+]+)$", text.decode(), re.M)
     assert found is not None
-    return float(found[1]) / 1e6
+    return float(found[1])
 
 
 def main() -> None:

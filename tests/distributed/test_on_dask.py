@@ -8,9 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import mercer as mc
 from mercer import inputs
+from mercer.columns import Reader
 from mercer.distributed.chunks import Here
 from mercer.distributed.on_dask import Partitions, Workers
+from mercer.distributed.parcel import Parcel
+from mercer.inference import chunked
 
 
 def test_sums_are_those_of_one_process_bit_for_bit(client, work):
@@ -43,3 +47,13 @@ def test_partitions(client, work):
 
 def len_of(chunk, part):
     return int(part), len(chunk.numbers()[1])
+
+
+def test_what_cannot_be_sent_is_said_before_it_is(client):
+    def level(X):
+        return X[:, 0]
+
+    model = mc.Model(mc.GP(mc.kernels.SE(), level))
+    source = inputs.chunks([(np.zeros((3, 1)), np.zeros(3))])
+    with pytest.raises(ValueError, match=r"your functions .*level.* no code is sent"):
+        Workers(client).sum(chunked.summarise, source, [Parcel(Reader(None, 1), model, mc.solvers.VFE())])

@@ -10,8 +10,8 @@ import pytest
 import mercer as mc
 from mercer.columns import Reader
 from mercer.distributed.chunks import Here
+from mercer.distributed.parcel import Parcel
 from mercer.inference import by_name, chunked
-from mercer.persist import Parcel
 from mercer.solvers.chunked import InChunks, stand_in
 
 N = 120
@@ -124,7 +124,7 @@ def test_a_parcel_is_json_on_the_way():
     parcel = Parcel(READER, this, solver)
     assert parcel.values[1] is this
     text = pickle.dumps(parcel)
-    assert b"mercer.kernels" not in text and b"kernels.SE" in text  # names, not modules
+    assert b"mercer.kernels" not in text and b"kernels.SE" in text  # names, no modules
     reader, there, again = pickle.loads(text).values
     assert reader == READER and again == solver and np.array_equal(again.inducing, X)
     assert mc.log_evidence(there, X, Y, solver=again) == mc.log_evidence(this, X, Y, solver=solver)

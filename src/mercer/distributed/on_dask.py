@@ -16,6 +16,7 @@ from mercer.distributed import versions
 from mercer.distributed.chunks import AbstractExecutor, Here, Sums, Work, add
 from mercer.distributed.cluster import is_client
 from mercer.distributed.jobs import Parallel
+from mercer.distributed.parcel import Parcel
 from mercer.inputs import AbstractSource, Chunk, InputError
 
 __all__ = ["ClusterError", "Partitions", "Workers", "executor_for", "source_of"]
@@ -109,6 +110,9 @@ class Workers(AbstractExecutor):
     ) -> list[Any]:
         from dask import delayed
 
+        for one in shared:
+            if isinstance(one, Parcel):
+                one.packed  # noqa: B018  (what cannot be sent is an error here, not on a worker)
         common = delayed(tuple(shared), name=_key("shared"), traverse=False, pure=False)
         tasks = []
         for i in range(len(source)) if which is None else which:

@@ -13,8 +13,8 @@ import numpy as np
 from mercer.distributed.chunks import AbstractExecutor, Sums
 from mercer.distributed.jobs import Parallel
 from mercer.distributed.on_dask import executor_for, source_of
+from mercer.distributed.parcel import Parcel
 from mercer.inputs import AbstractSource, Chunk, InputError, as_table
-from mercer.persist import Parcel
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from mercer.distributed.chunks import AbstractExecutor, Sums, add
+from mercer.distributed.parcel import Parcel
 from mercer.inference.exact import gaussian_sites
 from mercer.inference.gradient import prior_gradient
 from mercer.inputs import AbstractSource, Chunk
-from mercer.persist import Parcel
 from mercer.solvers.protocol import AbstractSolver, AbstractWhole, SolverError
 
 __all__ = ["check", "evidence", "evidence_and_gradient", "pull", "read", "summarise"]

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mercer.distributed.chunks import AbstractExecutor, Sums
+from mercer.distributed.parcel import Parcel
 from mercer.inference.chunked import read
 from mercer.inputs import AbstractSource, Chunk
-from mercer.persist import Parcel
 from mercer.solvers.protocol import AbstractState, Bars, Cotangents, SolverError
 
 __all__ = ["MembersState", "answer", "evidence_and_gradient"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer.columns import Reader
 from mercer.distributed.chunks import AbstractExecutor
+from mercer.distributed.parcel import Parcel
 from mercer.gp import Model
 from mercer.inference import members
 from mercer.inference.chunked import check, evidence, evidence_and_gradient, read
@@ -31,7 +32,6 @@ from mercer.learning.search import Found, climb_near, search
 from mercer.learning.task import KEEPS, Task
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import Flattened, flatten
-from mercer.persist import Parcel
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.source import Made

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.distributed.parcel import Parcel
 from mercer.inference.chunked import read
 from mercer.inference.protocol import site_rule
 from mercer.inference.svgp import SVGP
@@ -23,7 +24,6 @@ from mercer.learning.result import Fit, Status
 from mercer.learning.stochastic import Batches, Training, column_units, equal_parts
 from mercer.learning.task import KEEPS, Task
 from mercer.params import flatten
-from mercer.persist import Parcel
 from mercer.progress import STOPPED, shown
 
 __all__ = ["learn"]

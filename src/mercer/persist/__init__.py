@@ -4,19 +4,9 @@
 
 from mercer.persist.file import ModelFileError
 from mercer.persist.models import AbstractSavable, load, save
-from mercer.persist.parcel import Parcel
 from mercer.persist.values import SerialiseError, from_json, to_json
 
-__all__ = [
-    "AbstractSavable",
-    "ModelFileError",
-    "Parcel",
-    "SerialiseError",
-    "from_json",
-    "load",
-    "save",
-    "to_json",
-]
+__all__ = ["AbstractSavable", "ModelFileError", "SerialiseError", "from_json", "load", "save", "to_json"]
 
 
 def __dir__() -> list[str]:

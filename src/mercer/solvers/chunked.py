@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from mercer.distributed.chunks import AbstractExecutor, Sums, tree_sum
+from mercer.distributed.parcel import Parcel
 from mercer.inputs import AbstractSource, Chunk
 from mercer.means import Constant, Zero
 from mercer.params import strip
-from mercer.persist import Parcel
 from mercer.prior import AbstractPrior
 from mercer.solvers.host import AbstractHoldingWorkspace, Columns
 from mercer.solvers.inducing import Features, Inducing, RowBar, RowPull

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from typing import Any
 
-import numpy as np
-
-from mercer.persist.values import from_json, to_json
+from mercer.distributed.wire import pack, unpack
 
 __all__ = ["Parcel"]
 
@@ -15,7 +13,7 @@ __all__ = ["Parcel"]
 class Parcel:
     """Values of Mercer's (models, solvers, columns ...) that are as they are within this process, and JSON
     with arrays on the way to another: no code travels. A user's function in them cannot, and an error says
-    so there.
+    so.
 
     >>> model, solver = pickle.loads(pickle.dumps(Parcel(model, solver))).values
     """
@@ -23,11 +21,14 @@ class Parcel:
     def __init__(self, *values: Any):
         self.values = values
 
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """As they travel."""
+        return pack(list(self.values), "the model")
+
     def __reduce__(self) -> Any:
-        arrays: dict[str, np.ndarray] = {}
-        tree = to_json(list(self.values), arrays)
-        return _opened, (json.dumps(tree, allow_nan=False), arrays)
+        return _opened, (self.packed,)
 
 
-def _opened(text: str, arrays: dict[str, np.ndarray]) -> Parcel:
-    return Parcel(*from_json(json.loads(text), arrays))
+def _opened(packed: bytes) -> Parcel:
+    return Parcel(*unpack(packed))

@@ -131,6 +131,40 @@ KERNELS = {
 
 
 @pytest.mark.slow
+def test_probabilities_agree(browser, tmp_path):
+    """Of two classes, by both links, averaged over the function; of three those at its mean."""
+    rng = np.random.default_rng(9)
+    X = rng.uniform(-1.0, 1.0, (36, 2))
+    two = np.where(X[:, 0] + 0.3 * rng.normal(size=36) > 0, "yes", "no")
+    three = np.where(X[:, 1] > 0.4, "up", two)
+    quick = dict(max_evaluations=2)
+    models = {
+        "probit": mercer.GPClassifier(**quick).fit(X, two),
+        "logit": mercer.GPClassifier(link="logit", **quick).fit(X, two),
+        "three": mercer.GPClassifier(**quick).fit(X, three),
+        "softmax": mercer.GPClassifier(multi_class="softmax", **quick).fit(X, three),
+    }
+    sections = []
+    for name, model in models.items():
+        labels = tuple(map(str, model.classes_))
+        section = whatif_section(model.columns_, [Live("answer", model.posterior_, labels)])
+        assert isinstance(section.parts[-1], rp.WhatIf), section.parts
+        sections.append(rp.Section(name, name, section.parts))
+    path = tmp_path / "classes.html"
+    rp.Report("classes", "", tuple(sections)).save(path)
+    opened(browser, path)
+    for name, model in models.items():
+        for column, value in enumerate((0.3, -0.7)):
+            put(browser, name, column, str(value))
+        how = "average" if name in ("probit", "logit") else "map"
+        expected = model.predict_proba(np.array([[0.3, -0.7]]), how=how)[0]
+        said = predicted(browser, name)["classes"]
+        # two quadratures of three classes: tiny probabilities agree to 1e-9
+        np.testing.assert_allclose(said, expected, rtol=1e-6, atol=1e-9, err_msg=name)
+    assert complaints(browser) == []
+
+
+@pytest.mark.slow
 def test_kernels_noise_and_warps_agree(browser, tmp_path):
     """Panels of many models on one page: every kernel that the script knows, every warp, robust noise, means
     of several rows, and a stored variance of low rank.

@@ -216,6 +216,17 @@ class Date(AbstractColumn):
     def _days(self, stamps: np.ndarray) -> np.ndarray:
         return (stamps - np.datetime64(self.origin).astype(STAMP)) / DAY
 
+    def stamps(self, days: np.ndarray) -> np.ndarray:
+        """Dates, to the millisecond, from days since the origin."""
+        since = np.round(np.asarray(days) * 86_400_000).astype("timedelta64[ms]")
+        return np.datetime64(self.origin, "ms") + since
+
+    def texts(self, days: np.ndarray) -> list[str]:
+        """The same as text, without the time of day where all are midnight."""
+        found = self.stamps(days)
+        whole = bool((found == found.astype("datetime64[D]")).all())
+        return [str(one) for one in found.astype("datetime64[D]" if whole else "datetime64[m]")]
+
     def words(self) -> str:
         season = f", seasons: {', '.join(self.seasons)}" if self.seasons else ""
         return f"date, in days since {self.origin[:10]}{season}{_gaps(self.fill)}"

@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["classes_left_out", "numbers_left_out", "opened"]
+__all__ = ["classes_left_out", "figure", "numbers_left_out", "opened"]
 
 TINY = float(np.finfo(float).tiny)
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number to so many digits, written out where it is large: 142,300, not 1.423e+05.
+
+    >>> figure(142345.6), figure(0.12345)
+    ('142,300', '0.1235')
+    """
+    short = f"{value:.{digits}g}"
+    return f"{float(short):,.0f}" if 10**digits <= abs(value) < 1e9 else short
 
 
 def numbers_left_out(y: np.ndarray, predicted: np.ndarray, inside: np.ndarray, each: str = "row") -> str:
@@ -24,8 +34,8 @@ def numbers_left_out(y: np.ndarray, predicted: np.ndarray, inside: np.ndarray, e
         f"{100 * explained:.0f} % of the variance is explained" if explained > 0 else "no better than that"
     )
     return (
-        f"each {each} predicted from the others: RMSE {error:.4g}, where guessing the mean has {spread:.4g} "
-        f"({better}); {int(inside.sum())} of {len(y)} lie in their 95 % interval"
+        f"each {each} predicted from the others: RMSE {figure(error)}, where guessing the mean has "
+        f"{figure(spread)} ({better}); {int(inside.sum())} of {len(y)} lie in their 95 % interval"
     )
 
 

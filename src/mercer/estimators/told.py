@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from mercer.columns.roles import Date
 from mercer.conditioned import Bars
+from mercer.estimators.findings import figure
 from mercer.explain import Effect, Importance
 from mercer.explain.attribution import part_values_of
 from mercer.explain.functionals import additive, by_kernel, columns_read
@@ -123,12 +125,14 @@ def told(model: AbstractExplained) -> Explanation:
     effects = model.effects(list(importance.names[:MOST]), level=LEVEL)
     names = list(model._groups() or importance.names)
     what = _what(effects, model.target_name_)
+    columns = () if model.columns_ is None else model.columns_.columns
+    dates = {column.name: column for column in columns if isinstance(column, Date)}
     first = what if what == model.target_name_ else sentence(what).removesuffix(".")
     opening = [f"{first} is predicted from {_listed(names)}."]
     opening += map(sentence, model._opening())
     findings = [
         *_part_findings(model),
-        *(_column(effect, importance, what) for effect in effects),
+        *(_column(effect, importance, what, _places(effect, dates)) for effect in effects),
         *_pairs(importance),
     ]
     rest = importance.names[MOST:]
@@ -142,7 +146,7 @@ def told(model: AbstractExplained) -> Explanation:
 # ------------------------------------------------------------------------------------------------ columns
 
 
-def _column(effect: Effect, importance: Importance, what: str) -> Finding:
+def _column(effect: Effect, importance: Importance, what: str, at: list[str]) -> Finding:
     (name,), i = effect.columns, importance.names.index(effect.columns[0])
     share, alone = float(importance.total[i]), float(importance.first_order[i])
     error = float(importance.total_error[i])
@@ -155,20 +159,27 @@ def _column(effect: Effect, importance: Importance, what: str) -> Finding:
     part = f", {percent(alone)} alone" if share - alone > TINY else ""
     opened = f"{name} explains {percent(share)}{sure} of the variance of the predictions{part}: "
     opened = f"{name}: " if len(importance) == 1 else opened
-    how = _likeliest(effect) if len(effect.labels) > 2 else _along(effect, curve, what)
-    spread = f", known to ± {std:.2g}" if np.isfinite(std) else ""
+    how = _likeliest(effect, at) if len(effect.labels) > 2 else _along(effect, curve, what, at)
+    spread = f", known to ± {figure(std, 2)}" if np.isfinite(std) else ""
     return Finding(
         "column", name, share, float(curve.min()), float(curve.max()), std, f"{opened}{how}{spread}."
     )
 
 
-def _along(effect: Effect, curve: np.ndarray, what: str) -> str:
+def _places(effect: Effect, dates: Mapping[str, Date]) -> list[str]:
+    """The values of a column, as text."""
+    axis = effect.axes[0]
+    if axis.name in dates and axis.at.dtype != object:
+        return dates[axis.name].texts(axis.at)
+    return [figure(v) if isinstance(v, float) else str(v) for v in axis.at.tolist()]
+
+
+def _along(effect: Effect, curve: np.ndarray, what: str, at: list[str]) -> str:
     """Where a curve of `what` is predicted rises and falls."""
     axis = effect.axes[0]
-    at = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in axis.at.tolist()]
     if axis.discrete:
         order = np.argsort(curve)
-        listed = [f"{curve[i]:.4g} at {at[i]}" for i in order]
+        listed = [f"{figure(curve[i])} at {at[i]}" for i in order]
         shown = listed if len(listed) <= 4 else [*listed[:1], *listed[-1:]]
         return f"on average {what} is " + " and ".join(
             [", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown
@@ -177,10 +188,10 @@ def _along(effect: Effect, curve: np.ndarray, what: str) -> str:
     if len(turns) - 2 > TURNS:
         low, high = int(curve.argmin()), int(curve.argmax())
         return (
-            f"on average {what} goes up and down {len(turns) - 2} times, between {curve[low]:.4g} at "
-            f"{at[low]} and {curve[high]:.4g} at {at[high]}"
+            f"on average {what} goes up and down {len(turns) - 2} times, between {figure(curve[low])} at "
+            f"{at[low]} and {figure(curve[high])} at {at[high]}"
         )
-    steps = [f"{curve[i]:.4g} at {at[i]}" for i in turns]
+    steps = [f"{figure(curve[i])} at {at[i]}" for i in turns]
     verbs = ["rises" if curve[b] > curve[a] else "falls" for a, b in pairwise(turns)]
     said = f"on average {what} {verbs[0]} from {steps[0]} to {steps[1]}"
     for verb, step in zip(verbs[1:], steps[2:], strict=True):
@@ -210,10 +221,9 @@ def turning_points(curve: np.ndarray, least: float) -> list[int]:
     return [*turns, last]
 
 
-def _likeliest(effect: Effect) -> str:
+def _likeliest(effect: Effect, at: list[str]) -> str:
     """Which of several classes is the likeliest along a column."""
     axis, best = effect.axes[0], effect.mean.argmax(-1)
-    at = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in axis.at.tolist()]
     if axis.discrete:
         return "on average the likeliest is " + ", ".join(
             f"{effect.labels[c]} at {where}" for c, where in zip(best, at, strict=True)

@@ -22,18 +22,7 @@ from mercer.likelihoods.warped import NODES, SHARES
 from mercer.means import AbstractMean, Constant, Linear, Zero
 from mercer.params import Static
 
-__all__ = [
-    "NotKnown",
-    "answer",
-    "cells",
-    "column_data",
-    "days_to_dates",
-    "encoded",
-    "floats",
-    "kernel_data",
-    "mean_data",
-    "stamps",
-]
+__all__ = ["NotKnown", "answer", "cells", "column_data", "encoded", "floats", "kernel_data", "mean_data"]
 
 Z95 = 1.959963984540054
 MS = 86_400_000  # milliseconds of a day
@@ -256,15 +245,3 @@ def encoded(columns: Columns, values: dict[str, np.ndarray]) -> np.ndarray:
             part[empty, 0] = fill
         parts.append(part)
     return np.concatenate(parts, 1)
-
-
-def stamps(column: Date, days: np.ndarray) -> np.ndarray:
-    """Dates from days since a column's origin."""
-    return np.datetime64(column.origin, "ms") + np.round(np.asarray(days) * MS).astype("timedelta64[ms]")
-
-
-def days_to_dates(column: Date, days: np.ndarray) -> list[str]:
-    """Dates as text, without the time of day where all are midnight."""
-    found = stamps(column, days)
-    whole = bool((found == found.astype("datetime64[D]")).all())
-    return [str(one) for one in found.astype("datetime64[D]" if whole else "datetime64[m]")]

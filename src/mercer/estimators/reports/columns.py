@@ -78,9 +78,7 @@ def _row(column: Any, values: np.ndarray) -> list[Any]:
         often = f"{levels[most]} ({percent(counts[most] / len(values))})"
         return [column.name, column.words(), "", often, "", gaps, spark_bars(counts)]
     if isinstance(column, Date):
-        stamps = live.days_to_dates(
-            column, np.quantile(values[np.isfinite(values)], [0.0, 0.5, 1.0], method="lower")
-        )
+        stamps = column.texts(np.quantile(values[np.isfinite(values)], [0.0, 0.5, 1.0], method="lower"))
         return [column.name, column.words(), *stamps, gaps, spark(values)]
     return [column.name, column.words(), *_numbers(values), gaps, spark(values)]
 
@@ -193,7 +191,7 @@ def _along(axis: Any, columns: Columns | None) -> tuple[Axis, np.ndarray]:
     values = np.asarray(axis.at, float)
     column = {} if columns is None else {c.name: c for c in columns.columns}
     if isinstance(date := column.get(axis.name), Date):
-        stamps = live.stamps(date, values)
+        stamps = date.stamps(values)
         return date_axis(axis.name, stamps), seconds(stamps)
     return number_axis(axis.name, values), values
 

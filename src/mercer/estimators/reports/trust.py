@@ -33,10 +33,9 @@ def trust_section(model: AbstractEstimator, rows: of_rows.LeftOut | None, budget
         parts.append(
             Text(
                 "The last column is how many standard deviations an interval has to reach to hold that share "
-                "of the rows left out (split-conformal prediction, each row judged by the others). It holds "
-                "whatever the data are like for new rows that can be exchanged with these, but for what "
-                "hyperparameters learned from the row itself; model.calibrate(X_new, y_new) promises it of "
-                "rows that were not trained on."
+                "of the rows left out, each judged by the others: a good guide, though hyperparameters know "
+                "all rows. What holds whatever the data are like is promised by rows that were not trained "
+                "on: model.calibrate(X_new, y_new), by split-conformal prediction."
             )
         )
     return Section("trust", "How far to trust it", tuple(parts))

@@ -146,6 +146,8 @@ def test_classes_and_series(desk, table):
     assert 0 <= classes.result["error"] < classes.result["baseline"]
     assert finished(series).status == "done", series.text
     assert len(desk.file(series.id, "predictions").read_text().splitlines()) == 6
+    for run in (classes, series):
+        assert desk.file(run.id, "report").read_text().startswith("<!DOCTYPE html>")
     assert finished(text).status == "failed" and "take it as classes" in text.text
     with pytest.raises(JobError, match="no such file"):
         desk.file(text.id, "model")

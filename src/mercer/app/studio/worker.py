@@ -121,7 +121,6 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
     told.
     """
     from mercer.progress import followed, shown
-    from mercer.report import AbstractReported
 
     began, folder, report = time.perf_counter(), Path(job["folder"]), _Reporter(tell)
     notes: list[str] = []
@@ -136,8 +135,7 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
         tell("stage", text="writing model, predictions and report")
         model.save(folder / "model.mercer")
         notes += said + _predictions(job, model, folder)
-        if reported := isinstance(model, AbstractReported):
-            model.report(folder / "report.html")
+        model.report(folder / "report.html")
     notes += list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     evidence = model.log_marginal_likelihood_
     return {
@@ -146,7 +144,6 @@ def fit(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
         "evaluations": report.count,
         "summary": model.summary(),
         "notes": notes,
-        "report": reported,
     } | judged
 
 

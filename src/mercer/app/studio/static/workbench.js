@@ -370,7 +370,7 @@ function finished(run) {
   ];
   const others = [...tables.values()];
   return [
-    h("div", { class: "bar" }, h("h2", { class: "run-name" }, run.name), h("span", { class: "spacer" }), link("Model", "model"), link("Predictions", "predictions"), v.report ? link("Report", "report?download=true") : null, link("Python code", "code")),
+    h("div", { class: "bar" }, h("h2", { class: "run-name" }, run.name), h("span", { class: "spacer" }), link("Model", "model"), link("Predictions", "predictions"), link("Report", "report?download=true"), link("Python code", "code")),
     h("div", { class: "parts wide" }, figures),
     h("ul", { class: "notes" }, v.notes.map((n) => h("li", {}, n))),
     h("div", { class: "pictures" }, v.dots ? scatter(v.dots, run.order.target) : null, run.curve.length > 1 ? climb(run.curve) : null),
@@ -380,8 +380,8 @@ function finished(run) {
       const place = event.target.querySelector("pre");
       if (event.target.open && !place.textContent) place.textContent = await (await fetch(file("code"))).text();
     } }, h("summary", {}, "Python code that does the same"), h("pre", { id: "code" })),
-    v.report ? h("h3", {}, "Report") : null,
-    !v.report ? null : h("iframe", { class: "report", src: file("report"), sandbox: "allow-scripts allow-downloads", title: `Report of ${run.name}` }),
+    h("h3", {}, "Report"),
+    h("iframe", { class: "report", src: file("report"), sandbox: "allow-scripts allow-downloads", title: `Report of ${run.name}` }),
   ].filter(Boolean);
 }
 

@@ -138,13 +138,27 @@ def test_a_line_on_standard_error(capsys):
     assert out.out == "" and out.err.count("counting: rows 50%; Ctrl-C ends it") == 1
 
 
-def test_in_a_terminal_one_line_is_written_over(monkeypatch):
+def terminal(monkeypatch, width: int) -> io.StringIO:
+    """What a terminal of so many columns shows."""
     from rich.console import Console
 
     screen = io.StringIO()
     monkeypatch.setattr(
-        "rich.console.Console", lambda stderr: Console(file=screen, force_terminal=True, width=30)
+        "rich.console.Console", lambda stderr: Console(file=screen, force_terminal=True, width=width)
     )
+    return screen
+
+
+def test_in_a_wide_terminal_it_has_a_bar(monkeypatch):
+    screen = terminal(monkeypatch, 80)
+    with progress.shown("counting", True):
+        progress.tell(150, 400, "draws")
+    assert "━━━━━━────────── counting: draws 150 of 400" in screen.getvalue()
+    assert [progress.bar(share) for share in (-1, 1 / 32, 1)] == ["─" * 16, "╸" + "─" * 15, "━" * 16]
+
+
+def test_in_a_terminal_one_line_is_written_over(monkeypatch):
+    screen = terminal(monkeypatch, 30)
     with progress.shown("counting", True):
         progress.tell(0.5, 1.0, "rows[0] of a line that is far too long for the screen")
     assert "counting: r …  screen 50%\n" in screen.getvalue()  # nothing wraps, and [0] is no markup

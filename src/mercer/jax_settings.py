@@ -8,7 +8,6 @@ then, so that programs which are started meanwhile find it as it was.
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.util
 import os
 import pathlib
@@ -26,7 +25,7 @@ def make_when_loaded() -> None:
         sys.meta_path.insert(0, _WhenLoaded())
 
 
-class _WhenLoaded(importlib.abc.MetaPathFinder):
+class _WhenLoaded:
     """Waits for the import of JAX: finds it as anybody would, and makes the settings once it is loaded."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:

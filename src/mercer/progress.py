@@ -194,9 +194,11 @@ class Line:
         self._status: Any = None
         self._next = -math.inf
         self._written = False
+        self._share: float | None = None
 
     def hear(self, done: float, total: float | None, text: str) -> None:
         """A listener. What has no total is the heading of what is counted after it."""
+        self._share = None if total is None else done / total
         if total is None:
             self._heading = f"{self._what}: {text}"
             self.say(self._heading + self._hint)
@@ -231,7 +233,8 @@ class Line:
             self._console = Console(stderr=True)
         if not self._console.is_terminal:
             return False
-        line = Text(self._cut(text, self._console.width - 4))
+        drawn = f"{bar(self._share)} " if self._share is not None and self._console.width >= 4 * BAR else ""
+        line = Text(drawn + self._cut(text, self._console.width - 4 - len(drawn)))
         if self._status is None:
             self._status = self._console.status(line)
             self._status.start()
@@ -253,6 +256,19 @@ class Line:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+BAR = 16  # columns of a bar
+
+
+def bar(share: float) -> str:
+    """A share as a bar, to half a column.
+
+    >>> bar(0.25)
+    '━━━━────────────'
+    """
+    halves = round(2 * BAR * min(max(share, 0.0), 1.0))
+    return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(BAR, "─")
 
 
 def in_notebook() -> bool:

@@ -55,6 +55,18 @@ def table():
     np.savetxt("new.csv", rows[:5, :2], delimiter=",", header="a,b", comments="")
 
 
+def houses():
+    rng = np.random.default_rng(0)
+    rooms, age = rng.integers(2, 9, 40), rng.uniform(0, 60, 40).round(1)
+    price = (100 + 40 * rooms - 1.2 * age + 10 * rng.standard_normal(40)).round(1)
+    write_table("houses.csv", {"rooms": rooms, "age": age, "price": price})
+    write_table("new.csv", {"rooms": [5, 3], "age": [30, 12]})
+    two_series()
+    Path("space.toml").write_text("[space]\nx = [-5.0, 10.0]\ny = [0.0, 15.0]\n")
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    Path("options.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+
+
 def instruments():
     rng = np.random.default_rng(0)
     a, b = rng.uniform(-2, 2, (2, 40))
@@ -130,6 +142,7 @@ def sales():
 FILES = {
     "README.md": table,
     "docs/classification.md": plants,
+    "docs/cli.md": houses,
     "docs/explain.md": table,
     "docs/optimise.md": search,
     "docs/robust.md": table,

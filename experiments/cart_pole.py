@@ -16,7 +16,7 @@ from experiments._table import table
 from mercer import control, viz
 
 SEEDS = {"planned": 20, "simplified": 10, "whole": 1, "near the top": 1}
-SECONDS = 12.0
+SECONDS, STANDS = 12.0, 2.0  # of a run, and at its end for the pole to have stood
 UPRIGHT = 0.3  # rad from it
 INDUCING = 100
 TOP = np.pi
@@ -62,6 +62,11 @@ def outcome(episode: control.Episode) -> dict[str, Any]:
         "angle": angle.round(3).tolist(), "position": episode.states[:, 0].round(3).tolist(),
         "force": episode.actions[:, 0].round(2).tolist(),
     }  # fmt: skip
+
+
+def stood(d: dict[str, Any]) -> bool:
+    """Whether the pole stood at the end of a run, long enough not to have been passing."""
+    return d["settled"] is not None and d["settled"] <= SECONDS - STANDS
 
 
 def surprise(dynamics: control.Dynamics, episode: control.Episode) -> dict[str, Any]:
@@ -170,7 +175,7 @@ def runs(out: Path, done: list[dict[str, Any]]) -> None:
     figure, axes = plt.subplots(2, 4, figsize=(14, 5.2), layout="constrained", sharex=True)
     for column, (name, title) in enumerate(titles.items()):
         for d in (d for d in done if d["task"] == name):
-            stands = d["settled"] is not None
+            stands = stood(d)
             style = {
                 "color": "#0072B2" if stands else "#D55E00",
                 "alpha": 0.6 if SEEDS[name] > 1 else 1.0,
@@ -231,10 +236,10 @@ def page(done: list[dict[str, Any]]) -> str:
     rows = []
     for task, some in by.items():
         if some:
-            stood = [d["settled"] for d in some if d["settled"] is not None]
+            times = [d["settled"] for d in some if stood(d)]
             rows.append([
-                task, f"{len(some)} of {SEEDS[task]}", f"{len(stood)} of {len(some)}",
-                f"{np.median(stood):.1f} ({min(stood):.1f} to {max(stood):.1f})" if stood else "-",
+                task, f"{len(some)} of {SEEDS[task]}", f"{len(times)} of {len(some)}",
+                f"{np.median(times):.1f} ({min(times):.1f} to {max(times):.1f})" if times else "-",
                 f"{np.median([d['upright'] for d in some]):.0%}", f"{np.median([d['furthest'] for d in some]):.1f}",
                 " ".join(f"{e:.3f}" for e in np.median([d["errors"] for d in some], 0)),
             ])  # fmt: skip
@@ -250,13 +255,13 @@ def page(done: list[dict[str, Any]]) -> str:
             str(d["seed"]), f"{d['upright']:.0%}", f"{d['furthest']:.1f}", f"{d['surprise']['of']} at {d['surprise']['at']} s",
             f"{d['surprise']['by']:.2f}, within {d['surprise']['expected within']:.2f}",
         ]
-        for d in by["planned"] if d["settled"] is None
+        for d in by["planned"] if not stood(d)
     ]  # fmt: skip
     return "\n\n".join(
         [
             "# The pole on a cart: planned, and by values",
-            "Random transitions are all that is known of the pole (Kuss 2006, 7.3 and 7.4; inertia 0.06). A run begins with the pole hanging at rest and lasts 12 s; it stands where it is within 0.3 rad of "
-            "upright to the end. Planned: 200 transitions, five steps of 0.2 s ahead along expected states, up to 4 N, the loss (7.55). Simplified: the cart's place is ignored, up to 8 N, 300 transitions, "
+            "Random transitions are all that is known of the pole (Kuss 2006, 7.3 and 7.4; inertia 0.06). A run begins with the pole hanging at rest and lasts 12 s; it stood where it was within 0.3 rad of "
+            "upright for the last 2 s and more. Planned: 200 transitions, five steps of 0.2 s ahead along expected states, up to 4 N, the loss (7.55). Simplified: the cart's place is ignored, up to 8 N, 300 transitions, "
             "5 x 9 x 9 support states. Whole: four state variables, 5 x 5 x 7 x 5 support states; near the top: as many of them within 0.6 rad of upright, begun 0.15 rad from it. A seed is another draw of the transitions.",
             table(
                 ["task", "seeds", "stood to the end", "from / s", "time upright", "furthest / m", "errors of dynamics"], rows
@@ -266,6 +271,7 @@ def page(done: list[dict[str, Any]]) -> str:
             "![angles and places of all runs; blue where the pole stood to the end](cart_pole_runs.png)",
             "## Runs that were planned and did not stand",
             table(["seed", "time upright", "furthest / m", "least expected", "off by"], failed) if failed else "None.",
+            "Dynamics are sparse, of 100 inducing inputs. In a trial with all 200 rows seeds 0 to 3 stood from 9.4, 6.0, 4.4 and 6.8 s on: what seed 2 passes the top with is what its inducing inputs leave out.",
             "## Why values fail",
             "Values are right by their own measure where the best reward and value one step later is the value: of the largest value, how far they are from that (90 % of states are nearer), at the support states "
             "and at random states between them. Iterations beyond: the linear system said more than rewards allow.",

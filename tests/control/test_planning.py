@@ -377,6 +377,12 @@ def test_a_receding_controller_plans_within_its_deadline(car, tmp_path):
     controller = control.Controller(planner, car, env.loss, horizon=4)
     first = controller.act([-0.5, 0.0])
     assert first.shape == (1,) and controller.act([-0.5, 0.0], deadline="50ms").shape == (1,)
+    planned = controller._before
+    controller._pace._took["evaluation"] = collections.deque([9.0] * 5)  # as if every one took too long
+    np.testing.assert_array_equal(controller.act([-0.5, 0.0], deadline="50ms"), planned.actions[1])
+    controller.act([-0.5, 0.0], deadline="10s")
+    assert controller._before.evaluations > 0  # it tries again
+    controller.forget()
     controller.save(tmp_path / "plan.mercer")
     np.testing.assert_array_equal(mc.load(tmp_path / "plan.mercer").act([-0.5, 0.0]), first)
 

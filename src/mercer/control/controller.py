@@ -23,6 +23,7 @@ from mercer.registry import Saved, unknown
 __all__ = ["Controller", "Receding", "learn"]
 
 POLICIES = ("receding", "linear", "radial", "gp")
+IN_TIME = 0.9  # of a deadline, for evaluations; the rest is for what comes after the last of them
 STARTS = 16  # first states that the policy is learned for
 Saved.register(Episode)
 
@@ -122,7 +123,7 @@ class Controller(AbstractSavable):
             )
         if not isinstance(self.policy, Receding):
             return self.policy(s)
-        limit = None if deadline is None else Deadline.after(_seconds(deadline))
+        limit = None if deadline is None else Deadline.after(IN_TIME * _seconds(deadline))
         with self._lock:
             found = self._replanned(self.policy, s, limit)
             self._before = found
@@ -135,6 +136,7 @@ class Controller(AbstractSavable):
             return planner.plan(*given, None, limit, pace=self._pace)
         evaluation = self._pace.of("evaluation")
         if limit is not None and limit.passed(evaluation):
+            self._pace = Pace()  # so that the next call tries: what slowed evaluations down may be over
             return before.rest()
         found = planner.plan(*given, before.actions[1:], limit, pace=self._pace)
         promised = float(before.losses[1:].sum() + abs(before.losses[-1]))

@@ -14,9 +14,9 @@ import contextlib
 import dataclasses
 import functools
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import equinox as eqx
@@ -101,7 +101,8 @@ def _limits(dynamics: Dynamics, constraints: Sequence[ChanceConstraint]) -> Limi
     units = np.concatenate([t.states.std(0), t.actions.std(0)]) + 1e-12
     columns = tuple(names.index(c.name) for c in constraints)
     both = [1 + (math.isfinite(c.low) and math.isfinite(c.high)) for c in constraints]  # sides
-    z = [NormalDist().inv_cdf(1 - (1 - c.probability) / k) for c, k in zip(constraints, both, strict=True)]
+    quantile = statistics.NormalDist().inv_cdf
+    z = [quantile(1 - (1 - c.probability) / k) for c, k in zip(constraints, both, strict=True)]
     low, high = np.array([c.low for c in constraints]), np.array([c.high for c in constraints])
     return Limits(low, high, np.array(z), units[list(columns)], columns)
 
@@ -372,7 +373,7 @@ def _kept(rolled: Any) -> bool:
 
 
 class Pace:
-    """How long pieces of work take, by the latest ones: all but the slowest fifth took no longer."""
+    """How long pieces of work take: the median of the latest ones."""
 
     def __init__(self) -> None:
         self._took: dict[str, collections.deque[float]] = {}
@@ -386,8 +387,7 @@ class Pace:
 
     def of(self, work: str) -> float:
         """Seconds; 0 where there was none yet."""
-        took = sorted(self._took.get(work, ()))
-        return took[int(0.8 * (len(took) - 1))] if took else 0.0
+        return statistics.median(self._took.get(work, (0.0,)))
 
 
 class _Search:

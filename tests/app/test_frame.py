@@ -28,6 +28,7 @@ OPTIONS = {
     "--classify": (bool, "The target holds classes, though it is numeric"),
     "--config": (Path, ".toml"),
     "--covariance": (None, "Shape of the Gaussians"),
+    "--dask": (str, "Work on a Dask cluster"),
     "--features": (str, "Columns to use, separated by commas"),
     "--folds": (int, ""),
     "--horizon": (None, "ahead"),

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mercer.app import chunked
+from mercer.app.chunked import Dask, Tables
 from mercer.app.command import command
 from mercer.app.console import answer, found, next_step, note, say, show_table, warnings_as_notes, wrote
-from mercer.app.options import Features, Plot, Restarts, Seed, Table
+from mercer.app.options import Features, Plot, Restarts, Seed
 from mercer.app.paths import check_inputs, check_outputs
 
 
@@ -20,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 @command
 def fit(
-    data: Table,
+    data: Tables,
     target: Annotated[str, typer.Option(help="Column to predict. Rows where it is empty are left out.")],
     out: Annotated[Path, typer.Option(help="Where to write the model, for example model.mercer.")],
     features: Features = None,
@@ -127,6 +129,7 @@ def fit(
     ] = None,
     seed: Seed = 0,
     plot: Plot = None,
+    dask: Dask = None,
 ) -> None:
     """Fit a Gaussian process to a table and save it.
 
@@ -135,11 +138,26 @@ def fit(
     What --trials, --exposure, --event, --lower and --upper say of rows is of training rows alone: predictions
     are of one trial, of exposure 1, and of targets that are seen.
 
+    Several files, or --dask, are gone through in chunks by a low-rank solver (vfe unless told), with numbers
+    as targets; leave-one-out measures are then not computed.
+
     Example: mercer fit weather.csv --target temperature --features day,altitude --out weather.mercer --plot
     weather.png
     """
-    check_inputs([], [data])
-    check_outputs([out, checkpoint], [data], pictures=[plot])
+    check_inputs([], data)
+    check_outputs([out, checkpoint], data, pictures=[plot])
+    if chunked.asked(data, dask):
+        whole = {"error": error, "weight": weight, "noise-by": noise_by, "trials": trials, "event": event}
+        whole |= {"exposure": exposure, "lower": lower, "upper": upper, "classify": classify or None}
+        whole |= {"robust": None if robust == "none" else robust, "plot": plot, "budget": budget}
+        if given := [f"--{name}" for name, value in whole.items() if value is not None]:
+            raise ValueError(f"{given[0]} goes with one file, without --dask: leave it out.")
+        settings = {"kernel": kernel, "restarts": restarts, "random_state": seed, "noise_variance": noise}
+        settings |= {"likelihood": likelihood, "warp": warp, "groups": groups, "solver": solver}
+        settings |= {"memory": memory, "checkpoint": checkpoint}
+        chunked.fit(data, target, features, out, dask, settings)
+        return
+    (table,) = data
     from mercer.app import describe, work
 
     how = {"solver": solver, "memory": memory, "checkpoint": checkpoint}
@@ -148,7 +166,7 @@ def fit(
     beside |= {"event": event, "lower": lower, "upper": upper}
     of_rows = {keyword: name for keyword, name in beside.items() if name is not None}
     what = {"likelihood": likelihood, "warp": warp, "groups": groups}
-    X, y, rows, notes, known = work.training_data(data, target, features, classify, kernel, of_rows)
+    X, y, rows, notes, known = work.training_data(table, target, features, classify, kernel, of_rows)
     with warnings_as_notes():
         model = work.fit_model(
             X, y, kernel, restarts, noise, seed, classify, robust, rows, how, noise_by, known, what

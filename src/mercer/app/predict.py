@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from mercer.app import chunked
+from mercer.app.chunked import Dask, Tables
 from mercer.app.command import command
 from mercer.app.console import found, note, show_table, warnings_as_notes, wrote
-from mercer.app.options import Level, Out, Saved, Table, check_level
+from mercer.app.options import Level, Out, Saved, check_level
 from mercer.app.paths import check_inputs, check_outputs
 
 SHOWN = 10  # rows that are printed where none are written
@@ -22,28 +24,34 @@ def register(app: typer.Typer) -> None:
 @command
 def predict(
     model: Saved,
-    new: Table,
+    new: Tables,
     out: Out = None,
     level: Level = 0.95,
     latent: Annotated[
         bool, typer.Option("--latent", help="Predict the noise-free function instead of new observations.")
     ] = False,
+    dask: Dask = None,
 ) -> None:
     """Predict the rows of a table with a saved model.
 
     Adds the columns mean, std, lower and upper; or, for classes, class and the probability of each. Without
-    --out the first rows are shown.
+    --out the first rows are shown. Several files, or --dask, go to a folder of Parquet files, one chunk in
+    memory at a time; interrupted, the same command goes on.
 
     Example: mercer predict weather.mercer tomorrow.csv --out predicted.csv --level 0.9
     """
-    check_inputs([model], [new])
-    check_outputs([], [model, new], tables=[out])
+    check_inputs([model], new)
     check_level(level)
+    if chunked.asked(new, dask):
+        chunked.predict(model, new, out, level, latent, dask)
+        return
+    (rows_of,) = new
+    check_outputs([], [model, rows_of], tables=[out])
     from mercer.app import work
     from mercer.app.tables import write_table
 
     with warnings_as_notes():
-        table, predicted = work.predict(model, new, level, latent)
+        table, predicted = work.predict(model, rows_of, level, latent)
     rows = len(next(iter(predicted.values())))
     found(rows=rows, level=level, predictions=predicted)
     if out is not None:

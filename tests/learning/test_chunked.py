@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -149,3 +150,14 @@ def test_one_chunk_and_one_batch_are_an_array():
     found, whole = (mc.fit(MODEL, *data, inference=rule) for data in ((mc.inputs.chunks([(X, Y)]),), (X, Y)))
     assert found.value == pytest.approx(whole.value, rel=1e-8)
     np.testing.assert_allclose(found.posterior.mean(XS), whole.posterior.mean(XS), rtol=1e-6)
+
+
+def test_files_need_no_dask_and_what_does_says_so(monkeypatch):
+    for module in ("dask", "distributed", "dask.distributed"):
+        monkeypatch.setitem(sys.modules, module, None)
+    found = mc.fit(MODEL, SOURCE, solver=mc.solvers.VFE(m=5), max_evaluations=0)
+    assert np.isfinite(found.value)
+    from mercer.distributed.on_dask import Workers
+
+    with pytest.raises(ImportError, match=r"pip install 'mercer\[cluster\]'"):
+        Workers(None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -53,13 +55,12 @@ def _vectors(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _made(groups: dict[str, Any], coords: dict[str, Any], dims: dict[str, list[str]]) -> Any:
     """By whichever ArviZ is installed."""
-    try:
-        import arviz
-    except ImportError:
-        try:
-            import arviz_base as arviz
-        except ImportError:
-            raise ImportError("to_arviz needs ArviZ: pip install arviz.") from None
+    for name in ("arviz", "arviz_base"):
+        with contextlib.suppress(ImportError):
+            arviz: Any = importlib.import_module(name)
+            break
+    else:
+        raise ImportError("to_arviz needs ArviZ: pip install arviz.")
     if int(arviz.__version__.split(".")[0]) >= 1 or arviz.__name__ == "arviz_base":
         return arviz.from_dict(groups, coords=coords, dims=dims)
     return arviz.from_dict(**groups, coords=coords, dims=dims)

@@ -39,7 +39,9 @@ def files(command, arguments):
 
 
 def cases():
-    for command in COMMANDS:
+    for command in sorted(
+        COMMANDS.keys() - {"serve"}
+    ):  # which may keep a model up to date in the file it came from
         for read in files(command, True):
             for written in files(command, False):
                 yield command, read, written

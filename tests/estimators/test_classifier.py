@@ -254,6 +254,22 @@ def test_the_scheme_suits_the_rule_and_the_solver():
             np.testing.assert_allclose(p, 1 / 3, atol=1e-2)
 
 
+def test_contests_against_the_rest_that_are_independent():
+    """Sharpness 1: the probability of each class where just one of independent contests is won. It is learned
+    from rows left out, and left at 0 where it gains too little."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, (20, 4))
+    won = np.stack([p[:, c] * np.prod(np.delete(1 - p, c, 1), 1) for c in range(4)], 1)
+    np.testing.assert_allclose(labels.combine(p, 4, "one-vs-rest", 1.0), won / won.sum(1, keepdims=True))
+    np.testing.assert_allclose(labels.combine(p, 4, "one-vs-rest"), p / p.sum(1, keepdims=True))
+    assert np.isfinite(labels.combine(np.array([[1.0, 1.0, 0.0, 0.0]]), 4, "one-vs-rest", 1.0)).all()
+    sure = np.where(np.eye(4, dtype=bool)[np.arange(80) % 4], 0.8, 0.1)
+    assert labels.sharpness(sure, np.arange(80) % 4) == 1.0
+    assert labels.sharpness(sure, rng.integers(0, 4, 80)) == 0.0
+    faint = np.where(sure > 0.5, 0.4, 0.3)  # 0.1 nats a row
+    assert [labels.sharpness(faint[:n], np.arange(n) % 4) for n in (8, 80)] == [0.0, 1.0]
+
+
 def test_several_classes_are_not_underconfident():
     """Laplace's method leaves a log loss of 0.29 here; where x is sure, so must be the probabilities."""
     rng = np.random.default_rng(1)
@@ -290,13 +306,16 @@ def pairs():
 def test_one_vs_rest_is_binary_fits_by_hand(rest):
     by_hand = [held().fit(X, np.equal(THREE, c)) for c in range(3)]
     p = np.stack([m.predict_proba(XS)[:, 1] for m in by_hand], 1)
-    np.testing.assert_allclose(rest.predict_proba(XS), p / p.sum(1, keepdims=True), rtol=1e-12)
+    left = np.stack([m.loo().probability[:, 1] for m in by_hand], 1)
+    s = labels.sharpness(left, THREE)
+    together = [q / (1 - q) ** s for q in (p, left)]
+    p, left = (q / q.sum(1, keepdims=True) for q in together)
+    np.testing.assert_allclose(rest.predict_proba(XS), p, rtol=1e-9)
+    np.testing.assert_allclose(rest.loo().probability, left, rtol=1e-9)
     np.testing.assert_allclose(rest.latent(XS), np.stack([m.latent(XS) for m in by_hand], 2), rtol=1e-12)
     assert rest.log_marginal_likelihood_ == pytest.approx(
         sum(m.log_marginal_likelihood_ for m in by_hand), rel=1e-12
     )
-    left = np.stack([m.loo().probability[:, 1] for m in by_hand], 1)
-    np.testing.assert_allclose(rest.loo().probability, left / left.sum(1, keepdims=True), rtol=1e-12)
     assert (
         rest.contests_ == [("ant", None), ("bee", None), ("cat", None)]
         and len(rest.posterior_) == len(rest.model_) == 3

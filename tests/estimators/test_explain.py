@@ -164,6 +164,17 @@ def test_other_scales_and_posteriors(settings):
         )
 
 
+def test_a_prediction_that_does_not_vary():
+    """Rounding is not told as an effect, and a curve that is flat not as one that rises."""
+    x, noise = np.arange(30.0)[:, None], np.random.default_rng(3).normal(size=30)
+    model = mc.GPRegressor(kernel="search", max_models=1).fit(x, 1e9 + noise)
+    said = str(model.explain())
+    assert "all along it" in said and "rises" not in said and "falls" not in said
+    row = str(model.explain(x[:1]))
+    assert "+0 ± " in row and "raises" not in row and "lowers" not in row and "-0)" not in row
+    assert "chose a constant of 1 model (" in model.summary()
+
+
 def test_turning_points():
     assert turning_points(np.array([0.0, 2.0, 1.9, 3.0, 1.0]), 0.5) == [0, 3, 4]
     assert turning_points(np.array([0.0, 1.0, 2.0]), 0.1) == [0, 2]

@@ -88,6 +88,22 @@ def test_groups_of_inputs_are_one_column():
     assert np.all(np.diff(of_day.axes[0].at) >= 0) and of_day.mean.shape == (24, 1)
 
 
+def test_few_values_of_a_column_with_empty_cells():
+    """Numbers are numbers, empty is empty; several columns together are told in brackets."""
+    number = np.array([1.5, 2.5, np.nan, 1.5, 2.5, 1.5, np.nan, 2.5])
+    model = mc.GPRegressor(max_evaluations=3).fit(
+        pd.DataFrame({"a": number, "b": np.arange(8.0)}), np.arange(8.0)
+    )
+    of_a, of_b = model.effects(["a", "b"])
+    assert sorted(of_a.axes[0].at) == ["1.5", "2.5", "empty"] and of_a.axes[0].discrete
+    assert of_b.axes[0].at.tolist() == list(range(8))
+    assert "np." not in str(model.explain())
+    together = effects(POST, ["xy"], {"xy": (0, 1), "z": (2,)})[0].axes[0]
+    assert together.at.dtype == float  # many values: along the first
+    few = mc.GP(k.SE(np.ones(2))).condition(np.round(X[:6, :2]), Y[:6], noise_variance=0.1)
+    assert all(label.startswith("(") for label in effects(few, ["xy"], {"xy": (0, 1)})[0].axes[0].at)
+
+
 @pytest.mark.parametrize("scheme", ["softmax", "one-vs-rest"])
 def test_classes_have_a_curve_each(scheme):
     kernel = k.SE(mc.fixed([1.0, 2.0, 20.0]), mc.fixed(4.0))

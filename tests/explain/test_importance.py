@@ -94,6 +94,8 @@ def test_groups_of_columns_are_drawn_together():
 def test_a_constant_has_no_shares():
     found = sobol_indices(lambda x: np.ones(len(x)), UNIFORM[:, :2], points=16)
     assert found.variance == 0.0 and not found.total.any() and not found.first_error.any()
+    rounding = sobol_indices(lambda x: 1e10 + 1e-6 * np.sign(x[:, 0] - 0.5), UNIFORM[:, :2], points=16)
+    assert not rounding.total.any() and not rounding.total_error.any()
 
 
 # ---------------------------------------------------------------------------------- posteriors, closed form

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # columns that have a sentence of their own
 ROWS = 200  # of the training data, over which parts are looked at
+ROUNDING = 1e-12  # relative to the values of a curve: one that changes less is flat
 TINY = 0.005  # shares of the variance below this are next to nothing
 WIGGLE = 0.1  # of the range of a curve: turns smaller than this are not told
 TURNS = 2  # that are told one after the other
@@ -177,6 +178,8 @@ def _places(effect: Effect, dates: Mapping[str, Date]) -> list[str]:
 def _along(effect: Effect, curve: np.ndarray, what: str, at: list[str]) -> str:
     """Where a curve of `what` is predicted rises and falls."""
     axis = effect.axes[0]
+    if np.ptp(curve) <= ROUNDING * np.abs(curve).max():
+        return f"on average {what} is {figure(curve[0])} all along it"
     if axis.discrete:
         order = np.argsort(curve)
         listed = [f"{figure(curve[i])} at {at[i]}" for i in order]

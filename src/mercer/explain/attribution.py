@@ -18,6 +18,7 @@ from mercer.inputs import InputError, as_inputs
 from mercer.posteriors.protocol import AbstractPosterior
 from mercer.tables import text_table
 
+ROUNDING = 1e-13  # relative to a prediction: less than this is nothing
 SMALL = 0.02  # of all that is added: columns that add less are not worth a sentence
 CELLS = 2e7  # covariances of functionals with the data that are held at a time
 SAID = 3  # columns and rows in a sentence
@@ -144,7 +145,7 @@ class Attributions:
         if self.influences[i]:
             rows = ", ".join(
                 f"{one.label} (weight {one.weight:.2g}, y = {_cell(one.target)}; without it "
-                f"{-one.shift:+.2g})"
+                f"{0.0 - one.shift:+.2g})"
                 for one in self.influences[i]
             )
             said.append(f"It rests most on the training rows {rows}.")
@@ -157,7 +158,7 @@ class Attributions:
         return "\n".join([*lines, *self._about()])
 
     def _because(self, i: int) -> str:
-        total = float(np.abs(self.values[i]).sum())
+        total = max(float(np.abs(self.values[i]).sum()), self._rounding(i) / SMALL)
         told = [g for g in self.orders()[i] if abs(self.values[i, g]) > SMALL * total][:SAID]
         said = [
             f"{self.names[g]}{f' = {self.given[i][g]}' * bool(self.given[i][g])} "
@@ -168,7 +169,12 @@ class Attributions:
 
     def _adds(self, i: int, g: int) -> str:
         spread = "" if self.std is None else f" ± {self.std[i, g]:.2g}"
-        return f"{self.values[i, g]:+.3g}{spread}"
+        value = float(self.values[i, g])
+        return f"{value if abs(value) > self._rounding(i) else 0.0:+.3g}{spread}"
+
+    def _rounding(self, i: int) -> float:
+        """What is not told from nothing beside prediction i."""
+        return ROUNDING * max(abs(float(self.prediction[i])), abs(float(self.base[i])))
 
     def _predicted(self, i: int) -> str:
         return f"{self.prediction[i]:.4g} ± {self.prediction_std[i]:.2g}"

@@ -173,8 +173,8 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
         if levels:
             at: Any = [names[j].removeprefix(f"{name}=") for j in np.argmax(rows, 1)]
         else:
-            at = [row[0] if len(group) == 1 else tuple(row) for row in rows]
-        numbers = not levels and len(group) == 1 and block.dtype != object
+            at = [_label(name, names, row) for row in rows]
+        numbers = not levels and block.dtype != object and not any(isinstance(label, str) for label in at)
         labels = np.array(at, float) if numbers else np.array([str(label) for label in at], dtype=object)
         return Axis(name, labels, True, block[:, 0].astype(float) if numbers else None), rows
     data = block[:, 0].astype(float)
@@ -187,6 +187,17 @@ def _axis(name: str, group: list[int], inputs: Inputs, points: int) -> tuple[Axi
     order = np.argsort(block[:, 0], kind="stable")
     rows = block[order[np.linspace(0, len(block) - 1, points).astype(int)]]
     return Axis(name, rows[:, 0].astype(float), False, data), rows
+
+
+def _label(name: str, names: list[str], row: np.ndarray) -> Any:
+    """What a row of the inputs of a column is called: its number, or that it is empty; of several columns all
+    of them.
+    """
+    if len(row) == 1:
+        return row[0]
+    if all(one == name or one.startswith((f"{name} ", f"{name}, ")) for one in names):
+        return "empty" if row[[one == f"{name} empty" for one in names]].any() else row[0]
+    return f"({', '.join(f'{v:.4g}' if isinstance(v, Real) else str(v) for v in row.tolist())})"
 
 
 def _as_numbers(block: np.ndarray) -> np.ndarray:

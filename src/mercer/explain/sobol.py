@@ -22,6 +22,7 @@ import numpy as np
 
 from mercer.progress import tell
 
+ROUNDING = 1e-14  # relative to the function's values: less than this is no variation
 REPLICATES = 8  # independent scramblings: their spread is the standard error
 
 
@@ -106,11 +107,12 @@ def shares_of(F: np.ndarray) -> Indices:
     """The indices of a function from its values (replicates, 2 G + 2, size, q) at A, B, AB_1 ..., BA_1 ..."""
     R, blocks, size, _ = F.shape
     G = blocks // 2 - 1
+    rounding = (ROUNDING * np.abs(F).max(initial=0.0)) ** 2
     F = F - F.mean((0, 1, 2))
     A, B, AB, BA = F[:, 0], F[:, 1], F[:, 2 : G + 2], F[:, G + 2 :]
     variance = np.einsum("rbnq,rbnq->r", F, F) / (blocks * size)
     V = float(variance.mean())
-    if not V > 0:
+    if rounding >= V:
         return Indices.nothing(G, F[..., 0].size)
     total = (_square(A[:, None] - AB) + _square(B[:, None] - BA)) / (4 * size)  # (R, G)
     rest = np.maximum(1.0 - total.mean(0) / V, 0.0)

@@ -48,7 +48,8 @@ def summary(fit: Any) -> str:
         if s.message == AS_GIVEN
         else f"{'converged' if s.converged else 'NOT converged'}, {s.evaluations} evaluations, "
         f"{s.seconds:.2f} s, "
-        f"largest gradient {s.gradient_norm:.2g}; best of {len(s.starts)} "
+        f"largest gradient {s.gradient_norm:.2g}"
+        + f"; best of {len(s.starts)} " * bool(s.starts)
         + ", ".join(f"{k} {v:.2f}" for k, v in s.starts.items())
     )
     lines.append(f"optimiser: {ended}")

@@ -36,6 +36,7 @@ LOOK, CLIMB, LAST = 12, 40, 80  # evaluations: of every sentence, of those that 
 CLIMBED = 4  # sentences of a step that are climbed further
 HEATS = 2  # starting values of a sentence that are climbed from, at most
 CLOSE = 10.0  # nats below the best starting values within which others are climbed from
+HIDDEN = ("periodic", "step")  # what a function in the parent explains of them keeps them from being seen
 KEPT = 5  # sentences that are looked at on more rows
 
 
@@ -298,10 +299,9 @@ class _Data:
         return Problem(self.language.model(sentence), self.rows, self.y, self.deadline)
 
     def tries(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sequence[Sentence]]:
-        """Starting values of a sentence; of one with a new season a second set."""
+        """Starting values of a sentence; of one with a new season or step a second set."""
         starts = [self.language.variants(sentence, periods)]
-        if any(p.kind == "periodic" and not p.values for p in sentence.parts):
-            # what the parent explains of a season would keep it from being seen
+        if any(p.kind in HIDDEN and not p.values for p in sentence.parts):
             starts.append(self.language.variants(sentence.bare(), self.usual))
         return starts
 

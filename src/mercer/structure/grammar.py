@@ -273,8 +273,10 @@ def _varied(term: Product, vocabulary: Vocabulary) -> Iterator[tuple[Product, ..
         alone = len(term.parts) == 1
         if alone and part.kind == "linear":
             yield (Product((Part(LOCAL[0], part.columns),), term.values),)
-        if alone and part.kind in LOCAL and len(part.columns) == 1 and part.columns[0] in vocabulary.lines:
-            yield (Product((Part("linear", part.columns),), term.values),)
+        if alone and part.kind in LOCAL and len(part.columns) == 1:
+            simple = (("linear", vocabulary.lines), ("step", vocabulary.changes))
+            kinds = [kind for kind, along in simple if part.columns[0] in along]
+            yield from ((Product((Part(kind, part.columns),), term.values),) for kind in kinds)
         if part.kind in LOCAL:
             more = [c for c in range(vocabulary.columns) if c not in part.columns]
             wider = [tuple(sorted((*part.columns, c))) for c in more]

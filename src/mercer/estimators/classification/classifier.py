@@ -24,6 +24,7 @@ from mercer.estimators.classification.labels import (
     contests,
     encode,
     loss_matrix,
+    sharpness,
 )
 from mercer.estimators.explained import AbstractExplained
 from mercer.estimators.many import checkpoint_of
@@ -88,7 +89,8 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
     multi_class: "probit", "softmax", "one-vs-rest", "one-vs-one" or None. More than two classes: one model
         with a latent function for each class, "probit" (the class whose function, noise added, is the
         largest; by EP) or "softmax" (by Laplace's method, whose probabilities are underconfident); or
-        problems of two classes whose probabilities are combined. None is "probit", but "softmax" for
+        problems of two classes whose probabilities p are combined: of one against the rest p / (1 - p)^s,
+        normalised, s between 0 and 1 chosen by rows left out. None is "probit", but "softmax" for
         Laplace's method, and "one-vs-rest" for rules of two classes, for solvers that cannot couple
         functions (`offers`), and where rows times classes exceed 3,000.
     calibrate: bool. With "label-regression": probabilities by Platt scaling of the leave-one-out means.
@@ -327,6 +329,7 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
             del self.contests_
         self._logistic: list[tuple[float, float]] | None = None
         self._probits: list[ProbitMap] | None = None
+        self._sharp: float | None = None
         return self
 
     # -- predictions -----------------------------------------------------------------------------------------
@@ -384,15 +387,17 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
             return self._from_labels([self._moments(p, X) for p in self._posteriors], how)
         if len(self._posteriors) == 1:
             return self._posteriors[0].class_probabilities(X, how)
-        wins = np.column_stack([p.probability(X, how) for p in self._posteriors])
-        return combine(wins, len(self.classes_), self._scheme)
+        return self._combined(np.column_stack([p.probability(X, how) for p in self._posteriors]))
 
     def _from_labels(self, moments: list[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
         """Probabilities (m, C) of label regression, from mean and variance of f in each contest."""
         if len(self.classes_) == 2:
             return np.column_stack([self._wins(0, *moments[0], how, sign) for sign in (-1.0, 1.0)])
-        wins = np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)])
-        return combine(wins, len(self.classes_), self._scheme)
+        return self._combined(np.column_stack([self._wins(i, *m, how) for i, m in enumerate(moments)]))
+
+    def _combined(self, wins: np.ndarray) -> np.ndarray:
+        """Probabilities (m, C) from those of winning each contest (m, contests)."""
+        return combine(wins, len(self.classes_), self._scheme, self._sharpness)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Two classes: log odds (m,) of the second. More: log probabilities (m, C)."""
@@ -432,10 +437,15 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         return LeaveOneOut(mean, mean * (1.0 - mean), log_density, p)
 
     def _loo_probabilities(self) -> np.ndarray:
-        inputs, codes = self._data
         if self._joint:
             p = self._posteriors[0].loo().mean
             return p / p.sum(1, keepdims=True)
+        wins = self._loo_wins()
+        return np.column_stack([1.0 - wins, wins]) if len(self.classes_) == 2 else self._combined(wins)
+
+    def _loo_wins(self) -> np.ndarray:
+        """The probability (n, contests) that the first class wins each contest, for rows left out of it."""
+        inputs, codes = self._data
         columns = []
         for i, (posterior, contest) in enumerate(zip(self._posteriors, self._contests, strict=True)):
             left, rows = posterior.loo(), contest_rows(codes, contest)
@@ -448,9 +458,15 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
             if not rows.all():
                 p[~rows] = self._wins(i, *self._moments(posterior, inputs.values[~rows]))
             columns.append(p)
-        if len(self.classes_) == 2:
-            return np.column_stack([1.0 - columns[0], columns[0]])
-        return combine(np.column_stack(columns), len(self.classes_), self._scheme)
+        return np.column_stack(columns)
+
+    @property
+    def _sharpness(self) -> float:
+        """How contests of one against the rest become probabilities, found when it is first needed."""
+        if self._sharp is None:
+            asked = self._scheme == "one-vs-rest" and len(self.classes_) > 2 and self._left_out_at_hand
+            self._sharp = sharpness(self._loo_wins(), self._data[1].astype(int)) if asked else 0.0
+        return self._sharp
 
     def classified(self, X: Any = None, y: Any = None) -> Classified:
         """Labels, codes and probabilities of rows X with labels y, or of the training rows left out one at a
@@ -617,7 +633,7 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
             return PosteriorFunction(self._posteriors[0], labels)
         inputs, codes = self._data
         return ContestsFunction(
-            inputs, codes, self._posteriors, self._contests, self._wins, labels, self._scheme
+            inputs, codes, self._posteriors, self._contests, self._wins, labels, self._combined
         )
 
     def _attributed(self, Z: np.ndarray, beside: np.ndarray | None, groups: Any, seed: int) -> Attributions:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.classification.labels import TINY, combine, contest_rows
+from mercer.estimators.classification.labels import TINY, contest_rows
 from mercer.explain import AbstractFitted, Indices
 from mercer.explain.function import around_by_draws
 from mercer.inputs import Inputs
@@ -30,7 +30,7 @@ class ContestsFunction(AbstractFitted):
     contests: Sequence[tuple[int, int | None]]
     wins: Wins
     classes: tuple[str, ...]
-    scheme: str
+    combined: Callable[[np.ndarray], np.ndarray]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -114,4 +114,4 @@ class ContestsFunction(AbstractFitted):
     def _classes(self, won: list[np.ndarray]) -> np.ndarray:
         if len(self.classes) == 2:
             return np.column_stack([1.0 - won[0], won[0]])
-        return combine(np.column_stack(won), len(self.classes), self.scheme)
+        return self.combined(np.column_stack(won))

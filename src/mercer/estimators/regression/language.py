@@ -35,7 +35,7 @@ from mercer.means import AbstractMean
 from mercer.params import Param, fixed, param, parameters, replace_leaves
 from mercer.structure import grammar
 from mercer.structure.beam import AbstractLanguage
-from mercer.structure.grammar import Change, Part, Sentence, Term, Vocabulary
+from mercer.structure.grammar import Change, Part, Sentence, Term, Values, Vocabulary
 from mercer.structure.periods import likely_periods, shortest_period
 
 NU = {"smooth": 2.5, "very-smooth": math.inf, "rough": 1.5}
@@ -46,6 +46,7 @@ EDGE = 0.05  # of the rows lie beyond the first place of a change, and beyond th
 PLACES = 9  # where a change is looked for
 SHARPNESS = 40.0  # of a change, over the length of the column: it takes a tenth of that
 WIDTH_PRIOR = LogNormal(0.0, 0.7)  # of the length-scale within a period, on the circle
+FEW_STARTS = 12  # combinations of starting values
 RATIOS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1 / 2, 1 / 3)  # of periods that may be meant to the one found
 START = 0.3  # of the variance of y: where a term starts
 TAILED = 0.7  # of the standard deviation of Gaussian noise: where the scale of Student-t noise starts
@@ -241,26 +242,13 @@ class Language(AbstractLanguage):
 
     def variants(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sentence]:
         """The sentence with starting values where it has none: seasons with each of the likely periods,
-        functions with a long and a short length-scale, the second of two with the other one; changes at
-        several places, growths from zero before the data or after them.
+        functions with a long and a short length-scale, changes at several places, growths from zero before
+        the data or after them.
         """
-        fresh = [p for p in sentence.parts if not p.values]
-        places = any(isinstance(t, Change) and not t.values for t in sentence.terms)
-        most = max([len(self._starts(p, periods)) for p in fresh] + [PLACES if places else 1])
-        functions = [id(p) for p in sentence.parts if p.kind in grammar.LOCAL]
-        found = []
-        for i in range(most):
-
-            def of_part(part: Part, i: int = i) -> Mapping[str, float]:
-                starts = self._starts(part, periods)
-                other = functions.index(id(part)) if id(part) in functions else 0
-                return part.values or starts[(i + other) % len(starts)]
-
-            def of_change(change: Change, i: int = i) -> Mapping[str, float]:
-                return change.values or self._places(change.column)[i % PLACES]
-
-            found.append(sentence.with_values(of_part, of_change))
-        return found
+        starts = {id(p): self._starts(p, periods) for p in sentence.parts if not p.values}
+        changes = [t for t in sentence.terms if isinstance(t, Change) and not t.values]
+        starts |= {id(change): self._places(change.column) for change in changes}
+        return [_with(sentence, chosen) for chosen in _combined(starts)]
 
     def relatives(self, sentence: Sentence) -> list[Sentence]:
         """The sentence with one of its seasons at a multiple of the period learned, or at a fraction of it,
@@ -272,13 +260,9 @@ class Language(AbstractLanguage):
             period = ratio * season.values["period"]
             lowest, highest = self._between(season.columns[0])
             if lowest < period < highest:
-                for finer in (1.0, ratio):
-                    new = {"period": period, "lengthscale": season.values["lengthscale"] / finer}
-                    found.append(
-                        sentence.with_values(
-                            lambda p, old=season, new=new: new if p is old else p.values, lambda c: c.values
-                        )
-                    )
+                widths = [season.values["lengthscale"] / finer for finer in (1.0, ratio)]
+                new = [{"period": period, "lengthscale": width} for width in widths]
+                found += [_with(sentence, {id(season): values}) for values in new]
         return found
 
     def _between(self, c: int) -> tuple[float, float]:
@@ -327,6 +311,21 @@ class Language(AbstractLanguage):
             likely = likely_periods(x, flat, self.shortest[c])
             found[c] = [*likely[:2], *(2.0 * p for p in likely[:1])]
         return found
+
+
+def _with(sentence: Sentence, chosen: Mapping[int, Values]) -> Sentence:
+    """The sentence with these values of its parts and changes, by their identity."""
+    return sentence.with_values(lambda p: chosen.get(id(p), p.values), lambda c: chosen.get(id(c), c.values))
+
+
+def _combined(starts: Mapping[int, Sequence[Values]]) -> Iterator[Mapping[int, Values]]:
+    """Every combination where they are few; else all at their first, then one at a time at another."""
+    if math.prod(map(len, starts.values())) <= FEW_STARTS:
+        yield from (dict(zip(starts, one, strict=True)) for one in itertools.product(*starts.values()))
+        return
+    first = {key: values[0] for key, values in starts.items()}
+    yield first
+    yield from (first | {key: other} for key, values in starts.items() for other in values[1:])
 
 
 def _even(x: np.ndarray) -> bool:

@@ -74,7 +74,7 @@ class Ranking:
 
     def __str__(self) -> str:
         count = sum(self.seen.values())
-        took = f"{count} models seen in {duration(self.seconds)}, {ENDED[self.ended]}"
+        took = f"{count} model{'s' * (count != 1)} seen in {duration(self.seconds)}, {ENDED[self.ended]}"
         rows = [
             (f"{m.score:.1f}", f"{m.log_evidence:.1f}", f"{m.left_out:.1f}", str(m.parameters), m.words)
             for m in self.models
@@ -234,7 +234,8 @@ def chosen(
     ranking = dataclasses.replace(ranking, seconds=took)
     stopped = "; the budget ended while it was learned on all rows" if watch.reached else ""
     note = (
-        f"kernel='search' chose {ranking.best.words} of {found.models} models ({ENDED[found.ended]}){stopped}"
+        f"kernel='search' chose {ranking.best.words} of {found.models} model{'s' * (found.models != 1)} "
+        f"({ENDED[found.ended]}){stopped}"
     )
     return dataclasses.replace(fit, posterior=fit.posterior.noting(note)), ranking
 
@@ -277,12 +278,12 @@ def _model(candidate: Candidate, found: Found, language: Language, total: float)
 
 def _doubt(models: tuple[RankedModel, ...], densities: list[np.ndarray]) -> str:
     """What the left-out rows say against the winner: another predicts them better by more than two standard
-    errors of the difference.
+    errors of the difference, and by more than two nats.
     """
     gains = [density - densities[0] for density in densities]
     best = int(np.argmax([gain.sum() for gain in gains]))
     gain = gains[best]
-    if gain.sum() <= 2.0 * np.sqrt(len(gain)) * np.std(gain):
+    if gain.sum() <= 2.0 * max(1.0, np.sqrt(len(gain)) * np.std(gain)):
         return ""
     return (
         f"left-out rows are predicted better by model {best + 1} of the list ({models[best].sentence}), by "

@@ -315,8 +315,8 @@ def _sensible(terms: Sequence[Term]) -> bool:
     functions = [set(t.parts[0].columns) for t in terms if isinstance(t, Product) and _is_function(t)]
     if any(a <= b and len(b) > 1 for a, b in itertools.permutations(functions, 2)):
         return False
-    for term, same in Counter(t for t in terms if isinstance(t, Product)).items():
-        if same > (2 if _is_function(term) else 1):
+    for product, count in Counter(t for t in terms if isinstance(t, Product)).items():
+        if count > (2 if _is_function(product) else 1):
             return False
     for term in terms:
         if isinstance(term, Change):

@@ -144,10 +144,10 @@ def _learned(name: str, said: list[dict[str, Any]], group: bool) -> AbstractColu
         return Number(name, sum(one["sum"] for one in told) / full if empty else None)
     if told[0]["kind"] == "date":
         stamps = np.concatenate([one["stamps"] for one in told]).astype(STAMP)
-        column = Date.learn(name, Cells(stamps))
-        origin = np.datetime64(column.origin).astype(STAMP)
+        date = Date.learn(name, Cells(stamps))
+        origin = np.datetime64(date.origin).astype(STAMP)
         days = sum(one["sum"] + one["full"] * float((one["first"] - origin) / DAY) for one in told)
-        return dataclasses.replace(column, fill=days / full if empty else None)
+        return dataclasses.replace(date, fill=days / full if empty else None)
     counts: collections.Counter[str | None] = collections.Counter()
     for one in told:
         counts.update(one["labels"])

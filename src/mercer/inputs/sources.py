@@ -271,7 +271,8 @@ def _found(paths: Any, kind: str) -> tuple[str, ...]:
     """The files that paths, folders and patterns stand for, in order of their names within each."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     out: list[str] = []
-    for path in map(os.fspath, given):
+    for one in given:
+        path = os.fspath(one)
         pattern = os.path.join(path, f"*.{kind}") if os.path.isdir(path) else path
         there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
         if not there:

@@ -17,7 +17,7 @@ SOLVED = {
     "Pendulum-v1": lambda returns: np.mean(returns) >= -200.0,
     "MountainCarContinuous-v0": lambda returns: np.sum(np.asarray(returns) >= 90.0) >= 18,
 }
-TUNED = {  # those that its authors publish for each environment
+TUNED = {  # as is usual for each environment
     "Pendulum-v1": {"learning_rate": 1e-3},
     "MountainCarContinuous-v0": {
         "learning_rate": 3e-4, "buffer_size": 50_000, "batch_size": 512, "ent_coef": 0.1, "train_freq": 32,

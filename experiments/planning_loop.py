@@ -342,7 +342,7 @@ def _sac(done: list[dict[str, Any]]) -> list[str]:
         return []
     version = next(d["version"] for d in done if d["task"].startswith("SAC"))
     return [
-        f"Soft actor-critic of stable-baselines3 {version}, with the settings that its authors publish for each environment, looked at every 500 interactions in the same 20 evaluation episodes, given "
+        f"Soft actor-critic of stable-baselines3 {version}, with settings of its own for each environment (experiments/_sac.py), looked at every 500 interactions in the same 20 evaluation episodes, given "
         f"{SAC_SECONDS['Pendulum-v1']} s of processor time for a seed:",
         "",
         table(

@@ -143,7 +143,7 @@ def _message(error: Exception) -> str:
 class Commands(typer.core.TyperGroup):
     """The commands; where --json is typed, what is wrong with the command line is said as JSON too."""
 
-    def main(self, args: Any = None, prog_name: Any = None, **how: Any) -> Any:
+    def main(self, args: Any = None, prog_name: Any = None, **how: Any) -> Any:  # type: ignore[override]
         """Run it."""
         words = sys.argv[1:] if args is None else list(args)
         if "--json" not in words or not how.get("standalone_mode", True):

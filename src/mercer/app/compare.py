@@ -144,7 +144,7 @@ def _learned(
 
             def fitted(rows: Any, given: Any = given, X: Any = X, y: Any = y, l: str = l) -> Any:
                 some = {name: column[rows] for name, column in X.items()}
-                what = {} if l == "gaussian" else {"likelihood": l}
+                what: dict[str, str | None] = {} if l == "gaussian" else {"likelihood": l}
                 return work.fit_model(
                     some, y[rows], given, settings["restarts"], None, seed, classify, what=what
                 )

@@ -15,10 +15,11 @@ from mercer.params import listed, parameters
 from mercer.persist import file
 
 Rows = list[tuple[str, ...]]
+Table = tuple[str, tuple[str, ...], Rows]
 Estimator = GPRegressor | GPClassifier
 
 
-def describe(path: Path) -> tuple[list[tuple[str, tuple[str, ...], Rows]], dict[str, Any]]:
+def describe(path: Path) -> tuple[list[Table], dict[str, Any]]:
     """Tables (title, columns, rows) on a saved model, and its facts."""
     model = mc.load(path)
     manifest, _ = file.read(path)
@@ -27,9 +28,13 @@ def describe(path: Path) -> tuple[list[tuple[str, tuple[str, ...], Rows]], dict[
         settings: Rows = [
             (name, repr(value)) for name, value in model.get_params().items() if value is not None
         ]
-        found: Rows = [("estimator", manifest["class"]), *_learned_by_em(model), versions]
-        tables = [(str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)]
-        return tables, {"estimator": manifest["class"], **dict(found[1:-1]), "versions": manifest["versions"]}
+        learned = _learned_by_em(model)
+        found: Rows = [("estimator", manifest["class"]), *learned, versions]
+        tables: list[Table] = [
+            (str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)
+        ]  # fmt: skip
+        facts_ = {"estimator": manifest["class"], **{name: value for name, value in learned}}
+        return tables, facts_ | {"versions": manifest["versions"]}
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     n, d = model._training[0].values.shape
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))
@@ -44,7 +49,8 @@ def describe(path: Path) -> tuple[list[tuple[str, tuple[str, ...], Rows]], dict[
         versions,
     ]
     values = listed(tuple(model.model_) if isinstance(model.model_, list) else model.model_)
-    tables = [(str(path), ("what", "value"), lines), ("Hyperparameters", ("name", "value", "status"), values)]
+    tables = [(str(path), ("what", "value"), lines)]
+    tables.append(("Hyperparameters", ("name", "value", "status"), [tuple(row) for row in values]))
     if not isinstance(model, mc.GPTimeSeries):
         tables += importance_tables(model, permutation=False, draws=0)
     tables += robust_tables(model)
@@ -93,9 +99,7 @@ def _learned_by_em(model: Any) -> Rows:
     return [("components", str(model.n_components_)), ("shares", shares), *rows]
 
 
-def importance_tables(
-    model: Estimator, permutation: bool = True, draws: int = 32
-) -> list[tuple[str, tuple[str, ...], Rows]]:
+def importance_tables(model: Estimator, permutation: bool = True, draws: int = 32) -> list[Table]:
     """The table (title, columns, rows) of how much each column matters; none for one column."""
     if model.n_features_in_ < 2:
         return []
@@ -111,7 +115,7 @@ def search_lines(model: Estimator) -> list[str]:
     return [str(model.search_), ""]
 
 
-def robust_tables(model: Estimator) -> list[tuple[str, tuple[str, ...], Rows]]:
+def robust_tables(model: Estimator) -> list[Table]:
     """Tables (title, columns, rows) on why a noise model was kept and on outliers;
     the titles are sentences.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -147,12 +147,23 @@ def fit(
     check_inputs([], data)
     check_outputs([out, checkpoint], data, pictures=[plot])
     if chunked.asked(data, dask):
-        whole = {"error": error, "weight": weight, "noise-by": noise_by, "trials": trials, "event": event}
+        whole: dict[str, Any] = {
+            "error": error,
+            "weight": weight,
+            "noise-by": noise_by,
+            "trials": trials,
+            "event": event,
+        }
         whole |= {"exposure": exposure, "lower": lower, "upper": upper, "classify": classify or None}
         whole |= {"robust": None if robust == "none" else robust, "plot": plot, "budget": budget}
         if given := [f"--{name}" for name, value in whole.items() if value is not None]:
             raise ValueError(f"{given[0]} goes with one file, without --dask: leave it out.")
-        settings = {"kernel": kernel, "restarts": restarts, "random_state": seed, "noise_variance": noise}
+        settings: dict[str, Any] = {
+            "kernel": kernel,
+            "restarts": restarts,
+            "random_state": seed,
+            "noise_variance": noise,
+        }
         settings |= {"likelihood": likelihood, "warp": warp, "groups": groups, "solver": solver}
         settings |= {"memory": memory, "checkpoint": checkpoint}
         chunked.fit(data, target, features, out, dask, settings)

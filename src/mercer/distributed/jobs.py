@@ -56,7 +56,7 @@ def team(parallel: Parallel) -> Iterator[Team]:
         from mercer.distributed.cluster import Cluster
 
         others = Cluster(parallel)
-    elif parallel is not None and parallel > 1:
+    elif parallel is not None and int(parallel) > 1:
         from mercer.distributed.local import Processes
 
         others = Processes(int(parallel))

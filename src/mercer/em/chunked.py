@@ -95,7 +95,7 @@ def expected(chunk: Chunk, parcel: Parcel, names: tuple[str, ...] | None, flat: 
 def _sequences(chunk: Chunk, names: tuple[str, ...] | None) -> list[np.ndarray]:
     """The arrays (T, d) of a chunk."""
     given = chunk.table if isinstance(chunk.table, list) else [chunk.table]
-    return chunk.checked(lambda: [as_table(table, names)[0] for table in given])  # type: ignore[no-any-return]
+    return chunk.checked(lambda: [as_table(table, names)[0] for table in given])
 
 
 def _look(chunk: Chunk) -> tuple[int, Any, int]:

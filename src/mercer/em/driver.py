@@ -133,7 +133,10 @@ def em(
         history: list[Iteration] = []
         try:
             for number, outcome, steps in each:
-                (failures if isinstance(outcome, Exception) else climbs)[number] = outcome  # type: ignore[index]
+                if isinstance(outcome, Exception):
+                    failures[number] = outcome
+                else:
+                    climbs[number] = outcome
                 history += steps
         except STOPPED:
             if not climbs:

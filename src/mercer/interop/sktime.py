@@ -95,8 +95,9 @@ class GPForecaster(BaseForecaster):
         index = fh.to_absolute_index(self.cutoff)
         known = None
         if self.series_.regressors_:
-            new = [] if X is None else [X[~X.index.isin(self._known.index)]]
-            known = _columns(pd.concat([self._known, *new]).loc[index])
+            before: Any = self._known
+            new = [] if X is None else [X[~X.index.isin(before.index)]]
+            known = _columns(pd.concat([before, *new]).loc[index])
         return index, _stamps(index), known
 
     def _predict(self, fh: Any, X: Any = None) -> Any:

@@ -133,7 +133,7 @@ class Learned:
     history: np.ndarray
 
 
-def of_rows(kernel: AbstractKernel, rows: np.ndarray, q: int, m: int | None) -> AbstractProblem:
+def of_rows(kernel: Any, rows: np.ndarray, q: int, m: int | None) -> AbstractProblem:
     """The problem of a table (n, d) with q latent dimensions: Bayesian, with m inducing inputs, or without
     them (None) that of the most probable points.
     """

@@ -127,4 +127,5 @@ def taken(found: dict[str, Any], label: str, size: int, recorder: Recorder) -> O
     if recorder.journal is not None:
         recorder.journal.take(found["known"])
         recorder.journal.write()
-    return Optimum(*found["top"], size=size)
+    vector, value, gradient, objective, expected_gain, message = found["top"]
+    return Optimum(vector, value, gradient, objective, expected_gain, message, size)

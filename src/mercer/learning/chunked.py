@@ -194,7 +194,7 @@ def _climbed(
 ) -> tuple[ChunkedProblem, Found]:
     """The objective of all rows, and its highest point: the climb begins where one on the sample ended."""
     part, candidates, interrupted = settled(task, rule, recorder)
-    problem = ChunkedProblem(task.model, seen, part.rule, part.solver, part, task.jacobian)
+    problem: Any = ChunkedProblem(task.model, seen, part.rule, part.solver, part, task.jacobian)
     vector, ends = next(iter(candidates.vectors.values())), {}
     if not interrupted and task.max_evaluations and problem.flat.vector.size:
         on_sample = search(part, candidates, recorder, task.seed, task.max_evaluations)
@@ -214,7 +214,8 @@ def _climbed(
         best = recorder.best if recorder.best is not None else Optimum(vector)
         interrupted = True
         if best.size != problem.size:
-            best = Optimum(best.vector, *problem.value_and_gradient(best.vector), size=problem.size)
+            value, gradient, objective = problem.value_and_gradient(best.vector)
+            best = Optimum(best.vector, value, gradient, objective, size=problem.size)
     return problem, Found(best, ends | {"all": best.value}, interrupted)
 
 

@@ -476,7 +476,7 @@ class AbstractPosterior(AbstractConditioned):
 
     def _learned_from(self) -> int:
         """How many rows: those it holds, unless only some were kept (a hook)."""
-        return self.inputs.values.shape[0]
+        return int(self.inputs.values.shape[0])
 
     # -- shared ----------------------------------------------------------------------------------------------
 

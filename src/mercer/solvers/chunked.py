@@ -69,7 +69,8 @@ class InChunks(AbstractSolver):
                 "with data in chunks and noise that is not Gaussian the prior mean is a number: a mean that "
                 "reads the inputs goes with Gaussian noise."
             )
-        return LowRankState(self.base, prior, X, sites, workspace or ChunkedWorkspace(self))
+        held: Any = workspace or ChunkedWorkspace(self)
+        return LowRankState(self.base, prior, X, sites, held)
 
     def cost(self, n: int, d: int, L: int = 1) -> Cost:
         return self.base.cost(n, d, L)
@@ -159,11 +160,11 @@ class ChunkedFeatures:
                 for cut in self.cuts]  # fmt: skip
         said = self._map(_pull, whole, inducing, parts=rows)
         sums = tree_sum(sums for sums, _ in said)
-        tree = jax.tree.structure(strip(self.prior.kernel))
+        tree: Any = jax.tree.structure(strip(self.prior.kernel))
         kernel = jax.tree.unflatten(tree, [sums[f"kernel {i}"] for i in range(tree.num_leaves)])
         right = None
         if inducing:
-            encoded = jax.tree.structure(self.kernel.encode(np.asarray(self.solver.base.inducing)))
+            encoded: Any = jax.tree.structure(self.kernel.encode(np.asarray(self.solver.base.inducing)))
             right = jax.tree.unflatten(encoded, [sums[f"right {i}"] for i in range(encoded.num_leaves)])
         return RowPull(kernel, None, right, np.concatenate([products for _, products in said]))
 

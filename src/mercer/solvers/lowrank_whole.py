@@ -39,7 +39,8 @@ class LowRankWhole(AbstractWhole):
             np.concatenate([np.asarray(getattr(part.sites, name)) for part in parts])
             for name in ("centre", "precision")
         )
-        inducing = sum(part.inducing for part in parts) if self.solver.learn else None
+        moved = [part.inducing for part in parts if part.inducing is not None]
+        inducing = np.sum(moved, axis=0) if moved else None
         kernel, mean = (add_trees(*(getattr(part, name) for part in parts)) for name in ("kernel", "mean"))
         inner = [part.inner for part in parts if part.inner is not None]
         bar = Cotangents(PriorBar(kernel, mean, inducing), SiteBars(centre, precision))

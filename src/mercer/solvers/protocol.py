@@ -451,7 +451,7 @@ class AbstractState(abc.ABC):
     @property
     def learned_from(self) -> int:
         """How many rows, of which X are all unless it is `partial`."""
-        return self.X.shape[0]
+        return int(self.X.shape[0])
 
     @property
     @abc.abstractmethod

@@ -300,7 +300,7 @@ class _Data:
 
     def tries(self, sentence: Sentence, periods: Mapping[int, Sequence[float]]) -> list[Sequence[Sentence]]:
         """Starting values of a sentence; of one with a new season or step a second set."""
-        starts = [self.language.variants(sentence, periods)]
+        starts: list[Sequence[Sentence]] = [self.language.variants(sentence, periods)]
         if any(p.kind in HIDDEN and not p.values for p in sentence.parts):
             starts.append(self.language.variants(sentence.bare(), self.usual))
         return starts

@@ -376,8 +376,8 @@ class GPRegressor(RegressorMixin, AbstractShared, AbstractModelled, AbstractLeft
 
             X, outputs = widened(X, self.output_column, y)
         if outputs is not None:
-            of_rows = (sample_weight, y_error, exposure, trials, event, lower, upper, noise_covariance)
-            if any(given is not None for given in of_rows):
+            beside = (sample_weight, y_error, exposure, trials, event, lower, upper, noise_covariance)
+            if any(given is not None for given in beside):
                 raise ValueError("weights, errors and the like of rows go with one output: fit each alone.")
             from mercer.estimators.regression.outputs import kind_of
 

@@ -33,8 +33,8 @@ def describe(path: Path) -> tuple[list[Table], dict[str, Any]]:
         tables: list[Table] = [
             (str(path), ("what", "value"), found), ("Settings", ("name", "value"), settings)
         ]  # fmt: skip
-        facts_ = {"estimator": manifest["class"], **{name: value for name, value in learned}}
-        return tables, facts_ | {"versions": manifest["versions"]}
+        said = {row[0]: row[1] for row in learned}
+        return tables, {"estimator": manifest["class"], **said, "versions": manifest["versions"]}
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     n, d = model._training[0].values.shape
     names = list(getattr(model, "feature_names_in_", [f"{d} without names"]))

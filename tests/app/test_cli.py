@@ -157,7 +157,7 @@ def test_classes_fit_predict_info_round_trip(tmp_path, ending):
     for word in ("GPClassifier", "classes", "aster, rose", "30 rows", "SE", "kernel.variance"):
         assert word in info.stdout
     latent = run("predict", model, data, "--out", out, "--latent")
-    assert latent.exit_code == 1 and "--latent is for models of numeric targets" in latent.stderr
+    assert latent.exit_code == 1 and "(--latent) is for models of numeric targets" in latent.stderr
 
 
 @pytest.mark.representative("a,b,c")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import mercer as mc
 from mercer.app.cli import app
-from mercer.app.forecast import _seasons
+from mercer.app.forecast import seasons_of
 from mercer.app.tables import read_table, write_table
 
 N = 48
@@ -155,12 +155,12 @@ def test_regressors_and_events(folder, tmp_path):
     assert refused.exit_code and "has no column 'day'" in refused.output
 
 
-def test_seasons_as_text():
-    assert _seasons("auto") == "auto" and _seasons("none") is None
-    assert _seasons("12") == {"season 12": 12.0}
-    assert _seasons("week, cycle=11.5") == {"week": "week", "cycle": 11.5}
+def testseasons_of_as_text():
+    assert seasons_of("auto") == "auto" and seasons_of("none") is None
+    assert seasons_of("12") == {"season 12": 12.0}
+    assert seasons_of("week, cycle=11.5") == {"week": "week", "cycle": 11.5}
     with pytest.raises(ValueError, match="period of 'cycle' is not a number"):
-        _seasons("cycle=long")
+        seasons_of("cycle=long")
 
 
 def test_changes_of_level_are_kept(tmp_path):

@@ -271,4 +271,4 @@ def test_what_cannot_be_sent_says_so(two, data):
         mc.fit(model, X, y, restarts=1, parallel=2)
     with pytest.raises(ValueError, match=r"function of yours.*leave out parallel="):
         own = Objective("mine", lambda result: (result.log_evidence, dict(log_evidence_bar=1.0)))
-        mc.fit(PLAIN, X, y, objective=own, parallel=2)
+        mc.fit(PLAIN, X, y, objective=own, restarts=1, parallel=2)

@@ -8,7 +8,7 @@ from mercer import kernels as k
 from mercer import likelihoods as lik
 from mercer.inference import SVGP
 from mercer.learning import FitWarning
-from mercer.learning.stochastic import Training, _Batches
+from mercer.learning.stochastic import Batches, Training
 from mercer.solvers import VFE
 
 RNG = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def test_batches_estimate_the_bound_of_all_data():
     """
     model = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1))
     rule, Z = SVGP(m=10, batch=600), X[:10]
-    batches = _Batches(model, X, Y, rule)
+    batches = Batches(model, X, Y, rule)
     prior = Training.begin(mc.params.flatten(model).vector, Z, rule)
     _, q = batches.step(prior, np.arange(600), 0)
     whole, _ = batches.step(q, np.arange(600), 1)

@@ -65,6 +65,7 @@ def same(a, b) -> bool:
     return bool(a == b)
 
 
+POINTS = np.eye(2), np.zeros((1, 2)), np.ones((1, 2))  # centres, log widths and weights of a policy
 STEPS = control.Transitions(np.zeros((3, 2)), np.zeros((3, 1)), np.ones((3, 2)), np.zeros(3))
 DYNAMICS = control.Dynamics(
     ("a", "b"),
@@ -100,6 +101,9 @@ EXAMPLES = {
     "control.LinearFeedback": lambda: control.LinearFeedback(
         np.zeros(2), np.zeros(1), np.ones((1, 2)), -np.ones(1), np.ones(1), (0,), 0.5
     ),
+    "control.GPPolicy": lambda: control.GPPolicy([-1.0], [1.0], (), *POINTS),
+    "control.LinearPolicy": lambda: control.LinearPolicy([-1.0], [1.0], (0,), [[0.5, 0.3]], [0.1]),
+    "control.RadialPolicy": lambda: control.RadialPolicy([-1.0], [1.0], (), *POINTS),
     "control.Quadratic": lambda: control.Quadratic([0.6, 0.0], [1.0, 0.1]),
     "control.Saturating": lambda: control.Saturating([0.6, 0.0], 0.2, angles=[0]),
     "control.TipLoss": lambda: control.TipLoss(0.5),

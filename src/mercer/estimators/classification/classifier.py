@@ -364,7 +364,7 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         >>> model.predict_columns(Xs)["p_ill"]
         """
         if latent:
-            raise ValueError("latent is for models of numeric targets: --latent is not for classes.")
+            raise ValueError("latent=True (--latent) is for models of numeric targets, not for classes.")
         p = self.predict_proba(X)
         return {"class": self.classes_[p.argmax(1)]} | {
             f"p_{label}": p[:, c] for c, label in enumerate(self.classes_.tolist())

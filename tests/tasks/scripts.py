@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from mercer.app.cli import app
 
 MOST = 10  # lines
+WRITTEN = ("written to", "drawn in", "saved in")
 
 
 def python(folder: Path, text: str) -> tuple[dict[str, Any], str]:
@@ -25,7 +26,9 @@ def python(folder: Path, text: str) -> tuple[dict[str, Any], str]:
 
 
 def commands(folder: Path, text: str) -> tuple[str, list[str]]:
-    """What the commands said, and their notes, warnings among them; not the lines on how far they are."""
+    """What the commands said, and their notes, warnings among them; not the lines on how far they are, and
+    where files are.
+    """
     assert len(lines(text)) <= MOST
     out: list[str] = []
     notes: list[str] = []
@@ -36,7 +39,8 @@ def commands(folder: Path, text: str) -> tuple[str, list[str]]:
             result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
         assert result.exit_code == 0, result.output
         out.append(result.stdout)
-        notes += [note for note in result.stderr.splitlines() if note.startswith(("note:", "warning:"))]
+        told = [note for note in result.stderr.splitlines() if note.startswith(("note:", "warning:"))]
+        notes += [note for note in told if not any(word in note for word in WRITTEN)]
     return "".join(out), notes
 
 

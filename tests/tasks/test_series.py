@@ -73,5 +73,5 @@ def test_command_line(folder):
     judge_filled(filled["day"])
     np.testing.assert_allclose(predicted["mean"], ahead["mean"])
     assert (folder / "odd.csv").exists() and (folder / "cli.png").stat().st_size > 5000
-    assert all("written to" in note or "drawn in" in note or "saved" in note for note in notes)
+    assert notes == []
     assert {"trend", "year", "irregular"} <= set(parts) and "year" in said

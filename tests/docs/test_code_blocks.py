@@ -145,6 +145,7 @@ FILES = {
     "docs/cli.md": houses,
     "docs/explain.md": table,
     "docs/optimise.md": search,
+    "docs/report.md": houses,
     "docs/robust.md": table,
     "docs/search.md": sales,
     "docs/tables.md": instruments,

@@ -15,7 +15,8 @@ import numpy as np
 from experiments._table import table
 from mercer import control, viz
 
-SEEDS = {"planned": 20, "simplified": 10, "whole": 1, "near the top": 1}
+INERTIA = {"planned": 0.06, "planned, inertia 0.015": 0.015}  # the text's; of a thin rod about its centre
+SEEDS = {**dict.fromkeys(INERTIA, 20), "simplified": 10, "whole": 1, "near the top": 1}
 SECONDS, STANDS = 12.0, 2.0  # of a run, and at its end for the pole to have stood
 UPRIGHT = 0.3  # rad from it
 INDUCING = 100
@@ -81,9 +82,9 @@ def surprise(dynamics: control.Dynamics, episode: control.Episode) -> dict[str, 
     }  # fmt: skip
 
 
-def planned(seed: int) -> dict[str, Any]:
+def planned(seed: int, inertia: float) -> dict[str, Any]:
     """The text's: 200 transitions, five steps ahead, forces up to 4 N, from hanging at rest."""
-    env = control.CartPole()
+    env = control.CartPole(inertia=inertia)
     dynamics = identified(env, 200, seed)
     planner = control.Receding(5, "mean", max_evaluations=30)
     controller = control.Controller(planner, dynamics, env.loss, horizon=5)
@@ -169,10 +170,11 @@ def runs(out: Path, done: list[dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
     titles = {
-        "planned": "planned, 5 steps ahead", "simplified": "values, simplified task",
+        "planned": "planned, 5 steps ahead", "planned, inertia 0.015": "planned, a thinner pole",
+        "simplified": "values, simplified task",
         "whole": "values, whole task", "near the top": "values, supports near the top",
     }  # fmt: skip
-    figure, axes = plt.subplots(2, 4, figsize=(14, 5.2), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(2, 5, figsize=(15, 5.0), layout="constrained", sharex=True)
     for column, (name, title) in enumerate(titles.items()):
         for d in (d for d in done if d["task"] == name):
             stands = stood(d)
@@ -201,8 +203,8 @@ def runs(out: Path, done: list[dict[str, Any]]) -> None:
 def computed(task: str, seed: int, out: Path) -> dict[str, Any]:
     """One line of results, and the maps of the first seed."""
     begun = time.process_time()
-    if task == "planned":
-        line = planned(seed)
+    if task in INERTIA:
+        line = planned(seed, INERTIA[task])
     else:
         found, _, line = simplified(seed) if task == "simplified" else whole(task == "near the top")
         if seed == 0:
@@ -248,14 +250,14 @@ def page(done: list[dict[str, Any]]) -> str:
             task, " x ".join(map(str, d["support"])), f"{d['largest']:.1f}", f"{d['beyond']} of {d['iterations']}",
             f"{d['wrong at them']:.1%}", f"{d['wrong between']:.1%}", f"{d['upright']:.0%}",
         ]
-        for task in SEEDS if task != "planned" for d in by[task]
+        for task in SEEDS if task not in INERTIA for d in by[task]
     ]  # fmt: skip
     failed = [
         [
-            str(d["seed"]), f"{d['upright']:.0%}", f"{d['furthest']:.1f}", f"{d['surprise']['of']} at {d['surprise']['at']} s",
+            d["task"], str(d["seed"]), f"{d['upright']:.0%}", f"{d['furthest']:.1f}", f"{d['surprise']['of']} at {d['surprise']['at']} s",
             f"{d['surprise']['by']:.2f}, within {d['surprise']['expected within']:.2f}",
         ]
-        for d in by["planned"] if not stood(d)
+        for task in INERTIA for d in by[task] if not stood(d)
     ]  # fmt: skip
     return "\n\n".join(
         [
@@ -266,14 +268,16 @@ def page(done: list[dict[str, Any]]) -> str:
             table(
                 ["task", "seeds", "stood to the end", "from / s", "time upright", "furthest / m", "errors of dynamics"], rows
             ),
-            "The text leaves the width of rewards and where states may be open. For the simplified task 0.8 rad, and 1.5 times the region of the support states, were chosen after a trial on these two seeds, in which 0.5 rad and "
-            "the region itself did not balance; so its rate says little. On the whole task the width is 0.5 m and 0.5 rad, and no other was tried.",
+            "The text leaves the width of rewards and where states may be open. For the simplified task 0.8 rad, and 1.5 times the region of the support states, were chosen after a trial on seeds 0 and 1, in which 0.5 rad and "
+            "the region itself did not balance; the other eight seeds were run once. On the whole task the width is 0.5 m and 0.5 rad, and no other was tried.",
             "Published: planned, upright after about 4 s and held; of the simplified task some runs swing up and balance, some fail; of the whole task the pole is not swung up, even with 10 support states along "
             "each of the four variables, and balanced only with support states placed where it balances.",
             "![angles and places of all runs; blue where the pole stood to the end](cart_pole_runs.png)",
             "## Runs that were planned and did not stand",
-            table(["seed", "time upright", "furthest / m", "least expected", "off by"], failed) if failed else "None.",
+            table(["task", "seed", "time upright", "furthest / m", "least expected", "off by"], failed) if failed else "None.",
             "Dynamics are sparse, of 100 inducing inputs. In a trial with all 200 rows seeds 0 to 3 stood from 9.4, 6.0, 4.4 and 6.8 s on, seed 2 among them: its failure goes with the inducing inputs.",
+            "The text's inertia, 0.06, is that of a thin rod about its end; about its centre it is 0.015. Such a pole turns faster: in steps of 0.2 s its angular velocity is learned four times worse from as many transitions, "
+            "and fewer seeds stand; those that do, earlier.",
             "## Why values fail",
             "Values are right by their own measure where the best reward and value one step later is the value: of the largest value, how far they are from that (90 % of states are nearer), at the support states "
             "and at random states between them. Iterations beyond: the linear system said more than rewards allow.",
@@ -283,7 +287,7 @@ def page(done: list[dict[str, Any]]) -> str:
             WHY,
             *(
                 f"![values and forces over angle and angular velocity: {task}](cart_pole_{task.replace(' ', '_')}.png)"
-                for task in SEEDS if task != "planned" and by[task]
+                for task in SEEDS if task not in INERTIA and by[task]
             ),
         ]
     )  # fmt: skip

@@ -96,6 +96,19 @@ def test_a_sparse_model_with_all_rows_is_the_exact_one_and_fewer_are_close(car):
     assert some.plant.weights.centres.shape == (32, 3)
 
 
+def test_latent_intervals_are_those_of_the_functions_alone(car):
+    """The text's (MI2): neither the noise that was learned nor the widening comes on top."""
+    S, A = control.MountainCar(dt=0.3).draw(20, 3)
+    latent = dataclasses.replace(car, intervals="latent")
+    mean, std = latent.predict(S, A)
+    calibrated, wide = car.predict(S, A)
+    np.testing.assert_allclose(mean, calibrated, rtol=1e-12)
+    noise = np.sqrt(np.asarray(car.plant.weights.noise))
+    np.testing.assert_allclose(np.hypot(car.spread[:2] * std, noise), wide, rtol=1e-7)  # both are differences
+    with pytest.raises(control.ControlError, match="latent"):
+        dataclasses.replace(car, intervals="latnt")
+
+
 @pytest.mark.slow
 def test_known_structure_is_the_prior_mean():
     env = control.MountainCar()

@@ -37,6 +37,7 @@ from mercer.registry import Saved, unknown
 __all__ = ["Calibration", "Dynamics", "Plant", "Tube", "advance", "drift", "expected_reward", "reward_at"]
 
 METHODS = ("moments", "linearised", "mean")
+INTERVALS = ("calibrated", "latent")
 FEWEST = 5  # transitions
 
 
@@ -180,6 +181,9 @@ class Dynamics:
     spread: (D + 1,), by what standard deviations are multiplied for intervals to hold what they promise, as
         measured on rows that were held out
     transitions: what it was learned from
+    intervals: "calibrated": the noise that was learned comes on top at every step, and standard deviations
+        are multiplied by `spread`; "latent": what the Gaussian processes say of their functions alone, for
+        simulators without noise (the text's; narrower, and after many steps often too narrow)
 
     `Dynamics.learn` makes one of episodes, `more` the next one, starting where this one ended.
 
@@ -200,8 +204,11 @@ class Dynamics:
     theta: np.ndarray
     spread: np.ndarray
     transitions: Transitions
+    intervals: str = "calibrated"
 
     def __post_init__(self) -> None:
+        if self.intervals not in INTERVALS:
+            raise ControlError(unknown("intervals", self.intervals, INTERVALS))
         object.__setattr__(self, "transitions", Transitions(*self.transitions))
 
     @classmethod
@@ -213,6 +220,7 @@ class Dynamics:
         inducing: int | None = None,
         rewards: bool = True,
         max_evaluations: int = 200,
+        intervals: str = "calibrated",
     ) -> Dynamics:
         """Of what was seen in an environment, or in anything that has its names and bounds."""
         transitions = episodes if isinstance(episodes, Transitions) else pooled(episodes)
@@ -221,6 +229,7 @@ class Dynamics:
         empty = cls(
             tuple(env.states), tuple(env.actions), tuple(env.angles), np.asarray(env.low, float),
             np.asarray(env.high, float), structure, inducing, rewards, nothing, np.ones(0), transitions,
+            intervals,
         )  # fmt: skip
         return empty._learned(transitions, max_evaluations)
 
@@ -327,10 +336,11 @@ class Dynamics:
             ]
         alpha = np.stack([np.asarray(a) for a, _ in alphas_Rs])
         R = np.stack([np.asarray(r) for _, r in alphas_Rs])
-        wider = self.spread**2
+        latent = self.intervals == "latent"
+        wider = np.ones(len(self.theta)) if latent else self.spread**2
         scale = (size * wider)[:, None]
         signal = np.exp(self.theta[:, -2])
-        noise = np.exp(self.theta[:, -1]) + 1e-6 * signal
+        noise = np.zeros(len(self.theta)) if latent else np.exp(self.theta[:, -1]) + 1e-6 * signal
         slope = np.zeros((len(self.theta), X.shape[1]))
         slope[:D] = self._slope
         every = Weights(

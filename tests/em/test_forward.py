@@ -135,4 +135,4 @@ def test_a_million_steps():
 
 def test_short_sequences_are_not_cut():
     assert chunk_length(np.full(1000, 100), 8) == 100
-    assert chunk_length(np.array([100_000]), 8) < 2000
+    assert chunk_length(np.array([100_000]), 8) <= 100_000 // 16  # side by side

@@ -1,11 +1,14 @@
 """Compiled forward-backward and Viterbi: the numbers of the plain recursions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mercer import compiled
-from mercer.em import forward, logspace
+from mercer.em import HMM, GaussianEmission, Gaussians, forward, gathered, logspace
 from mercer.em.forward import Chunks
+from mercer.em.hmm import Expected, prepared
 
 pytestmark = pytest.mark.skipif(not compiled.ready(), reason="numba is not installed, or does not work here")
 
@@ -37,6 +40,37 @@ def test_loops_are_the_recursions(lengths, transition, length, monkeypatch):
     path, value = logspace.viterbi(initial, transition, log_b, chunks)
     np.testing.assert_array_equal(path, best[0])
     np.testing.assert_allclose(value, best[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("transition", (FORGETS, REMEMBERS), ids=("forgets", "remembers"))
+@pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("known", (False, True), ids=("hidden", "partly known"))
+def test_one_sweep_gathers_what_the_posterior_says(lengths, transition, known, monkeypatch):
+    """Some steps at a time; a chain that does not forget is run as a whole instead."""
+    rng = np.random.default_rng(1)
+    gaussians = Gaussians(rng.normal(size=(3, 2)), [np.eye(2)] * 3)
+    model = HMM([0.2, 0.3, 0.5], transition, GaussianEmission(gaussians))
+    rows = [rng.normal(size=(n, 2)) for n in lengths]
+    labels = [np.where(rng.random(n) < 0.1, 1, -1) for n in lengths] if known else None
+    data = prepared(model.emission, rows, labels)
+    data = replace(data, **cut(data, lengths, rows, labels, 60))
+    expected = Expected.of(model.smooth(data), data, model.emission)
+    monkeypatch.setattr(forward, "LOOPS_FROM", 0)
+    monkeypatch.setattr(gathered, "SLOTS", 50)
+    found = model.expect(data)
+    np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-12)
+    for name in ("first", "transitions"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-11)
+    for name in ("weight", "first", "second"):
+        one, two = (getattr(e.emission, name) for e in (found, expected))
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+
+
+def cut(data, lengths, rows, labels, length):
+    """The same sequences in chunks of another length."""
+    chunks = Chunks(lengths, 3, length)
+    known = None if labels is None else np.append(np.concatenate(labels), -1)[chunks.index]
+    return {"rows": np.concatenate([*rows, rows[0][:1]])[chunks.index], "length": length, "labels": known}
 
 
 def test_what_could_underflow_goes_through_logarithms(monkeypatch):

@@ -1,11 +1,14 @@
 """Compiled loops and scans of XLA: the same numbers from the same chain."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import mercer as mc
 from mercer import compiled
 from mercer import kernels as k
+from mercer.compiled import matern
 from mercer.kernels.statespace import state_space
 from mercer.params import strip
 from mercer.solvers.markov_sweeps import Line, Loops, Scans
@@ -54,6 +57,7 @@ def test_loops_are_the_scans(kernel, times):
     np.testing.assert_allclose(loops.times(V), scans.times(V), **EXACT)
     np.testing.assert_allclose(loops.variances(), scans.variances(), **EXACT)
     np.testing.assert_allclose(loops.turn(z), scans.turn(z), **EXACT)
+    same_evidence(loops, scans, z, z + 1.0)
 
 
 @PAIRS
@@ -64,6 +68,80 @@ def test_their_derivatives_are_the_same(kernel, times):
         found, expected = (_leaves(one.pull(*asked)) for one in (loops, scans))
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def same_evidence(loops, scans, *data):
+    for z in data:
+        (found, variances), (expected, others) = (one.pull_evidence(z) for one in (loops, scans))
+        np.testing.assert_allclose(variances, others, **EXACT)
+        for a, b in zip(_leaves(found), _leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, **EXACT)
+
+
+MADE = {  # whose transitions the loops make
+    "one state": k.Matern(0.8, 1.3, nu=0.5),
+    "two states": k.Matern(0.8, 1.3, nu=1.5),
+    "three states": k.Matern(0.8, 1.3, nu=2.5),
+    "a sum": k.Matern(2.0, nu=2.5) + 0.7 * k.Matern(0.5, nu=0.5),
+    "a season that fades": k.Seasonal(1.0, harmonics=2) * k.Matern(8.0, nu=1.5) + k.Matern(2.0, nu=0.5),
+    "the process first": k.Matern(8.0, nu=0.5) * k.Seasonal(1.0, harmonics=2),
+    "weights alone": k.Seasonal(1.0, harmonics=1) + k.Linear(),
+}
+SLOW = {"two states", "the process first", "weights alone"}
+
+
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MADE]
+)
+@pytest.mark.parametrize("once", (0, 256), ids=("made again", "made once"))
+def test_blocks_hand_on_what_they_know(kernel, once, monkeypatch):
+    """Sixteen steps at a time."""
+    monkeypatch.setattr(matern, "SCRATCH", 0)
+    monkeypatch.setattr(matern, "LEAST", 16)
+    monkeypatch.setattr(matern, "ONCE", once)
+    monkeypatch.setitem(KERNELS, "made", MADE[kernel])
+    z, V = RNG.normal(size=N), RNG.normal(size=(N, 2))
+    scans, loops = both("made", "with gaps", z)
+    assert len(list(loops.steps.blocks())) == 3
+    loops = pickle.loads(pickle.dumps(loops))
+    np.testing.assert_allclose([loops.logdet, loops.least], [scans.logdet, scans.least], rtol=1e-12)
+    np.testing.assert_allclose(loops.solve(z)[0], scans.solve(z)[0], rtol=1e-11)
+    np.testing.assert_allclose(loops.solve(z)[1](), scans.solve(z)[1](), **EXACT)
+    np.testing.assert_allclose(loops.resolve(V), scans.resolve(V), **EXACT)
+    np.testing.assert_allclose(loops.times(V), scans.times(V), **EXACT)
+    np.testing.assert_allclose(loops.variances(), scans.variances(), **EXACT)
+    found, expected = (_leaves(one.pull(V, V + 1.0, -0.5, None)) for one in (loops, scans))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, **EXACT)
+    same_evidence(loops, scans, z)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (k.Matern(2.0, nu=1.5) * k.Seasonal(1.0, harmonics=2), "copies that are not in one piece"),
+        (k.Matern(2.0, nu=1.5) * k.Matern(1.0, nu=0.5), "two processes"),
+        (k.Wiener(1.0) + k.Matern(1.0), "not a Matern process"),
+    ],
+)
+def test_other_forms_are_not_taken_for_matern_processes(kernel, why):
+    assert state_space(strip(kernel.bind(1)), 1e-2).blocks is None, why
+
+
+@pytest.mark.parametrize("s", (1, 2, 3, 5))
+def test_transitions_of_loops_are_those_of_the_form(s):
+    """At gaps from none to very long, with all digits."""
+    gaps = np.concatenate([[0.0], 10.0 ** np.linspace(-8, 3, 150), [0.7, 1.0, 1.3]])
+    form = state_space(strip(k.Matern(0.8, 1.3, nu=s - 0.5).bind(1)), 1e-2)
+    steps = matern.MaternSteps(
+        form.blocks, np.asarray(form.theta()), None, gaps, np.empty(1000), np.arange(1)
+    )
+    _, links = next(steps.blocks())
+    Phi, Q = map(np.asarray, form.transition(np.zeros(len(gaps)), gaps))
+    np.testing.assert_allclose(links.Phi, Phi, rtol=1e-13, atol=1e-300)
+    scale = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
+    assert (np.abs(links.Q - Q)[1:] <= 1e-11 * (scale[:, :, None] * scale[:, None, :])[1:]).all()
+    np.testing.assert_allclose(links.Q[0], form.covariance(np.zeros(1))[0])
 
 
 def _leaves(form):

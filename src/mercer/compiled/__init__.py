@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from mercer import jax_settings
 
 
 class Unready(RuntimeError):
@@ -37,6 +38,7 @@ def ready() -> bool:
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """`function`, compiled by numba for the types of its arguments when they are first seen.
 
+    A product and a sum may be rounded once instead of twice, nothing else is rearranged.
     options: of `numba.njit`, such as parallel=True
     """
 
@@ -46,7 +48,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
             from numba import njit
         except ImportError as error:
             raise Unready(f"numba cannot be imported: {error}") from error
-        settings = {"error_model": "numpy", "nogil": True, **options}
+        settings = {"error_model": "numpy", "nogil": True, "fastmath": {"contract"}, **options}
         with _folder() as folder:
             if folder:
                 with contextlib.suppress(RuntimeError):  # nobody can write there
@@ -68,10 +70,7 @@ def _folder() -> Iterator[str]:
     from numba.core import config as settings
 
     config: Any = settings
-
-    default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mercer"
-    chosen = os.environ.get("MERCER_CACHE", str(default))
-    folder = str(pathlib.Path(chosen) / "numba") if chosen else ""
+    folder = jax_settings.cache_folder("numba")
     before, config.CACHE_DIR = config.CACHE_DIR, folder or config.CACHE_DIR
     try:
         yield folder

@@ -18,6 +18,7 @@ import numpy as np
 from mercer.compiled import compiled
 
 SAME = 1e-15  # relative difference of two runs that are one from there on
+WARM, AGREES = 256, 1e-13  # steps from a guess of what a chunk says to the one before it; how well it must do
 
 
 def forward(
@@ -29,9 +30,24 @@ def forward(
     B: probabilities of the observations in each state, up to a factor for each step
     """
     alpha, scale = np.empty(B.shape), np.empty(B.shape[1:])
-    _lanes(len(B)).forward(starts, transition, B, alpha, scale)
-    _forward_again(transition, B, links, alpha, scale)
+    some_forward(starts.copy(), transition, B, alpha, scale, 0, B.shape[1])
+    forward_again(transition, B, links, alpha, scale)
     return alpha, scale
+
+
+def some_forward(
+    p: np.ndarray, transition: np.ndarray, B: np.ndarray, alpha: np.ndarray, scale: np.ndarray,
+    begin: int, end: int,
+) -> None:  # fmt: skip
+    """Steps begin ... end - 1 of `forward`, from and to what is known of the next state, p (N, C)."""
+    _lanes(len(B)).forward(p, transition, B, alpha, scale, begin, end)
+
+
+def forward_again(
+    transition: np.ndarray, B: np.ndarray, links: np.ndarray, alpha: np.ndarray, scale: np.ndarray
+) -> None:
+    """Chunks that continue another, begun anew from what it truly hands on."""
+    _forward_again(transition, B, links, alpha, scale)
 
 
 def backward(
@@ -44,6 +60,46 @@ def backward(
     _lanes(len(B)).backward(transition, B, alpha, scale, gamma, ahead)
     _backward_again(transition, B, links, alpha, scale, gamma, ahead)
     return gamma, ahead
+
+
+class Backward:
+    """The backward procedure, some steps at a time, that keeps sums alone: every chunk goes on from what some
+    steps of the next one say from a guess. Whether that was what they say in the end is `right` when all is
+    done.
+
+    inside: how many steps of each chunk (C,) are not empty
+    """
+
+    def __init__(
+        self, transition: np.ndarray, B: np.ndarray, links: np.ndarray, alpha: np.ndarray, scale: np.ndarray,
+        inside: np.ndarray,
+    ):  # fmt: skip
+        self.A, self.B, self.links, self.alpha, self.scale = transition, B, links, alpha, scale
+        N, L, C = B.shape
+        self.inside, self.loops, self.sums = inside, _lanes(N), np.zeros((N, N, C))
+        self.beta, self.ahead = np.ones((N, C)), np.empty((N, C))
+        if len(links):
+            self.guess = self.loops.warm(transition, B[:, : min(WARM, L)])[:, links + 1]
+            self.beta[:, links] = transition @ self.guess
+
+    def some(self, begin: int, end: int) -> np.ndarray:
+        """gamma (N, end - begin, C) of steps begin ... end - 1, which come before those asked for last."""
+        gamma = np.empty((len(self.B), end - begin, self.B.shape[2]))
+        given = self.A, self.B, self.alpha, self.scale, self.inside, begin, end
+        self.loops.counted(*given, self.beta, self.ahead, gamma, self.sums)
+        return gamma
+
+    def right(self) -> bool:
+        if not len(self.links):
+            return True
+        said = self.ahead[:, self.links + 1]
+        said, guess = said / said.sum(0), self.guess / self.guess.sum(0)
+        return bool((np.abs(said - guess) <= AGREES * said).all())
+
+    def pairs(self) -> np.ndarray:
+        """The sums over steps of alpha_i(t) ahead_j(t + 1) (N, N)."""
+        between = self.alpha[:, -1, self.links] @ self.ahead[:, self.links + 1].T
+        return self.sums.sum(2) + between
 
 
 def viterbi(
@@ -63,16 +119,18 @@ class Lanes(NamedTuple):
 
     forward: Any
     backward: Any
+    warm: Any
+    counted: Any
 
 
 @functools.cache
 def _lanes(N: int) -> Lanes:
     """The number of states is known to what is compiled, so that its products stay in registers."""
 
-    def forward(starts, A, B, alpha, scale):
-        _, L, C = B.shape
-        p, a, share = starts.copy(), np.empty((N, C)), np.empty(C)
-        for t in range(L):
+    def forward(p, A, B, alpha, scale, begin, end):
+        C = B.shape[2]
+        a, share = np.empty((N, C)), np.empty(C)
+        for t in range(begin, end):
             for c in range(C):
                 total = 0.0
                 for i in range(N):
@@ -100,26 +158,80 @@ def _lanes(N: int) -> Lanes:
                     total += alpha[i, t, c] * beta[i, c]
                 share[c] = 1.0 / total
             for i in range(N):
-                b, g, a = beta[i], gamma[i, t], alpha[i, t]
                 for c in range(C):
-                    b[c] *= share[c]
-                for c in range(C):
-                    g[c] = a[c] * b[c]
+                    gamma[i, t, c] = alpha[i, t, c] * beta[i, c] * share[c]
             for c in range(C):
-                share[c] = 1.0 / scale[t, c]
-            for i in range(N):
-                b, emitted, now = beta[i], B[i, t], w[i]
-                for c in range(C):
-                    now[c] = emitted[c] * b[c] * share[c]
-                ahead[i, t] = now
+                share[c] /= scale[t, c]
             for i in range(N):
                 for c in range(C):
-                    sum_j = 0.0
+                    w[i, c] = B[i, t, c] * beta[i, c] * share[c]
+                    ahead[i, t, c] = w[i, c]
+            for i in range(N):
+                for c in range(C):
+                    total = 0.0
                     for j in range(N):
-                        sum_j += A[i, j] * w[j, c]
-                    beta[i, c] = sum_j
+                        total += A[i, j] * w[j, c]
+                    beta[i, c] = total
 
-    return Lanes(compiled(forward), compiled(backward))
+    def warm(A, B):
+        """What the first of these steps says to the one before it, up to a factor, if nothing is known of
+        what follows the last.
+        """
+        _, L, C = B.shape
+        beta, w = np.ones((N, C)), np.empty((N, C))
+        share = np.empty(C)
+        for t in range(L - 1, -1, -1):
+            for c in range(C):
+                total = 0.0
+                for i in range(N):
+                    total += beta[i, c]
+                share[c] = 1.0 / total
+            for i in range(N):
+                for c in range(C):
+                    w[i, c] = B[i, t, c] * beta[i, c] * share[c]
+            for i in range(N):
+                for c in range(C):
+                    total = 0.0
+                    for j in range(N):
+                        total += A[i, j] * w[j, c]
+                    beta[i, c] = total
+        return w
+
+    def counted(A, B, alpha, scale, inside, begin, end, beta, w, gamma, pairs):
+        C = B.shape[2]
+        share, before = np.empty(C), np.empty((N, C))
+        for t in range(end - 1, begin - 1, -1):
+            for c in range(C):
+                total = 0.0
+                for i in range(N):
+                    total += alpha[i, t, c] * beta[i, c]
+                share[c] = 1.0 / total
+            for i in range(N):
+                for c in range(C):
+                    gamma[i, t - begin, c] = alpha[i, t, c] * beta[i, c] * share[c]
+            for c in range(C):
+                share[c] /= scale[t, c]
+            for i in range(N):
+                for c in range(C):
+                    w[i, c] = B[i, t, c] * beta[i, c] * share[c]
+            for i in range(N):
+                for c in range(C):
+                    total = 0.0
+                    for j in range(N):
+                        total += A[i, j] * w[j, c]
+                    beta[i, c] = total
+            if t > 0:
+                for c in range(C):
+                    share[c] = 1.0 if t < inside[c] else 0.0
+                for i in range(N):
+                    for c in range(C):
+                        before[i, c] = alpha[i, t - 1, c] * share[c]
+                for i in range(N):
+                    for j in range(N):
+                        for c in range(C):
+                            pairs[i, j, c] += before[i, c] * w[j, c]
+
+    return Lanes(*(compiled(loop) for loop in (forward, backward, warm, counted)))
 
 
 @compiled

@@ -1,17 +1,20 @@
 """The sweeps of `mercer.linalg.kalman`, in its notation, as loops: covariance filter, innovations, adjoints.
 
-Steps that repeat are stored once: step i of the chain is number `step[i]` of the transitions. The number of
-states is a constant of what is compiled.
+Transitions come block by block (`AbstractSteps`), all at once or made when they are needed; what a sweep
+knows is handed on from one block to the next. Steps that repeat are stored once: step i of a block is number
+`step[i]` of its transitions. The number of states is a constant of what is compiled.
 """
 
 from __future__ import annotations
 
-import functools
+import abc
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.compiled import compiled
+from mercer.compiled import kalman_few
+from mercer.compiled.kalman_loops import sweeps
 
 
 class Links(NamedTuple):
@@ -25,20 +28,6 @@ class Links(NamedTuple):
     step: np.ndarray
 
 
-class Forward(NamedTuple):
-    """k = P h (n, s), D (n,), w = W / D (n,), innovations e (n,); the sums of log D and of w e^2, and the
-    least D.
-    """
-
-    k: np.ndarray
-    D: np.ndarray
-    w: np.ndarray
-    e: np.ndarray
-    logdet: float
-    squares: float
-    least: float
-
-
 class LinksBar(NamedTuple):
     """Derivatives with respect to Phi, Q (u, s, s) and h (n, s)."""
 
@@ -47,273 +36,184 @@ class LinksBar(NamedTuple):
     h: np.ndarray
 
 
-def filtered(links: Links, W: np.ndarray, z: np.ndarray) -> Forward:
-    """The covariance filter and the innovations of z (n,)."""
-    n, s = W.shape[0], links.h.shape[1]
+class AbstractSteps(abc.ABC):
+    """A chain of n steps and s states, of parts of such `sizes` that do not know of each other. first: f is
+    the first state at all times.
+    """
+
+    n: int
+    s: int
+    sizes: tuple[int, ...]
+    first: bool = False
+
+    @abc.abstractmethod
+    def blocks(self, backwards: bool = False) -> Iterator[tuple[slice, Links]]:
+        """The steps in order: which they are, and their links, until the next are asked for."""
+
+    @abc.abstractmethod
+    def nothing(self) -> Any:
+        """Derivatives with respect to what the steps are made of, zero so far."""
+
+    @abc.abstractmethod
+    def room(self, total: Any, rows: slice) -> LinksBar:
+        """Where derivatives with respect to the links of this block are added."""
+
+    @abc.abstractmethod
+    def add(self, total: Any, rows: slice, bar: LinksBar) -> None:
+        """Add what they say to the total."""
+
+
+class Given(AbstractSteps):
+    """Steps whose links are at hand, in one block."""
+
+    def __init__(self, links: Links):
+        self.links, self.n, self.s = links, len(links.step), links.h.shape[1]
+        self.sizes = (self.s,)
+
+    def blocks(self, backwards: bool = False) -> Iterator[tuple[slice, Links]]:
+        yield slice(0, self.n), self.links
+
+    def nothing(self) -> LinksBar:
+        return LinksBar(*(np.zeros(a.shape) for a in self.links[:3]))
+
+    def room(self, total: LinksBar, rows: slice) -> LinksBar:
+        return total
+
+    def add(self, total: LinksBar, rows: slice, bar: LinksBar) -> None:
+        pass
+
+
+class Sums(NamedTuple):
+    """The sums of log D and of w e^2, and the least D."""
+
+    logdet: float
+    squares: float
+    least: float
+
+
+class Filtered(NamedTuple):
+    """k = P h (n, s), D (n,), w = W / D (n,), innovations e (n,), and the means (n + 1, s) and covariances
+    (n + 1, s, s) of the states after each datum, the first of them before any.
+    """
+
+    k: np.ndarray
+    D: np.ndarray
+    w: np.ndarray
+    e: np.ndarray
+    means: np.ndarray
+    after: np.ndarray
+
+
+def evidence(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> Sums:
+    """Of the covariance filter for precisions W (n,) and the innovations of z (n,)."""
+    s = steps.s
+    return _filter(steps, W, z, *(np.empty(shape) for shape in ((0, s), 0, 0, (0, s), (0, s, s))))
+
+
+def filtered(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> Filtered:
+    """What the same filter finds at every step."""
+    n, s = steps.n, steps.s
     k, D, e = np.empty((n, s)), np.empty(n), np.empty(n)
-    sums = _sweeps(s).forward(*links, W, z, k, D, e, np.empty((0, s, s)))
-    return Forward(k, D, W / D, e, *sums)
+    means, after = np.empty((n + 1, s)), np.empty((n + 1, s, s))
+    means[0], after[0] = 0.0, 0.0
+    _filter(steps, W, z, k, D, e, means[1:], after[1:])
+    return Filtered(k, D, W / D, e, means, after)
 
 
-def innovations(links: Links, k: np.ndarray, w: np.ndarray, V: np.ndarray) -> np.ndarray:
+def _filter(steps, W, z, *out):
+    run, carry = _learning(steps, sweeps(steps.sizes).forward, kalman_few.one, kalman_few.two)
+    return _summed(
+        run(*links, W[rows], z[rows], *(a[rows] for a in out), *carry) for rows, links in steps.blocks()
+    )
+
+
+def _learning(steps, many, one, two):
+    """The loop for as many states, and what it carries along, nothing so far."""
+    s = steps.s
+    if steps.first and s <= 2:
+        return (one, two)[s - 1], [np.zeros(5)]
+    return many, [np.zeros(s), np.zeros((s, s))]
+
+
+def _summed(parts):
+    logdets, squares, least = zip(*parts, strict=True)
+    return Sums(sum(logdets), sum(squares), float(np.min(least)))
+
+
+def innovations(steps: AbstractSteps, f: Filtered, V: np.ndarray) -> np.ndarray:
     """L^-1 V for V (n, q)."""
-    E = np.empty(V.shape)
-    _sweeps(links.h.shape[1]).innovations(links.Phi, links.h, links.step, k, w, V, E)
+    E, x = np.empty(V.shape), np.zeros((steps.s, V.shape[1]))
+    for rows, links in steps.blocks():
+        sweeps(steps.sizes).innovations(*links, f.k[rows], f.w[rows], V[rows], E[rows], x)
     return E
 
 
-def dual(links: Links, k: np.ndarray, w: np.ndarray, E: np.ndarray) -> np.ndarray:
+def dual(steps: AbstractSteps, f: Filtered, E: np.ndarray) -> np.ndarray:
     """R V for the innovations E of V (n, q)."""
-    R = np.empty(E.shape)
-    _sweeps(links.h.shape[1]).dual(links.Phi, links.h, links.step, k, w, E, R)
+    R, later = np.empty(E.shape), np.zeros((steps.s, E.shape[1]))
+    for rows, links in steps.blocks(backwards=True):
+        sweeps(steps.sizes).dual(*links, f.k[rows], f.w[rows], E[rows], R[rows], later)
     return R
 
 
-def states(links: Links, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The adjoint states of V (n, q), and the covariance of every state with f times V: both (n, s, q)."""
-    shape = (V.shape[0], links.h.shape[1], V.shape[1])
-    r, X = np.empty(shape), np.empty(shape)
-    _sweeps(shape[1]).states(*links, V, r, X)
-    return r, X
-
-
-def times(links: Links, V: np.ndarray) -> np.ndarray:
+def times(steps: AbstractSteps, V: np.ndarray) -> np.ndarray:
     """K V for V (n, q)."""
-    return observe(links, states(links, V)[1])
+    r, out, x = _adjoint(steps, V), np.empty(V.shape), np.zeros((steps.s, V.shape[1]))
+    for rows, links in steps.blocks():
+        sweeps(steps.sizes).states(*links, r[rows], out[rows], x)
+    return out
 
 
-def observe(links: Links, X: np.ndarray) -> np.ndarray:
-    """h . X (n, q) for states X (n, s, q)."""
-    return np.einsum("ns,nsq->nq", links.h[: X.shape[0]], X)
+def _adjoint(steps, V):
+    """The adjoint states (n, s, q) of V (n, q)."""
+    r, later = np.empty((steps.n, steps.s, V.shape[1])), np.zeros((steps.s, V.shape[1]))
+    for rows, links in steps.blocks(backwards=True):
+        sweeps(steps.sizes).adjoint(*links, V[rows], r[rows], later)
+    return r
 
 
 def drive(links: Links, U: np.ndarray) -> np.ndarray:
-    """x_i = Phi_i x_{i-1} + U_i for U (n, s, q): (n, s, q)."""
-    X = np.empty(U.shape)
-    _sweeps(links.h.shape[1]).drive(links.Phi, links.step, U, X)
-    return X
+    """h . x (n, q) of the states x_i = Phi_i x_{i-1} + U_i for U (n, s, q)."""
+    out = np.empty((U.shape[0], U.shape[2]))
+    sweeps((links.h.shape[1],)).drive(*links, U, out)
+    return out
 
 
-def pull_logdet(links: Links, W: np.ndarray) -> tuple[LinksBar, np.ndarray]:
-    """Derivatives of log|I + K W| with respect to the chain and to W; the latter are the posterior variances
-    of f (n,).
+def pull_evidence(steps: AbstractSteps, W: np.ndarray, f: Filtered) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Derivatives of -1/2 log|I + K W| - 1/2 z' R z, for the data z that were filtered, with respect to what
+    the steps are made of; R z (n,) and the posterior variances of f (n,), all in one sweep.
     """
-    n, s = W.shape[0], links.h.shape[1]
-    bar = LinksBar(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
-    variances, after = np.empty(n), np.empty((n, s, s))
-    k, D, nothing = np.empty((n, s)), np.empty(n), np.zeros(n)
-    _sweeps(s).forward(*links, W, nothing, k, D, np.empty(n), after)
-    _sweeps(s).information(*links, W, k, D, after, *bar, variances)
-    return bar, variances
+    total, alpha, variances = steps.nothing(), np.empty(steps.n), np.empty(steps.n)
+    run, carry = _learning(steps, sweeps(steps.sizes).back, kalman_few.one_back, kalman_few.two_back)
+    for rows, links in steps.blocks(backwards=True):
+        bar, more = steps.room(total, rows), slice(rows.start, rows.stop + 1)
+        parts = W[rows], f.k[rows], f.D[rows], f.e[rows], f.means[more], f.after[more]
+        run(*links, *parts, *bar, alpha[rows], variances[rows], *carry)
+        steps.add(total, rows, bar)
+    return total, alpha, variances
 
 
-def pull_products(links: Links, P: np.ndarray, Q: np.ndarray) -> LinksBar:
-    """Derivatives of sum_c P_c' K Q_c with respect to the chain, P and Q (n, q)."""
-    bar = LinksBar(np.zeros(links.Phi.shape), np.zeros(links.Q.shape), np.zeros(links.h.shape))
-    q = P.shape[1]
-    r, X = states(links, np.concatenate([P, Q], 1))
-    _sweeps(links.h.shape[1]).outer(links.step, r, X, bar.Phi, bar.Q)
-    bar.h[: len(P)] = np.einsum("nsq,nq->ns", X[:, :, :q], Q) + np.einsum("nsq,nq->ns", X[:, :, q:], P)
-    return bar
+def pull_logdet(steps: AbstractSteps, W: np.ndarray, f: Filtered) -> tuple[Any, np.ndarray]:
+    """Derivatives of log|I + K W| with respect to what the steps are made of and to W; the latter are the
+    posterior variances of f (n,).
+    """
+    total, variances, L = steps.nothing(), np.empty(steps.n), np.zeros((steps.s, steps.s))
+    for rows, links in steps.blocks(backwards=True):
+        bar = steps.room(total, rows)
+        parts = W[rows], f.k[rows], f.D[rows], f.after[rows.start : rows.stop + 1]
+        sweeps(steps.sizes).information(*links, *parts, *bar, variances[rows], L)
+        steps.add(total, rows, bar)
+    return total, variances
 
 
-class Sweeps(NamedTuple):
-    """The loops for one number of states."""
-
-    forward: Any
-    innovations: Any
-    dual: Any
-    states: Any
-    drive: Any
-    information: Any
-    outer: Any
-
-
-@functools.cache
-def _sweeps(s: int) -> Sweeps:
-    """Loops whose inner bounds are known, so that they are unrolled."""
-
-    def forward(Phi, Q, h, step, W, z, k_out, D_out, e_out, after):
-        P, T, x, y, k = np.zeros((s, s)), np.zeros((s, s)), np.zeros(s), np.zeros(s), np.zeros(s)
-        logdet, squares, least, product = 0.0, 0.0, np.inf, 1.0
-        for i in range(W.shape[0]):
-            j = step[i]
-            for a in range(s):  # x = Phi x, T = Phi P
-                y[a] = 0.0
-                for c in range(s):
-                    y[a] += Phi[j, a, c] * x[c]
-                for b in range(s):
-                    total = 0.0
-                    for c in range(s):
-                        total += Phi[j, a, c] * P[c, b]
-                    T[a, b] = total
-            for a in range(s):  # P = T Phi' + Q
-                for b in range(a + 1):
-                    total = Q[j, a, b]
-                    for c in range(s):
-                        total += T[a, c] * Phi[j, b, c]
-                    P[a, b] = P[b, a] = total
-            variance, e = 0.0, z[i]
-            for a in range(s):
-                total = 0.0
-                for b in range(s):
-                    total += P[a, b] * h[i, b]
-                k[a] = k_out[i, a] = total
-                variance += h[i, a] * total
-                e -= h[i, a] * y[a]
-            D = 1.0 + W[i] * variance
-            w = W[i] / D
-            for a in range(s):
-                x[a] = y[a] + w * k[a] * e
-                for b in range(a + 1):
-                    P[a, b] -= w * k[a] * k[b]
-                    P[b, a] = P[a, b]
-            if after.shape[0] > 0:
-                for a in range(s):
-                    for b in range(s):
-                        after[i, a, b] = P[a, b]
-            D_out[i], e_out[i] = D, e
-            squares += w * e * e
-            least = D if not least <= D else least
-            product *= D
-            if not 1e-100 < product < 1e100:  # one logarithm for many factors
-                logdet += np.log(product)
-                product = 1.0
-        return logdet + np.log(product), squares, least
-
-    def innovations(Phi, h, step, k, w, V, E):
-        q = V.shape[1]
-        x, y = np.zeros((s, q)), np.zeros((s, q))
-        for i in range(V.shape[0]):
-            j = step[i]
-            for c in range(q):
-                e = V[i, c]
-                for a in range(s):
-                    total = 0.0
-                    for b in range(s):
-                        total += Phi[j, a, b] * x[b, c]
-                    y[a, c] = total
-                    e -= h[i, a] * total
-                E[i, c] = e
-                for a in range(s):
-                    x[a, c] = y[a, c] + w[i] * k[i, a] * e
-
-    def dual(Phi, h, step, k, w, E, R):
-        q = E.shape[1]
-        later, now = np.zeros((s, q)), np.zeros(s)
-        for i in range(E.shape[0] - 1, -1, -1):
-            j = step[i]
-            for c in range(q):
-                r = E[i, c]
-                for a in range(s):
-                    r -= k[i, a] * later[a, c]
-                r *= w[i]
-                R[i, c] = r
-                for a in range(s):
-                    now[a] = later[a, c] + h[i, a] * r
-                for b in range(s):
-                    total = 0.0
-                    for a in range(s):
-                        total += Phi[j, a, b] * now[a]
-                    later[b, c] = total
-
-    def states(Phi, Q, h, step, V, r, X):
-        n, q = V.shape
-        later, x, y = np.zeros((s, q)), np.zeros((s, q)), np.zeros(s)
-        for i in range(n - 1, -1, -1):
-            j = step[i]
-            for c in range(q):
-                for a in range(s):
-                    r[i, a, c] = later[a, c] + h[i, a] * V[i, c]
-                for b in range(s):
-                    total = 0.0
-                    for a in range(s):
-                        total += Phi[j, a, b] * r[i, a, c]
-                    later[b, c] = total
-        for i in range(n):
-            j = step[i]
-            for c in range(q):
-                for a in range(s):
-                    total = 0.0
-                    for b in range(s):
-                        total += Phi[j, a, b] * x[b, c] + Q[j, a, b] * r[i, b, c]
-                    y[a] = total
-                for a in range(s):
-                    x[a, c] = X[i, a, c] = y[a]
-
-    def drive(Phi, step, U, X):
-        n, _, q = U.shape
-        x, y = np.zeros((s, q)), np.zeros(s)
-        for i in range(n):
-            j = step[i]
-            for c in range(q):
-                for a in range(s):
-                    total = U[i, a, c]
-                    for b in range(s):
-                        total += Phi[j, a, b] * x[b, c]
-                    y[a] = total
-                for a in range(s):
-                    x[a, c] = X[i, a, c] = y[a]
-
-    def information(Phi, Q, h, step, W, k, D, after, Phi_bar, Q_bar, h_bar, variances):
-        """N is what data from i on say of x_i, the derivative with respect to P_i, and L = Phi' N Phi of the
-        step that follows."""
-        N, L, T, ahead, Lc = np.zeros((s, s)), np.zeros((s, s)), np.zeros((s, s)), np.zeros(s), np.zeros(s)
-        for i in range(W.shape[0] - 1, -1, -1):
-            j, w = step[i], W[i] / D[i]
-            seen, doubled = 0.0, 0.0
-            for a in range(s):  # ahead = L k
-                total = 0.0
-                for b in range(s):
-                    total += L[a, b] * k[i, b]
-                ahead[a] = total
-                seen += h[i, a] * k[i, a]
-                doubled += k[i, a] * total
-            variances[i] = seen / D[i] - doubled / (D[i] * D[i])
-            for a in range(s):
-                total = k[i, a]
-                for b in range(s):
-                    total -= after[i, a, b] * ahead[b]
-                h_bar[i, a] = 2.0 * w * total
-                Lc[a] = w * ahead[a]
-            for a in range(s):  # N = C' L C + w h h', C = I - w k h'
-                for b in range(a + 1):
-                    value = L[a, b] - Lc[a] * h[i, b] - h[i, a] * Lc[b]
-                    N[a, b] = N[b, a] = value + (w + w * w * doubled) * h[i, a] * h[i, b]
-            for a in range(s):
-                for b in range(s):
-                    Q_bar[j, a, b] += N[a, b]
-                    total = 0.0
-                    for c in range(s):
-                        total += N[a, c] * Phi[j, c, b]
-                    T[a, b] = total
-            if i > 0:  # the first step comes from nothing
-                for a in range(s):
-                    for b in range(s):
-                        total = 0.0
-                        for c in range(s):
-                            total += T[a, c] * after[i - 1, c, b]
-                        Phi_bar[j, a, b] += 2.0 * total
-            for a in range(s):
-                for b in range(a + 1):
-                    total = 0.0
-                    for c in range(s):
-                        total += Phi[j, c, a] * T[c, b]
-                    L[a, b] = L[b, a] = total
-
-    def outer(step, r, X, Phi_bar, Q_bar):
-        """Of the columns P and Q, side by side in r and X: what each says of the steps by the other's."""
-        n, _, both = r.shape
-        q = both // 2
-        for i in range(n):
-            j = step[i]
-            for c in range(both):
-                other = (c + q) % both
-                for a in range(s):
-                    for b in range(s):
-                        Q_bar[j, a, b] += 0.5 * r[i, a, other] * r[i, b, c]
-                        if i > 0:
-                            Phi_bar[j, a, b] += r[i, a, other] * X[i - 1, b, c]
-
-    loops = (forward, innovations, dual, states, drive, information, outer)
-    return Sweeps(*(compiled(loop) for loop in loops))
+def pull_products(steps: AbstractSteps, P: np.ndarray, Q: np.ndarray) -> Any:
+    """Derivatives of sum_c P_c' K Q_c with respect to what the steps are made of, P and Q (n, q)."""
+    ratio = P[0, 0] / Q[0, 0] if Q.size and Q[0, 0] else 1.0
+    alike = np.array_equal(P, ratio * Q)  # as in the derivative of a quadratic form
+    V, shift, factor = (Q, 0, 2.0 * ratio) if alike else (np.concatenate([P, Q], 1), Q.shape[1], 1.0)
+    total, r, x = steps.nothing(), _adjoint(steps, V), np.zeros((steps.s, V.shape[1]))
+    for rows, links in steps.blocks():
+        bar = steps.room(total, rows)
+        sweeps(steps.sizes).outer(*links, V[rows], r[rows], *bar, x, shift, factor)
+        steps.add(total, rows, bar)
+    return total

@@ -53,7 +53,7 @@ def blocks(gaussians: Any, X: np.ndarray) -> Iterator[Any]:
         raise ValueError(
             f"data for these Gaussians have the shape (rows, {gaussians.dimension}), got {X.shape}."
         )
-    quadratic = Quadratic(gaussians)
+    quadratic = gaussians.quadratic
     size = max(64, CACHE // quadratic.width)
     gaps = []
     for start in range(0, len(X), size):

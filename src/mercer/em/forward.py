@@ -42,6 +42,7 @@ class Chunks:
     back: (T,) the slot of each datum
     first: (E,) the first chunk of each sequence, which is also the slot of its first step
     links: chunks that are continued by the next one
+    inside: (chunks,) how many slots of each are not empty
     """
 
     def __init__(self, lengths: ArrayLike, states: int, length: int | None = None):
@@ -56,7 +57,7 @@ class Chunks:
         position = (np.arange(self.count) - self.first[self.sequence]) * length + np.arange(length)[:, None]
         inside = position < lengths[self.sequence]
         self.index = np.where(inside, begin[self.sequence] + position, self.total).ravel()
-        self.empty = np.flatnonzero(~inside.ravel())
+        self.empty, self.inside = np.flatnonzero(~inside.ravel()), inside.sum(0)
         back = np.empty(self.total + 1, np.intp)
         back[self.index] = np.arange(self.index.size)
         self.back = back[: self.total]
@@ -74,7 +75,7 @@ def chunk_length(lengths: np.ndarray, states: int) -> int:
     total, longest = int(lengths.sum()), int(lengths.max())
     if by_loops(total):  # in units of the arithmetic of a step; a link runs some steps again
         call, link, work, again = 10.0, 500.0, 1.0, 0.0
-        tries = {-(-total // lanes) for lanes in (16, 32, 64, 128)}
+        tries = {-(-total // lanes) for lanes in (16, 32)}
     else:
         call, link, work, again = 15e-6, 12e-6, 0.25e-9 * states**2, states
         tries = {max(1, int(total**0.5 * f)) for f in (0.25, 0.5, 1.0, 2.0, 4.0)}
@@ -127,6 +128,13 @@ def filtered(
     return run.alpha.reshape(log_b.shape), run.log_likelihood()
 
 
+def guesses(initial: np.ndarray, chunks: Chunks) -> np.ndarray:
+    """Distributions (N, chunks) of the first states of chunks, guessed where they continue another."""
+    starts = np.full((len(initial), chunks.count), 1.0 / len(initial))
+    starts[:, chunks.first] = initial[:, None]
+    return starts
+
+
 class _AbstractRun(abc.ABC):
     """The recursions in scaled numbers."""
 
@@ -136,11 +144,15 @@ class _AbstractRun(abc.ABC):
     def __init__(self, initial, transition, log_b, chunks: Chunks):
         self.chunks, self.N = chunks, len(initial)
         self.initial, self.A = np.asarray(initial), np.ascontiguousarray(transition)
-        top = log_b.max(0)
-        self.possible = bool(np.isfinite(top).all())
-        if self.possible:
-            b = log_b - top
-            self.top, self.B = top, np.exp(b, out=b).reshape(self.N, chunks.length, chunks.count)
+        self.top, B = np.empty(log_b.shape[1]), np.empty(log_b.shape)
+        with np.errstate(invalid="ignore"):
+            for begin in range(0, B.shape[1], BLOCK):
+                block = slice(begin, begin + BLOCK)
+                top = np.maximum.reduce(log_b[:, block], 0, out=self.top[block])
+                b = np.subtract(log_b[:, block], top, out=B[:, block])
+                np.exp(b, out=b)
+        self.possible = bool(np.isfinite(self.top).all())
+        self.B = B.reshape(self.N, chunks.length, chunks.count)
 
     @abc.abstractmethod
     def forward(self) -> bool:
@@ -148,7 +160,9 @@ class _AbstractRun(abc.ABC):
 
     @abc.abstractmethod
     def posterior(self) -> tuple[np.ndarray, np.ndarray]:
-        """gamma, and what each step says to the one before it: both (N, length, chunks)."""
+        """gamma (N, length, chunks), and the sums (N, N) over steps of alpha_i(t) ahead_j(t + 1), where
+        `ahead` is what each step says to the one before it. May overwrite the emissions.
+        """
 
     def log_likelihood(self) -> np.ndarray:
         steps = np.log(self.scale)
@@ -156,16 +170,22 @@ class _AbstractRun(abc.ABC):
         return np.bincount(self.chunks.sequence, steps.sum(0), len(self.chunks.lengths))
 
     def backward(self) -> Smoothed:
-        """Overwrites the emissions."""
-        C, (gamma, ahead) = self.chunks.count, self.posterior()
+        """After `forward`."""
+        gamma, pairs = self.posterior()
+        alpha, gamma = (a.reshape(self.N, -1) for a in (self.alpha, gamma))
+        return Smoothed(alpha, gamma, self.A * pairs, self.log_likelihood())
+
+    def pairs(self, ahead: np.ndarray) -> np.ndarray:
+        """Those sums, from `ahead` (N, length, chunks)."""
+        C, links = self.chunks.count, self.chunks.links
         ahead, alpha = ahead.reshape(self.N, -1), self.alpha.reshape(self.N, -1)
         ahead[:, self.chunks.empty] = 0.0
-        links, last = self.chunks.links, alpha.shape[1] - C
+        last = alpha.shape[1] - C
         pairs = alpha[:, last + links] @ ahead[:, links + 1].T
         for begin in range(0, last, BLOCK):
             end = min(begin + BLOCK, last)
             pairs += alpha[:, begin:end] @ ahead[:, begin + C : end + C].T
-        return Smoothed(alpha, gamma.reshape(self.N, -1), self.A * pairs, self.log_likelihood())
+        return pairs
 
 
 class _Loops(_AbstractRun):
@@ -174,13 +194,13 @@ class _Loops(_AbstractRun):
     def forward(self) -> bool:
         if not self.possible:
             return False
-        starts = np.full((self.N, self.chunks.count), 1.0 / self.N)
-        starts[:, self.chunks.first] = self.initial[:, None]
+        starts = guesses(self.initial, self.chunks)
         self.alpha, self.scale = loops.forward(starts, self.A, self.B, self.chunks.links)
         return bool(self.scale.min() > FAINT)
 
     def posterior(self) -> tuple[np.ndarray, np.ndarray]:
-        return loops.backward(self.A, self.B, self.chunks.links, self.alpha, self.scale)
+        gamma, ahead = loops.backward(self.A, self.B, self.chunks.links, self.alpha, self.scale)
+        return gamma, self.pairs(ahead)
 
 
 class _Run(_AbstractRun):
@@ -212,7 +232,7 @@ class _Run(_AbstractRun):
             w = B[:, t]
             b /= self.scale[t]
             w *= b
-        return gamma, B
+        return gamma, self.pairs(B)
 
     def _filter(self, p: np.ndarray, begin: int, end: int) -> np.ndarray:
         """Steps begin … end − 1 of all chunks, from and to what is known of the next state (N, chunks)."""

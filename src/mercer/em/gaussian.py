@@ -7,13 +7,14 @@ arrays (k, b). A NaN is a missing value: it is integrated over, exactly.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.em.blocks import Moments, blocks
+from mercer.em.blocks import Moments, Quadratic, blocks
 from mercer.registry import Saved
 
 TYPES = ("full", "diagonal", "spherical", "tied")
@@ -221,6 +222,11 @@ class Gaussians:
         )
 
     # -- E-step ----------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def quadratic(self) -> Quadratic:
+        """Their log densities as quadratic functions."""
+        return Quadratic(self)
 
     def log_prob(self, X: np.ndarray) -> np.ndarray:
         """Log densities (k, n) of the observed parts of the rows; 0 for a row without any value."""

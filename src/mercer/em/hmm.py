@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.em.emission import drawn, expected, updated
 from mercer.em.forward import Chunks, Smoothed, filtered, smooth
+from mercer.em.gathered import gathered
 from mercer.em.mixture import dirichlet, known_labels, shares, simplex
 from mercer.em.scores import choose, scores
 from mercer.registry import Saved
@@ -87,7 +88,17 @@ class HMM:
         log-likelihood.
         """
         data = self.prepare(sequences)
-        return Expected.of(self.smooth(data), data, self.emission)
+        found = gathered(
+            self.initial,
+            self.transition,
+            lambda some: data.log_emissions(self.emission, some),
+            lambda some, gamma: self.emission.summarise(data.rows[some], gamma),
+            data.chunks,
+        )
+        if found is None:
+            return Expected.of(self.smooth(data), data, self.emission)
+        total = float(found.log_likelihood.sum())
+        return Expected(total, found.first, found.transitions, found.summary)
 
     def maximise(self, summary: Expected) -> HMM:
         """The M-step: the model that explains the summary best, under its prior."""
@@ -276,12 +287,16 @@ class Prepared:
     def __post_init__(self):
         object.__setattr__(self, "chunks", Chunks(self.lengths, 0, self.length))
 
-    def log_emissions(self, emission: Any) -> np.ndarray:
-        """log b_i(o_t), (N, slots); zero in empty slots, −inf in states that are known not to be the one."""
-        log_b = emission.log_prob(self.rows)
-        log_b[:, self.chunks.empty] = 0.0
+    def log_emissions(self, emission: Any, some: slice = slice(None)) -> np.ndarray:
+        """log b_i(o_t), (N, slots), of all or some slots; zero in empty ones, −inf in states that are known
+        not to be the one.
+        """
+        log_b = emission.log_prob(self.rows[some])
+        if len(self.chunks.empty):
+            log_b[:, self.chunks.index[some] == self.chunks.total] = 0.0
         if self.labels is not None:
-            log_b[(self.labels >= 0) & (self.labels != np.arange(len(log_b))[:, None])] = -np.inf
+            labels = self.labels[some]
+            log_b[(labels >= 0) & (labels != np.arange(len(log_b))[:, None])] = -np.inf
         return log_b
 
 

@@ -54,7 +54,7 @@ class OnlineMarkov:
         s = self.form.size
         self.time: float | None = None
         self.count, self.log_evidence = 0, 0.0
-        self._state: tuple[Any, Any] = (jnp.zeros(s), jnp.zeros((s, s)))
+        self._state: tuple[Any, Any] = (np.zeros(s), np.zeros((s, s)))
         self._recent: _Steps | None = None
 
     def update(self, t: Any, y: Any) -> OnlineMarkov:

@@ -19,15 +19,19 @@ from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.grid import diagonal
-from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled
+from mercer.solvers.host import AbstractHostState, Columns, KernelBar, Pulled, pull_mean
 from mercer.solvers.markov_sweeps import AbstractSweeps, Line, sweeps
 from mercer.solvers.protocol import (
     EVERYTHING,
     AbstractSolver,
     AbstractState,
     AbstractWorkspace,
+    Bars,
     Cost,
+    Cotangents,
+    PriorBar,
     Proposal,
+    SiteBars,
     Sites,
     SolverError,
 )
@@ -271,6 +275,16 @@ class MarkovState(AbstractHostState):
 
     # -- cotangents ------------------------------------------------------------------------------------------
 
+    def pull(self, bars: Bars) -> Cotangents:
+        bar = float(bars.log_normaliser)
+        if self.slope is not None or bars.asked() != {"log_normaliser"}:
+            return super().pull(bars)
+        pulled, variances = self.sweeps.pull_evidence(self._delta)
+        kernel = jax.tree.map(lambda leaf: bar * np.asarray(leaf), self._as_kernel(pulled))
+        mean = pull_mean(self.prior.mean, self.columns, bar * self.alpha)
+        precision = -0.5 * bar * (self.residual() ** 2 + variances)
+        return Cotangents(PriorBar(kernel, mean), SiteBars(-bar * self.alpha[:, None], precision[:, None]))
+
     def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         out = self.sweeps.turn(self._direction(k, v))
         return out if k is None else out + k * (1.0 - 2.0 * self.precision * self.sweeps.variances())
@@ -284,8 +298,12 @@ class MarkovState(AbstractHostState):
         asked = bar.kappa is not None or bar.var is not None
         direction = self._direction(bar.kappa, bar.var) if asked else None
         pulled = self.sweeps.pull(*_distinct(bar.P, bar.Q), bar.coefficient, direction)
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(pulled)]
-        return Pulled(jax.tree.unflatten(jax.tree.structure(self.kernel), leaves))
+        return Pulled(self._as_kernel(pulled))
+
+    def _as_kernel(self, form: AbstractForm) -> AbstractKernel:
+        """What it says of the kernel."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(form)]
+        return jax.tree.unflatten(jax.tree.structure(self.kernel), leaves)
 
 
 def _distinct(P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

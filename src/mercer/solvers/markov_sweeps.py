@@ -16,9 +16,11 @@ import numpy as np
 
 from mercer import compiled
 from mercer.compiled import kalman as loops
+from mercer.compiled.matern import MaternBar, MaternSteps
 from mercer.inputs import Array
 from mercer.kernels.statespace import AbstractForm, chain, chain_by_steps
 from mercer.linalg import kalman, tiles
+from mercer.programs import program
 
 COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
 LOOPS_FROM = 2000  # data; a scan over fewer ends before numba is imported
@@ -34,7 +36,7 @@ class Line:
         self.n, self.length = t.shape[0], _padded(t.shape[0])
         self.order: Any = slice(None) if (t[1:] >= t[:-1]).all() else np.argsort(t, kind="stable")
         self._ordered = t[self.order]
-        self.t = jnp.asarray(_repeat_last(self._ordered, self.length))
+        self.t = jax.device_put(_repeat_last(self._ordered, self.length))
 
     def onto(self, V: np.ndarray) -> np.ndarray:
         """Rows in the order of time, padded by zeros."""
@@ -68,6 +70,15 @@ class Line:
         lengths = np.concatenate([[0.0], gaps[first]])
         padded = _repeat_last(lengths, _padded(lengths.size))
         return jnp.zeros(padded.size), jnp.asarray(padded), np.concatenate([[0], number + 1])
+
+    @functools.cached_property
+    def gaps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The lengths (n,) of all steps, the first zero, each length once (u,), and which of them is that of
+        each (n,).
+        """
+        t0, t1, step = self.different_steps
+        lengths = np.asarray(t1)[: step.max() + 1] - np.asarray(t0)[: step.max() + 1]
+        return np.diff(self._ordered, prepend=self._ordered[0]), lengths, step
 
 
 def _padded(n: int) -> int:
@@ -122,6 +133,12 @@ class AbstractSweeps(abc.ABC):
         """
 
     @abc.abstractmethod
+    def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
+        """The derivative of -1/2 log|I + K W| - 1/2 z' R z with respect to the form, and the variances, as
+        `variances`.
+        """
+
+    @abc.abstractmethod
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         """The chain and its filter with a row for each time, padded."""
 
@@ -145,22 +162,34 @@ def _filtered(form, t, W):
 
 
 def _evidence(form, t, W, z):
+    """The filter, and all that a climb of the evidence asks of it."""
     links, filtered, least, logdet = _filtered(form, t, W)
+    return links, filtered, least, logdet, _solve(links, filtered, z), kalman.pull_logdet(links, W)
+
+
+def _solve(links, filtered, z):
+    """z' R z and R z for z (n, 1)."""
     e = kalman.innovations(links, filtered, z)
-    return links, filtered, least, logdet, e, jnp.sum(filtered.w * e[:, 0] ** 2)
+    return jnp.sum(filtered.w * e[:, 0] ** 2), kalman.dual(links, filtered, e)
 
 
-_resolve, _times = jax.jit(kalman.resolve), jax.jit(kalman.times)
-_innovations, _dual = jax.jit(kalman.innovations), jax.jit(kalman.dual)
-_squares = jax.jit(lambda w, e: jnp.sum(w * e[:, 0] ** 2))
-_logdet = jax.jit(kalman.pull_logdet)
-_products = jax.jit(kalman.pull_products)
-_variances = jax.jit(kalman.pull_variances)
-_simulate = jax.jit(lambda links, U: kalman.observe(links, kalman.drive(links.Phi, U)))
+def _observed(links, U):
+    return kalman.observe(links, kalman.drive(links.Phi, U))
 
 
-def _pull_chain(form, t, bar):
-    return jax.vjp(lambda form: chain(form, t), form)[1](bar)[0]
+def _pull_chain(form, t, P, Q, coefficient, bar):
+    """The cotangents of a form's leaves in sum_c P_c' K Q_c + coefficient times what has the cotangent `bar`
+    with respect to its chain.
+    """
+    links, pull = jax.vjp(lambda form: chain(form, t), form)
+    products = kalman.pull_products(links, P, Q)
+    total = jax.tree.map(lambda a, b: a + coefficient * b, products, bar)
+    return jax.tree.leaves(pull(total)[0])
+
+
+_resolve, _times, _solved = program(kalman.resolve), program(kalman.times), program(_solve)
+_logdet, _variances = program(kalman.pull_logdet), program(kalman.pull_variances)
+_simulate = program(_observed)
 
 
 class Scans(AbstractSweeps):
@@ -168,23 +197,25 @@ class Scans(AbstractSweeps):
 
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
         self.form, self.line = form, line
-        self.W = jnp.asarray(line.onto(precision))
-        self._solved = None
+        self.W = jax.device_put(line.onto(precision))
+        self._of, self._solved = z, None
         if z is None:
             found = tiles.call(_filtered, form, line.t, self.W)
         else:  # one pass tells the evidence
             found = tiles.call(_evidence, form, line.t, self.W, line.onto(z[:, None]))
-            self._solved = z, found[4], found[5]
+            self._solved, self._logdet_bar = found[4:]
         self.links, self.filtered, least, logdet = found[:4]
         self.least, self.logdet = float(least), float(logdet)
 
     def solve(self, z: np.ndarray) -> tuple[float, Callable[[], np.ndarray]]:
-        if self._solved is not None and self._solved[0] is z:
-            _, e, squares = self._solved
-        else:
-            e = _innovations(self.links, self.filtered, self.line.onto(z[:, None]))
-            squares = _squares(self.filtered.w, e)
-        return float(squares), lambda: self.line.back(_dual(self.links, self.filtered, e))[:, 0]
+        if self._solved is None or self._of is not z:
+            self._of = z
+            self._solved = _solved(self.links, self.filtered, self.line.onto(z[:, None]))
+        squares, R_z = self._solved
+        return float(squares), functools.partial(self._column, R_z)  # which pickles
+
+    def _column(self, V: jax.Array) -> np.ndarray:
+        return self.line.back(V)[:, 0]
 
     def resolve(self, V: np.ndarray) -> np.ndarray:
         return self._columns(lambda V: _resolve(self.links, self.filtered, V), V)
@@ -224,13 +255,25 @@ class Scans(AbstractSweeps):
     def pull(
         self, P: np.ndarray, Q: np.ndarray, coefficient: float, direction: np.ndarray | None
     ) -> AbstractForm:
-        total = _products(self.links, self.line.onto(P), self.line.onto(Q))
-        if coefficient:
-            total = jax.tree.map(lambda a, b: a + coefficient * b, total, self._logdet_bar.chain)
+        bar = self._logdet_bar.chain if coefficient else jax.tree.map(np.zeros_like, self.links)
         if direction is not None:
             turned = _variances(self.links, self.W, self.line.onto(direction)).chain
-            total = jax.tree.map(jnp.add, total, turned)
-        return tiles.call(_pull_chain, self.form, self.line.t, total)
+            bar = jax.tree.map(lambda a, b: coefficient * np.asarray(a) + np.asarray(b), bar, turned)
+            coefficient = 1.0
+        leaves = tiles.call(
+            _pull_chain,
+            self.form,
+            self.line.t,
+            self.line.onto(P),
+            self.line.onto(Q),
+            np.float64(coefficient),
+            bar,
+        )
+        return jax.tree.unflatten(jax.tree.structure(self.form), leaves)
+
+    def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
+        alpha = self.solve(z)[1]()[:, None]
+        return self.pull(0.5 * alpha, alpha, -0.5, None), self.variances()
 
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         return self.links, self.filtered
@@ -252,59 +295,90 @@ def _simulated(Q, step, observed, rng, size: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------- loops
 
 
+def _made_of(form, t):
+    return MaternBar(form.theta(), None if form.f_is_first else form.observation(t))
+
+
+def _pull_made_of(form, t, bar):
+    return jax.vjp(lambda form: _made_of(form, t), form)[1](bar)[0]
+
+
 def _pull_steps(form, t, t0, t1, bar):
     return jax.vjp(lambda form: chain_by_steps(form, t, t0, t1), form)[1](bar)[0]
 
 
 class Loops(AbstractSweeps):
-    """By compiled loops; steps of one length are made once where the form allows it."""
+    """By compiled loops; steps of one length are made once where the form allows it. A filter that is asked
+    for nothing but the evidence keeps nothing.
+    """
 
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
         self.form, self.line = form, line
-        self.steps = line.different_steps if form.timeless else line.every_step
-        Phi, Q, h = map(np.asarray, tiles.call(chain_by_steps, form, line.t, *self.steps[:2]))
-        self.links = loops.Links(Phi, Q, h, self.steps[2])
-        self.W = self._onto(precision)
-        self._solved = z
-        data = np.zeros(line.n) if z is None else self._onto(z)
-        self.filtered = loops.filtered(self.links, self.W, data)
-        self.logdet, self.least = self.filtered.logdet, self.filtered.least
+        self.W, self._z = self._onto(precision), z
+        self._data = np.zeros(line.n) if z is None else self._onto(z)
+        self._dual_of_data: np.ndarray | None = None  # once it was found on the way
+        self.steps: loops.AbstractSteps
+        if form.blocks is None:
+            self.steps = loops.Given(self.links)
+        else:
+            made_of = jax.tree.map(np.asarray, tiles.call(_made_of, form, line.t))
+            self.steps = MaternSteps(form.blocks, made_of.theta, made_of.h, *line.gaps)
+        self.logdet, self._squares, self.least = loops.evidence(self.steps, self.W, self._data)
+
+    @functools.cached_property
+    def links(self) -> loops.Links:
+        """As XLA makes them, all at once."""
+        t0, t1, step = self._between
+        Phi, Q, h = map(np.asarray, tiles.call(chain_by_steps, self.form, self.line.t, t0, t1))
+        return loops.Links(Phi, Q, h, step)
+
+    @property
+    def _between(self) -> tuple[Array, Array, np.ndarray]:
+        return self.line.different_steps if self.form.timeless else self.line.every_step
+
+    @functools.cached_property
+    def filtered(self) -> loops.Filtered:
+        return loops.filtered(self.steps, self.W, self._data)
 
     def solve(self, z: np.ndarray) -> tuple[float, Callable[[], np.ndarray]]:
-        f = self.filtered
-        if self._solved is z:
-            e, squares = f.e, f.squares
-        else:
-            e = loops.innovations(self.links, f.k, f.w, self._onto(z)[:, None])[:, 0]
-            squares = float(f.w @ e**2)
-        return squares, lambda: self.line.back(loops.dual(self.links, f.k, f.w, e[:, None]))[:, 0]
+        if self._z is z:
+            return self._squares, self._alpha  # methods pickle
+        E = loops.innovations(self.steps, self.filtered, self._onto(z)[:, None])
+        return float(self.filtered.w @ E[:, 0] ** 2), functools.partial(self._alpha, E)
+
+    def _alpha(self, E: np.ndarray | None = None) -> np.ndarray:
+        """From innovations, (n, 1), those of the data unless others are given."""
+        if E is None and self._dual_of_data is not None:
+            return self.line.back(self._dual_of_data)
+        return self._dual(self.filtered.e[:, None] if E is None else E)[:, 0]
+
+    def _dual(self, E: np.ndarray) -> np.ndarray:
+        return self.line.back(loops.dual(self.steps, self.filtered, E))
 
     def _onto(self, V: np.ndarray) -> np.ndarray:
         """Rows in the order of time, in memory of their own."""
         return np.array(V[self.line.order], order="C")
 
     def resolve(self, V: np.ndarray) -> np.ndarray:
-        f = self.filtered
-        E = loops.innovations(self.links, f.k, f.w, self._onto(V))
-        return self.line.back(loops.dual(self.links, f.k, f.w, E))
+        return self._dual(loops.innovations(self.steps, self.filtered, self._onto(V)))
 
     def times(self, V: np.ndarray) -> np.ndarray:
         out = np.empty(V.shape)
-        most = int(np.clip(COLUMN_BYTES // (16 * self.links.h.size), 1, 128))
+        most = int(np.clip(COLUMN_BYTES // (8 * self.steps.n * self.steps.s), 1, 128))
         for first in range(0, V.shape[1], most):
             block = self._onto(V[:, first : first + most])
-            out[:, first : first + most] = self.line.back(loops.times(self.links, block))
+            out[:, first : first + most] = self.line.back(loops.times(self.steps, block))
         return out
 
     def simulate(self, rng: np.random.Generator, size: int) -> np.ndarray:
         def observed(U):
-            return self.line.back(loops.observe(self.links, loops.drive(self.links, U)))
+            return self.line.back(loops.drive(self.links, U))
 
         return _simulated(self.links.Q, self.links.step, observed, rng, size)
 
     @functools.cached_property
-    def _logdet_bar(self) -> tuple[loops.LinksBar, np.ndarray]:
-        return loops.pull_logdet(self.links, self.W)
+    def _logdet_bar(self) -> tuple[Any, np.ndarray]:
+        return loops.pull_logdet(self.steps, self.W, self.filtered)
 
     def variances(self) -> np.ndarray:
         return self.line.back(self._logdet_bar[1])
@@ -320,19 +394,29 @@ class Loops(AbstractSweeps):
     def pull(
         self, P: np.ndarray, Q: np.ndarray, coefficient: float, direction: np.ndarray | None
     ) -> AbstractForm:
-        ordered = (self._onto(V) for V in (P, Q))
-        total = loops.pull_products(self.links, *ordered)
+        bar = loops.pull_products(self.steps, self._onto(P), self._onto(Q))
         if coefficient:
-            for one, more in zip(total, self._logdet_bar[0], strict=True):
-                one += coefficient * more
+            bar = jax.tree.map(lambda a, b: a + coefficient * b, bar, self._logdet_bar[0])
+        total = self._pulled(bar)
         if direction is not None:
-            n, turned = self.line.n, self._turned(direction).chain
-            np.add.at(total.Phi, self.links.step, np.asarray(turned.Phi)[:n])
-            np.add.at(total.Q, self.links.step, np.asarray(turned.Q)[:n])
-            total.h[:n] += np.asarray(turned.h)[:n]
-        return tiles.call(
-            _pull_steps, self.form, self.line.t, *self.steps[:2], kalman.Chain(*map(jnp.asarray, total))
-        )
+            turned = tiles.pull(chain, self.form, self.line.t, self._turned(direction).chain)
+            total = jax.tree.map(jnp.add, total, turned)
+        return total
+
+    def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
+        f = self.filtered if self._z is z else loops.filtered(self.steps, self.W, self._onto(z))
+        bar, alpha, variances = loops.pull_evidence(self.steps, self.W, f)
+        if self._z is z:
+            self._dual_of_data = alpha
+        return self._pulled(bar), self.line.back(variances)
+
+    def _pulled(self, bar: Any) -> AbstractForm:
+        """Derivatives with respect to the form, from those with respect to what its steps are made of."""
+        if self.form.blocks is None:
+            chained = kalman.Chain(*map(jnp.asarray, bar))
+            return tiles.call(_pull_steps, self.form, self.line.t, *self._between[:2], chained)
+        theta, h = bar
+        return tiles.call(_pull_made_of, self.form, self.line.t, MaternBar(theta.reshape(-1), h))
 
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         links, step = self.links, self.links.step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mercer.compiled.matern import Block
 from mercer.kernels.algebra.columns import On
 from mercer.kernels.algebra.powers import Power
 from mercer.kernels.algebra.sums import Product, Scale, Sum
@@ -75,6 +77,15 @@ class SumForm(AbstractForm):
     def error(self) -> float:
         return sum(part.error() for part in self.parts)
 
+    @property
+    def blocks(self) -> tuple[Block, ...] | None:
+        found = [part.blocks for part in self.parts]
+        known = [blocks for blocks in found if blocks is not None]
+        return tuple(itertools.chain(*known)) if len(known) == len(found) else None
+
+    def theta(self) -> jax.Array:
+        return jnp.concatenate([part.theta() for part in self.parts])
+
 
 class AbstractProductForm(AbstractForm):
     """Kronecker products of the factors' states."""
@@ -115,6 +126,25 @@ class AbstractProductForm(AbstractForm):
 
     def error(self) -> float:
         return math.prod(1.0 + part.error() for part in self.factors) - 1.0
+
+    @property
+    def blocks(self) -> tuple[Block, ...] | None:
+        """Weights times a Matern process are copies of it, each in one piece where the process comes last
+        or has one state.
+        """
+        found = [part.blocks or () for part in self.factors]
+        if any(len(blocks) != 1 for blocks in found):
+            return None
+        moving = [(i, block.s) for i, (block,) in enumerate(found) if block.s]
+        if not moving:
+            return (Block(0, self.size),)
+        (last, s), *others = moving
+        if others or (s > 1 and math.prod(part.size for part in self.factors[last + 1 :]) > 1):
+            return None
+        return (Block(s, self.size // s),)
+
+    def theta(self) -> jax.Array:
+        return jnp.concatenate([part.theta() for part in self.factors])
 
 
 class ProductForm(AbstractProductForm):
@@ -167,6 +197,13 @@ class ScaleForm(AbstractForm):
 
     def error(self) -> float:
         return self.part.error()
+
+    @property
+    def blocks(self) -> tuple[Block, ...] | None:
+        return self.part.blocks
+
+    def theta(self) -> jax.Array:
+        return self.part.theta()
 
 
 def _blocks(matrices):

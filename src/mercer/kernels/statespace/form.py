@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from mercer.compiled.matern import Block
 from mercer.kernels.base import AbstractKernel
 from mercer.linalg.kalman import Chain
 
@@ -74,6 +75,22 @@ class AbstractForm(eqx.Module):
         """Whether the covariance is the same at all times."""
         return False
 
+    @property
+    def blocks(self) -> tuple[Block, ...] | None:
+        """The states as independent Matern processes and weights, whose transitions compiled loops make
+        (`compiled.matern`); None: they are something else, and XLA makes all transitions at once.
+        """
+        return None
+
+    @property
+    def f_is_first(self) -> bool:
+        """Whether f is the first state at all times."""
+        return False
+
+    def theta(self) -> jax.Array:
+        """Rate and variance (2 b,) of the processes among the blocks."""
+        return jnp.zeros(0)
+
     def error(self) -> float:
         """The largest error of the covariance, relative to the largest variance involved;
         zero where the form is exact.
@@ -107,3 +124,7 @@ class AbstractWeights(AbstractKernelForm):
 
     def covariance(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.size), t)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (Block(0, self.size),)

@@ -11,8 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import solve_continuous_lyapunov
 
+from mercer.compiled import matern
 from mercer.kernels.families.brownian import (
     BrownianBridge,
     IntegratedOrnsteinUhlenbeck,
@@ -65,44 +65,33 @@ class MaternForm(AbstractKernelForm):
         return True
 
     def transition(self, t0: jax.Array, t1: jax.Array) -> tuple[jax.Array, jax.Array]:
-        fixed, s = _matern(self.p), self.p + 1
-        x = jnp.sqrt(2.0 * self.p + 1.0) * rate(self.kernel) * (t1 - t0)
+        fixed, s = matern.process(self.size), self.size
+        x = self._rate * (t1 - t0)
         decay = jnp.exp(-x)
         Phi = jnp.stack([decay * x**k for k in range(s)], 1) @ fixed.transition.reshape(s, -1)
         Q = _moments(2 * self.p, x) @ fixed.diffusion.reshape(2 * self.p + 1, -1)
         return Phi.reshape(-1, s, s), self.kernel.variance * Q.reshape(-1, s, s)
 
     def covariance(self, t: jax.Array) -> jax.Array:
-        return self._spread(self.kernel.variance * _matern(self.p).stationary, t)
+        return self._spread(self.kernel.variance * matern.process(self.size).stationary, t)
 
     def observation(self, t: jax.Array) -> jax.Array:
         return self._spread(jnp.eye(self.p + 1)[0], t)
 
+    @property
+    def _rate(self):
+        return jnp.sqrt(2.0 * self.p + 1.0) * rate(self.kernel)
 
-class _Matern:
-    """Constants of the Matern process with a = 1 and unit variance, M = F + I nilpotent:
-    exp(F x) = exp(-x) sum_k M^k x^k / k!.
-    """
+    @property
+    def blocks(self) -> tuple[matern.Block, ...]:
+        return (matern.Block(self.size),)
 
-    def __init__(self, p: int):
-        s = p + 1
-        F = np.diag(np.ones(p), 1)
-        F[-1] = [-math.comb(s, j) for j in range(s)]
-        powers = [np.linalg.matrix_power(F + np.eye(s), k) / math.factorial(k) for k in range(s)]
-        noise = np.zeros((s, s))
-        noise[-1, -1] = 1.0
-        stationary = solve_continuous_lyapunov(F, -noise)
-        density = 1.0 / stationary[0, 0]
-        self.transition = np.array(powers)
-        self.stationary = density * stationary
-        self.diffusion = np.zeros((2 * p + 1, s, s))
-        for i, j in np.ndindex(s, s):
-            self.diffusion[i + j] += density * np.outer(powers[i][:, -1], powers[j][:, -1])
+    @property
+    def f_is_first(self) -> bool:
+        return True
 
-
-@functools.lru_cache
-def _matern(p: int) -> _Matern:
-    return _Matern(p)
+    def theta(self) -> jax.Array:
+        return jnp.stack([self._rate, jnp.reshape(self.kernel.variance, ())])
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

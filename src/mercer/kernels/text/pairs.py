@@ -5,6 +5,7 @@ The pairs of strings are the vector: one step of the loop treats the same cell o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -62,16 +63,18 @@ def by_loops(loop: Loop, twin: Callable[..., jax.Array]) -> Callable[..., jax.Ar
     host by a compiled loop: value and first derivative. `twin` is the same in JAX, for derivatives beyond.
     """
 
-    def host(decay: Any, *tables: Any) -> np.ndarray:
-        codes = [np.asarray(table) for table in tables]
-        pairs = [i.ravel() for i in np.indices([len(table) for table in codes])]
-        decay = np.asarray(decay)[()]
-        found = strings.over_pairs(loop, decay, codes[0], codes[-1], (pairs[0], pairs[-1]), thread_count())
-        return found.reshape([len(table) for table in codes])
-
-    def with_slope(decay: Any, *tables: Any) -> np.ndarray:
-        found = host(np.asarray(decay) + 1j * _STEP, *tables)
-        return np.stack([found.real, found.imag / _STEP])
+    def host(decay: Any, *tables: Any, slopes: bool = False) -> np.ndarray:
+        codes, decay = [np.asarray(table) for table in tables], float(decay)
+        same = len(codes) == 2 and np.array_equal(codes[0], codes[1])
+        shape = [len(table) for table in codes]
+        which = np.triu_indices(shape[0]) if same else [i.ravel() for i in np.indices(shape)]
+        pairs = which[0], which[-1]
+        found = strings.over_pairs(loop, decay, codes[0], codes[-1], pairs, thread_count(), slopes)
+        if not same:
+            return found.reshape(*found.shape[:-1], *shape)
+        out = np.empty((*found.shape[:-1], *shape))
+        out[..., which[0], which[1]] = out[..., which[1], which[0]] = found
+        return out
 
     def call(function, leading, decay, tables):
         shape = jax.ShapeDtypeStruct((*leading, *map(rows, tables)), float)
@@ -83,7 +86,7 @@ def by_loops(loop: Loop, twin: Callable[..., jax.Array]) -> Callable[..., jax.Ar
 
     @jax.custom_jvp
     def both(decay, *tables):
-        return call(with_slope, (2,), decay, tables)
+        return call(functools.partial(host, slopes=True), (2,), decay, tables)
 
     @value.defjvp
     def _(primals, tangents):

@@ -53,6 +53,11 @@ def used() -> tuple[float, float]:
     return said.ru_utime + said.ru_stime, said.ru_maxrss / 1024
 
 
+def cpu_of(client: Any) -> float:
+    """CPU seconds of all workers so far."""
+    return sum(seconds for seconds, _ in client.run(used).values())
+
+
 def cluster(workers: int) -> Any:
     from dask.distributed import Client
 
@@ -73,8 +78,9 @@ def main(
     rows: Annotated[int, typer.Option(help="Rows of generated data.")] = 1_000_000,
     m: Annotated[int, typer.Option(help="Inducing inputs.")] = 256,
     workers: Annotated[str, typer.Option(help="Numbers of workers, by commas.")] = "1,2",
-    repeats: Annotated[int, typer.Option(min=1, help="Turns.")] = 5,
+    repeats: Annotated[int, typer.Option(min=0, help="Turns; 0: only the fit.")] = 5,
     evaluations: Annotated[int, typer.Option(help="Of a fit at the end; 0: none.")] = 0,
+    checkpoint: Annotated[Path | None, typer.Option(help="Of the fit, if it may be cut short.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the data go.")] = Path("benchmarks/results/distributed"),
     out: Annotated[Path | None, typer.Option(help="Where the JSON goes.")] = None,
 ) -> None:
@@ -95,7 +101,7 @@ def main(
     model = mc.Model(mc.GP(mc.kernels.SE(np.full(D, 1.5), 2.0)), mc.likelihoods.Gaussian(0.1))
     clients = {int(w): cluster(int(w)) for w in workers.split(",")}
     found: dict[int, list[dict[str, float]]] = {w: [] for w in clients}
-    for turn in range(repeats + 1):  # the first compiles
+    for turn in range(repeats + 1 if repeats else 0):  # the first compiles
         for w, client in clients.items():
             before = client.run(used)
             began = time.perf_counter()
@@ -111,9 +117,9 @@ def main(
             if turn:
                 found[w].append(said)
     first = min(clients)
-    best = {w: min(said["seconds"] for said in all_) for w, all_ in found.items()}
-    busy = {w: min(said["longest"] for said in all_) for w, all_ in found.items()}
-    for w in clients:
+    best = {w: min(said["seconds"] for said in all_) for w, all_ in found.items() if all_}
+    busy = {w: min(said["longest"] for said in all_) for w, all_ in found.items() if all_}
+    for w in best:
         print(f"{w} workers: best {best[w]:.1f} s, {rows / best[w]:,.0f} rows/s, efficiency "
               f"{best[first] * first / (best[w] * w):.0%} by the clock, "
               f"{busy[first] * first / (busy[w] * w):.0%} by CPU seconds of the busiest")  # fmt: skip
@@ -122,17 +128,20 @@ def main(
         w, client = max(clients.items())
         from mercer.learning import chunked
 
-        began = time.perf_counter()
+        began, before = time.perf_counter(), cpu_of(client)
         seen = chunked.survey(source, Workers(client))
         surveyed = time.perf_counter() - began
-        learned = mc.fit(model, seen, solver=mc.solvers.VFE(m=m), max_evaluations=evaluations)
+        said = None if checkpoint is None else str(checkpoint)
+        learned = mc.fit(
+            model, seen, solver=mc.solvers.VFE(m=m), max_evaluations=evaluations, checkpoint=said
+        )
         passes = [e for e in learned.history if e.size == rows]
         peak = max(mib for _, mib in client.run(used).values())
         fit = dict(seconds=time.perf_counter() - began, survey=surveyed, passes=len(passes), peak=peak)
-        fit["client"] = used()[1]
+        fit |= dict(client=used()[1], cpu=cpu_of(client) - before)
         print(f"fit with {w} workers: {fit['seconds']:.0f} s (survey {surveyed:.0f} s), {len(passes)} "
-              f"passes over all rows, evidence {learned.value:.1f}, peak of a worker "
-              f"{peak:.0f} MiB, of the client {fit['client']:.0f} MiB")  # fmt: skip
+              f"passes over all rows, {fit['cpu']:.0f} CPU s of the workers, evidence {learned.value:.1f}, "
+              f"peak of a worker {peak:.0f} MiB, of the client {fit['client']:.0f} MiB")  # fmt: skip
     for client in clients.values():
         client.close()
     if out is not None:

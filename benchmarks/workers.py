@@ -19,11 +19,15 @@ THREADS = 2
 
 
 def settings() -> dict[str, str]:
-    """The environment variables of every process: the same number of threads for all,
-    no warnings in the way.
+    """The environment variables of every process: the same number of threads for all, no warnings in the
+    way, and bytecode kept, as an installed package has it.
     """
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
-    return os.environ | dict.fromkeys(threads, str(THREADS)) | {"PYTHONWARNINGS": "ignore"}
+    return (
+        os.environ
+        | dict.fromkeys(threads, str(THREADS))
+        | {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": ""}
+    )
 
 
 def pin() -> None:

@@ -54,6 +54,21 @@ def test_what_does_not_go_together_is_said(files, tmp_path):
     assert found.exit_code == 1 and "standard input" in found.stderr
 
 
+def test_few_rows_of_classes(tmp_path):
+    rng, model = np.random.default_rng(0), tmp_path / "m.mercer"
+    for i, n in enumerate((25, 20)):
+        x = rng.uniform(-3, 3, n)
+        kind = np.where(x > 0, "right", "left")
+        pq.write_table(pa.table({"x": x, "kind": kind}), tmp_path / f"few{i}.parquet")
+    few = sorted(tmp_path.glob("few*.parquet"))
+    words = ["fit", *few, "--target", "kind", "--out", model, "--classify"]
+    found = run(*words, "--noise", 0.1)
+    assert found.exit_code == 1 and "--noise is for numbers" in found.stderr
+    found = run(*words, "--kernel", "SE(1.0)")
+    assert found.exit_code == 0, found.stderr
+    assert mc.load(model).predict({"x": [-2.0, 2.0]}).tolist() == ["left", "right"]
+
+
 @pytest.mark.slow
 def test_on_a_cluster_the_same(files, tmp_path):
     """Two processes are started: the dashboard is said, and the model is that of one process."""

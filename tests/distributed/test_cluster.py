@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.distributed import JobError, team, versions
+from mercer.distributed import JobError, cluster, team, versions
 from mercer.linalg.identities import parallel_sum
 from mercer.params import flatten
 
@@ -94,6 +94,23 @@ def test_a_closed_client_is_refused(client):
     closed.close()
     with pytest.raises(JobError, match=r"client is closed: hand in one that is connected"), team(closed):
         pass
+
+
+def test_a_cluster_without_workers_is_refused_in_bounded_time(monkeypatch):
+    from distributed import Client
+
+    monkeypatch.setattr(cluster, "WAIT", 0.2)
+    settings = dict(n_workers=0, processes=False, dashboard_address=None, set_as_default=False)
+    source = mc.inputs.chunks([(np.zeros((5, 1)), np.zeros(5))])
+    with Client(**settings) as nobody:
+        with pytest.raises(
+            JobError, match=r"has no workers, and none came .* `dask worker \S+ --nthreads 1`"
+        ):
+            mc.GPRegressor(k.SE(), parallel=nobody).fit(source, None)
+        with pytest.raises(JobError, match=r"has no workers, .*cluster.scale\(2\)"), team(nobody):
+            pass
+    with pytest.raises(JobError, match="client is closed"):
+        mc.GPRegressor(k.SE(), parallel=nobody).fit(source, None)
 
 
 def test_em_goes_through_chunks_on_a_cluster(client):

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer.columns import Reader
 from mercer.distributed.chunks import Here
 from mercer.distributed.on_dask import ClusterError, Workers
+from mercer.inference import EP
+from mercer.inference.ep import in_chunks
 from mercer.learning import chunked
 
 RNG = np.random.default_rng(2)
@@ -28,18 +31,18 @@ SETTINGS = dict(solver=mc.solvers.VFE(m=10), progress=False)
 class Deadly(collections.abc.Sequence):
     """Pairs whose reader is killed the moment it asks for the last of so many."""
 
-    def __init__(self, count, last):
-        self.count, self.last = str(count), last
+    def __init__(self, count, last, pairs=PAIRS):
+        self.count, self.last, self.pairs = str(count), last, pairs
 
     def __len__(self):
-        return len(PAIRS)
+        return len(self.pairs)
 
     def __getitem__(self, i):
         with open(self.count, "ab") as file:
             file.write(b".")
         if os.path.getsize(self.count) == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
-        return PAIRS[i]
+        return self.pairs[i]
 
 
 def fit(pairs, executor=None, **settings):
@@ -67,6 +70,26 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, tmp_path
     found = fit(pairs, Workers(client))
     assert count.stat().st_size > 20  # so that one was killed
     same(found, expected)
+
+
+def test_sites_that_a_killed_worker_held_are_found_again(client, tmp_path):
+    client.wait_for_workers(2)
+    model = mc.Model(MODEL.gp, mc.likelihoods.Bernoulli())
+    labels = [(x, np.where(y > 0, 1.0, -1.0)) for x, y in PAIRS]
+    count = tmp_path / "loads"
+    here, there = (
+        in_chunks.run(
+            executor, mc.inputs.chunks(pairs), Reader(None, 2), model, mc.solvers.VFE(inducing=X[:10]), EP()
+        )
+        for executor, pairs in ((Here(), labels), (Workers(client), Deadly(count, 14, labels)))
+    )
+    sweeps = there.status.iterations
+    assert here.status == there.status and sweeps > 4  # it is killed in the fifth pass
+    assert count.stat().st_size >= 3 * (sweeps + 1) + 4  # the sites of one chunk, at least, were found again
+    assert there.log_evidence == pytest.approx(here.log_evidence, rel=1e-10)
+    ours, theirs = there.gradient(), here.gradient()
+    for name in theirs:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-10, atol=1e-12)
 
 
 def started(*arguments):

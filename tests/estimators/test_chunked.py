@@ -117,3 +117,88 @@ def test_arrays_and_files_with_a_kernel(tmp_path):
             mc.GPRegressor(**setting).fit(X, y)
     with pytest.raises(mc.inputs.InputError, match="do not go with sample_weight"):
         mc.GPRegressor(kernel).fit(X, y, sample_weight=y)
+
+
+def test_intervals_and_quantiles_are_lazy_too(fitted):
+    model, X = fitted
+    lower, upper = model.predict_interval(X, 0.8)
+    assert isinstance(lower, dd.Series)
+    for lazy, here in zip((lower, upper), model.predict_interval(FRAME, 0.8), strict=True):
+        np.testing.assert_allclose(lazy.compute(), here, rtol=1e-10)
+    several = model.predict_quantile(X, [0.1, 0.5])
+    assert list(several.columns) == ["q10", "q50"]
+    np.testing.assert_allclose(several.compute(), model.predict_quantile(FRAME, [0.1, 0.5]), rtol=1e-10)
+    np.testing.assert_allclose(
+        model.predict_quantile(X, 0.1).compute(), model.predict_quantile(FRAME, 0.1), rtol=1e-10
+    )
+    everything = model.predict_columns(X)
+    assert list(everything.columns) == ["mean", "std", "lower", "upper"]
+    np.testing.assert_allclose(everything["upper"].compute(), model.predict_columns(FRAME)["upper"])
+    with pytest.raises(ValueError, match="each row alone"):
+        model.predict_quantile(X, 0.5, noise_variance=1.0)
+
+
+# ------------------------------------------------------------------------------------------------- classes
+
+LABELS = np.where(Y > 1.0, "high", "low")
+NUMBERS = FRAME[["a", "b"]].fillna(0.0)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.learning.unconverged.UnconvergedWarning")  # few evaluations
+@pytest.mark.parametrize("inference", ["ep", "label-regression"])
+def test_two_classes_are_those_of_one_array(inference, tmp_path):
+    kernel, Z = mc.kernels.SE([1.0, 1.0], 4.0), NUMBERS.to_numpy()[:15]
+    settings = dict(inference=inference, solver=mc.solvers.FITC(inducing=Z), learn=False)
+    whole = mc.GPClassifier(kernel, **settings).fit(NUMBERS, LABELS)
+    ddf = dd.from_pandas(NUMBERS.assign(y=LABELS), npartitions=3)
+    cut = mc.GPClassifier(kernel, **settings).fit(ddf[["a", "b"]], ddf["y"])
+    assert cut.classes_.tolist() == ["high", "low"]
+    assert cut.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_, rel=1e-8)
+    p = whole.predict_proba(NUMBERS)
+    np.testing.assert_allclose(cut.predict_proba(NUMBERS), p, rtol=1e-7)
+    lazy = cut.predict_proba(ddf[["a", "b"]])
+    assert list(lazy.columns) == ["p_high", "p_low"]
+    np.testing.assert_allclose(lazy.compute(), p, rtol=1e-7)
+    assert cut.predict(ddf[["a", "b"]]).compute().tolist() == whole.predict(NUMBERS).tolist()
+    mc.save(cut, tmp_path / "m.mercer")
+    np.testing.assert_allclose(mc.load(tmp_path / "m.mercer").predict_proba(NUMBERS), p, rtol=1e-7)
+    assert "240 rows in 3 chunks" in cut.summary()
+
+
+@pytest.mark.filterwarnings("ignore::mercer.learning.unconverged.UnconvergedWarning")  # few evaluations
+def test_several_classes_and_what_is_refused():
+    labels = np.digitize(Y, [0.0, 1.0])
+    source = mc.inputs.chunks([(FRAME[a:b], labels[a:b]) for a, b in ((0, 100), (100, 100), (100, N))])
+    settings = dict(solver=mc.solvers.VFE(m=12), max_evaluations=2, inference="label-regression")
+    with pytest.raises(mc.inputs.InputError, match=r"3 classes.*multi_class='one-vs-rest'"):
+        mc.GPClassifier(**settings).fit(source, None)
+    model = mc.GPClassifier(multi_class="one-vs-rest", **settings).fit(source, None)
+    assert model.classes_.tolist() == [0, 1, 2] and len(model.posterior_) == 3
+    assert np.mean(model.predict(FRAME) == labels) > 0.6
+    with pytest.raises(mc.inputs.InputError, match="do not go with objective"):
+        mc.GPClassifier(objective="loo").fit(source, None)
+    lost = labels.astype(object)
+    lost[120] = None
+    with pytest.raises(mc.inputs.InputError, match="partition 1 of 2: y has no label in row 20"):
+        mc.GPClassifier().fit(mc.inputs.chunks([(FRAME[:100], lost[:100]), (FRAME[100:], lost[100:])]), None)
+    with pytest.raises(mc.inputs.InputError, match="one class only"):
+        mc.GPClassifier().fit(mc.inputs.chunks([(FRAME, np.ones(N))]), None)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.learning.unconverged.UnconvergedWarning")  # few evaluations
+def test_fewer_rows_than_inducing_inputs():
+    """All rows are inducing inputs: exact."""
+    few = [(NUMBERS[a:b], Y[a:b]) for a, b in ((0, 30), (30, 50))]
+    model = mc.GPRegressor(mc.kernels.SE([1.0, 1.0]), max_evaluations=2).fit(mc.inputs.chunks(few), None)
+    exact = model.model_.condition(NUMBERS[:50], Y[:50])
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_evidence, abs=1e-3)
+    with pytest.raises(mc.solvers.SolverError, match="ask for m=50 at most"):
+        mc.fit(model.model_, mc.inputs.chunks(few), solver=mc.solvers.VFE(m=60))
+
+
+@pytest.mark.filterwarnings("ignore::mercer.learning.unconverged.UnconvergedWarning")  # few evaluations
+def test_batches_of_chunks_bring_their_own_solver():
+    source = mc.inputs.chunks([(NUMBERS[:100], Y[:100]), (NUMBERS[100:], Y[100:])])
+    rule = mc.inference.SVGP(m=10, epochs=1, batch=32)
+    model = mc.GPRegressor(mc.kernels.SE([1.0, 1.0]), inference=rule, max_evaluations=2).fit(source, None)
+    assert np.isfinite(model.predict(NUMBERS)).all()

@@ -11,7 +11,10 @@ import mercer as mc
 from mercer.columns import Reader
 from mercer.distributed.chunks import Here
 from mercer.distributed.parcel import Parcel
-from mercer.inference import by_name, chunked
+from mercer.inference import by_name, chunked, pointwise
+from mercer.inference.ep import in_chunks
+from mercer.inference.ep.point import log_scales
+from mercer.posteriors.cavity import cavity
 from mercer.solvers.chunked import InChunks, stand_in
 
 N = 120
@@ -100,6 +103,40 @@ def test_rules_that_look_for_sites_find_the_same_ones(likelihood, rule, y, chunk
     np.testing.assert_allclose(some.alpha, whole.state.alpha[:4], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("chunks", CUTS)
+@pytest.mark.parametrize("solver", ["VFE", "FITC", "ProjectedProcess"])
+def test_sites_of_ep_stay_with_their_chunks(solver, chunks):
+    this, rule = model(mc.likelihoods.Bernoulli()), mc.inference.EP(tol=1e-10)
+    solver = getattr(mc.solvers, solver)(inducing=X[:12] + 0.02, learn=chunks == 3)
+    whole = rule.run(this, X, LABELS, solver)
+    found = in_chunks.run(Here(), source(CUTS[chunks], LABELS), READER, this, solver, rule)
+    assert found.status.converged and found.notes == ()
+    assert found.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    agree(found.gradient(), rule.gradient(this, LABELS, whole))
+    rows = [np.arange(min(b - a, 4)) for a, b in itertools.pairwise(CUTS[chunks])]
+    at = np.concatenate([a + r for a, r in zip(CUTS[chunks], rows, strict=False)])
+    some = found.whole.condensed().factor(this.gp, X[at], found.sites(rows))
+    for ours, theirs in zip(some.predict(XS), whole.state.predict(XS), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(some.alpha, whole.state.alpha[at], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(some.marginals()[1], whole.state.marginals()[1][at], rtol=1e-6)
+
+
+def test_ep_in_chunks_says_when_it_has_not_converged():
+    there, solver = source(CUTS[3], LABELS), mc.solvers.VFE(inducing=X[:12])
+    this = model(mc.likelihoods.Bernoulli())
+    short = in_chunks.run(Here(), there, READER, this, solver, mc.inference.EP(max_iterations=3))
+    assert not short.status.converged and "did not converge" in short.notes[0]
+    # the evidence is that of the sites that are there
+    sites = short.sites([np.arange(n) for n in np.diff(CUTS[3])])
+    state = solver.factor(this.gp, X, sites)
+    c = cavity(state)
+    log_Z = pointwise.tilted(this.likelihood, LABELS, c.mean, c.variance)[0]
+    assert short.log_evidence == pytest.approx(
+        state.log_normaliser + log_scales(sites, c, log_Z).sum(), rel=1e-12
+    )
+
+
 def test_what_is_not_a_sum_over_chunks_is_refused():
     there, vfe = source(CUTS[2], Y), mc.solvers.VFE(inducing=X[:5])
     for likelihood, reason in (
@@ -111,6 +148,10 @@ def test_what_is_not_a_sum_over_chunks_is_refused():
     basis = mc.Model(mc.GP(PRIOR.kernel, basis=mc.means.Polynomial(1)))
     with pytest.raises(mc.solvers.SolverError, match="basis"):
         chunked.evidence(Here(), there, READER, basis, vfe)
+    counts = model(mc.likelihoods.Poisson(exposure=np.ones(N)))
+    for this, reason in ((basis, "basis functions do not"), (counts, "known of each row")):
+        with pytest.raises(mc.solvers.SolverError, match=reason):
+            mc.fit(this, source(CUTS[2], LABELS.clip(0)), solver=vfe, inference="ep", progress=False)
     empty = mc.inputs.chunks([(X[:0], Y[:0])])
     with pytest.raises(mc.solvers.SolverError, match="no rows"):
         chunked.evidence(Here(), empty, READER, model(mc.likelihoods.Gaussian()), vfe)

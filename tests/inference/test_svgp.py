@@ -7,7 +7,7 @@ import mercer as mc
 from mercer import kernels as k
 from mercer import likelihoods as lik
 from mercer.inference import SVGP
-from mercer.learning import FitWarning
+from mercer.learning import FitWarning, stochastic
 from mercer.learning.stochastic import Batches, Training
 from mercer.solvers import VFE
 
@@ -53,6 +53,17 @@ def test_classification():
     assert found.posterior.log_evidence == pytest.approx(full.posterior.log_evidence, abs=1.5)
     grid = np.linspace(0, 10, 30)[:, None]
     np.testing.assert_allclose(found.posterior.probability(grid), full.posterior.probability(grid), atol=0.06)
+
+
+def test_classes_start_from_small_batches(monkeypatch):
+    """A dense fit of classes that do not overlap goes on for as long as the variance can grow."""
+    monkeypatch.setattr(stochastic, "FIRST", 60)
+    model, labels = mc.Model(mc.GP(k.SE(1.0)), lik.Bernoulli()), np.sign(np.sin(X[:150, 0]))
+    found = mc.fit(model, X[:150], labels, inference=SVGP(m=8, batch=50, epochs=1))
+    first = [e for e in found.history if e.start in ("given", "data-driven")]
+    assert {e.size for e in first} == {50} and set(found.status.starts) == {"given", "data-driven"}
+    assert max(found.status.starts.values()) > first[0].value
+    assert -0.5 * 150 < found.posterior.log_evidence < 0.0
 
 
 def test_conditioning_is_that_of_vfe():

@@ -68,14 +68,34 @@ def source(data: list[Path], target: str | None = None, features: str | None = N
 
 
 def fit(
-    data: list[Path], target: str, features: str | None, out: Path, dask: str | None, settings: dict[str, Any]
+    data: list[Path],
+    target: str,
+    features: str | None,
+    out: Path,
+    dask: str | None,
+    settings: dict[str, Any],
+    classify: bool = False,
 ) -> None:
-    """Fit a regressor to files and save it; Ctrl-C cancels the tasks and saves the best so far."""
-    from mercer import GPRegressor
+    """Fit a regressor, or a classifier, to files and save it; Ctrl-C cancels the tasks and saves the best so
+    far.
+    """
+    from mercer import GPClassifier, GPRegressor
     from mercer.app import describe
 
+    estimator: Any = GPRegressor
+    if classify:
+        of_numbers = {
+            "noise_variance": "noise",
+            "likelihood": "likelihood",
+            "warp": "warp",
+            "groups": "groups",
+        }
+        for name, option in of_numbers.items():
+            if settings.pop(name) is not None:
+                raise ValueError(f"--{option} is for numbers: leave it out with --classify.")
+        estimator, settings = GPClassifier, settings | {"multi_class": "one-vs-rest"}
     with cluster(dask) as client, warnings_as_notes():
-        model = GPRegressor(parallel=client, **settings).fit(source(data, target, features), None)
+        model = estimator(parallel=client, **settings).fit(source(data, target, features), None)
     model.name_target(target).save(out)
     found(**describe.facts(model), target=target)
     say(model.summary())

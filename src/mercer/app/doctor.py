@@ -21,6 +21,7 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "cluster": ("dask", "distributed"),
     "control": ("gymnasium",),
+    "sktime": ("sktime",),
     "serve": ("fastapi", "uvicorn"),
     "studio": ("fastapi", "uvicorn", "pydantic"),
 }

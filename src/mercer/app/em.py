@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -85,13 +86,9 @@ def cluster(
         bic=model.selection_,
         cluster=assigned,
     )
-    if save is not None:
-        model.save(save)
-        wrote("model", save, "saved in")
+    _keep(model, save)
     if out is not None:
-        probability = model.predict_proba(X)
-        columns: dict[str, Any] = {"cluster": assigned} | {f"p_{i}": p for i, p in enumerate(probability.T)}
-        write_table(out, _added(table, columns, named(data)))
+        write_table(out, _added(table, "cluster", assigned, model.predict_proba(X), named(data)))
         wrote("table", out)
     if plot is not None:
         from mercer import viz
@@ -174,15 +171,12 @@ def hmm(
         bic=model.selection_,
         state=path,
     )
-    if save is not None:
-        model.save(save)
-        wrote("model", save, "saved in")
+    _keep(model, save)
     if out is not None:
         probability = np.empty((len(X), len(model.initial_)))
         for rows in places:
             probability[rows] = model.predict_proba(X[rows])
-        columns = {"state": path} | {f"p_{i}": p for i, p in enumerate(probability.T)}
-        write_table(out, _added(table, columns, named(data)))
+        write_table(out, _added(table, "state", path, probability, named(data)))
         wrote("table", out)
     if plot is not None:
         from mercer import viz
@@ -252,9 +246,17 @@ def _several(text: str) -> Any:
         raise ValueError(f"a number such as 3, or a range such as 1-8, is needed; got {text!r}.") from None
 
 
-def _added(table: dict, found: dict[str, Any], source: str) -> dict:
+def _keep(model: Any, save: Path | None) -> None:
+    if save is not None:
+        model.save(save)
+        wrote("model", save, "saved in")
+
+
+def _added(table: dict, what: str, found: Any, probability: Any, source: str) -> dict:
+    """The table with the component or state of each row, and the probability of each."""
     from mercer.app.tables import TableError
 
-    if taken := sorted(set(found) & set(table)):
+    columns = {what: found} | {f"p_{i}": p for i, p in enumerate(probability.T)}
+    if taken := sorted(set(columns) & set(table)):
         raise TableError(f"{source} already has the columns {', '.join(taken)}: rename them.")
-    return {**table, **found}
+    return {**table, **columns}

@@ -154,7 +154,7 @@ def fit(
             "trials": trials,
             "event": event,
         }
-        whole |= {"exposure": exposure, "lower": lower, "upper": upper, "classify": classify or None}
+        whole |= {"exposure": exposure, "lower": lower, "upper": upper}
         whole |= {"robust": None if robust == "none" else robust, "plot": plot, "budget": budget}
         if given := [f"--{name}" for name, value in whole.items() if value is not None]:
             raise ValueError(f"{given[0]} goes with one file, without --dask: leave it out.")
@@ -166,7 +166,7 @@ def fit(
         }
         settings |= {"likelihood": likelihood, "warp": warp, "groups": groups, "solver": solver}
         settings |= {"memory": memory, "checkpoint": checkpoint}
-        chunked.fit(data, target, features, out, dask, settings)
+        chunked.fit(data, target, features, out, dask, settings, classify)
         return
     (table,) = data
     from mercer.app import describe, work

@@ -48,7 +48,7 @@ class Reader:
     def _encoded(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         assert self.columns is not None
         X = self.columns.encode(chunk.table).inputs.values
-        return X, as_targets(chunk.target, X.shape[0])
+        return X, as_targets(chunk.y(), X.shape[0])
 
 
 # ------------------------------------------------------------------------------------- what the columns are
@@ -65,7 +65,7 @@ def _look(chunk: Chunk, groups: Sequence[str | int]) -> dict[str, Any]:
     called = names or tuple(f"x{j}" for j in range(len(table.columns)))
     grouping = {position(called, group) for group in groups}
     said = [_said(cells, j in grouping) for j, cells in enumerate(table.columns)]
-    y = as_targets(chunk.target, table.rows)
+    y = as_targets(chunk.y(), table.rows)
     return {"rows": len(y), "names": names, "columns": said, "where": chunk.where}
 
 

@@ -9,21 +9,33 @@ a time; `mercer.distributed.on_dask.Workers` on the workers of a Dask client.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from mercer.inputs import AbstractSource, Chunk
+from mercer.inputs import AbstractSource
 
-__all__ = ["AbstractExecutor", "Here", "add", "tree_sum"]
+__all__ = ["AbstractExecutor", "Here", "Pass", "add", "tree_sum"]
 
 Sums = dict[str, Any]
 Work = Callable[..., Any]
 
 
+class Pass(NamedTuple):
+    """A function, and the chunks that it is called with: see `AbstractExecutor.map`."""
+
+    work: Work
+    source: AbstractSource
+    shared: Sequence[Any] = ()
+    parts: Sequence[Any] | None = None
+
+    def own(self, i: int) -> tuple[Any, ...]:
+        """What is for chunk i alone."""
+        return () if self.parts is None else (self.parts[i],)
+
+
 class AbstractExecutor(abc.ABC):
     """Who calls a function with each chunk of a source."""
 
-    @abc.abstractmethod
     def map(
         self,
         work: Work,
@@ -34,8 +46,8 @@ class AbstractExecutor(abc.ABC):
         """What `work(chunk, *shared)` says of every chunk, in their order; with `parts`, one for each chunk,
         `work(chunk, part, *shared)`.
         """
+        return self.each(Pass(work, source, shared, parts))
 
-    @abc.abstractmethod
     def sum(
         self,
         work: Work,
@@ -44,6 +56,32 @@ class AbstractExecutor(abc.ABC):
         parts: Sequence[Any] | None = None,
     ) -> Sums:
         """The sum of what it says, dicts of numbers and arrays, by `tree_sum`."""
+        return self.total(Pass(work, source, shared, parts))
+
+    def carry(
+        self,
+        work: Work,
+        source: AbstractSource,
+        shared: Sequence[Any] = (),
+        held: Sequence[Any] | None = None,
+    ) -> tuple[Sequence[Any], Sums]:
+        """What stays with the chunks, and what crosses: `work(chunk, own, *shared)` says a pair, of which the
+        first is kept where the chunk is and the second summed by `tree_sum`. What was kept may be `held` of
+        the next such pass, or the `parts` of any other; at first `own` is None.
+        """
+        return self.carried(Pass(work, source, shared, [None] * len(source) if held is None else held))
+
+    @abc.abstractmethod
+    def each(self, asked: Pass) -> list[Any]:
+        """What `map` gives."""
+
+    @abc.abstractmethod
+    def total(self, asked: Pass) -> Sums:
+        """What `sum` gives."""
+
+    @abc.abstractmethod
+    def carried(self, asked: Pass) -> tuple[Sequence[Any], Sums]:
+        """What `carry` gives."""
 
     @abc.abstractmethod
     def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
@@ -53,33 +91,29 @@ class AbstractExecutor(abc.ABC):
 class Here(AbstractExecutor):
     """This process, one chunk after the other."""
 
-    def map(
-        self,
-        work: Work,
-        source: AbstractSource,
-        shared: Sequence[Any] = (),
-        parts: Sequence[Any] | None = None,
-    ) -> list[Any]:
-        return list(self._each(work, source, shared, parts))
+    def each(self, asked: Pass) -> list[Any]:
+        return list(_called(asked))
 
-    def sum(
-        self,
-        work: Work,
-        source: AbstractSource,
-        shared: Sequence[Any] = (),
-        parts: Sequence[Any] | None = None,
-    ) -> Sums:
-        return tree_sum(self._each(work, source, shared, parts))
+    def total(self, asked: Pass) -> Sums:
+        return tree_sum(_called(asked))
+
+    def carried(self, asked: Pass) -> tuple[Sequence[Any], Sums]:
+        kept: list[Any] = []
+
+        def said() -> Iterator[Sums]:
+            for own, sums in _called(asked):
+                kept.append(own)
+                yield sums
+
+        return kept, tree_sum(said())
 
     def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
         return work(source.load(i), *shared)
 
-    def _each(
-        self, work: Work, source: AbstractSource, shared: Sequence[Any], parts: Sequence[Any] | None
-    ) -> Iterable[Any]:
-        for i in range(len(source)):
-            chunk: Chunk = source.load(i)
-            yield work(chunk, *shared) if parts is None else work(chunk, parts[i], *shared)
+
+def _called(asked: Pass) -> Iterator[Any]:
+    for i in range(len(asked.source)):
+        yield asked.work(asked.source.load(i), *asked.own(i), *asked.shared)
 
 
 def add(a: Any, b: Any) -> Any:

@@ -13,9 +13,10 @@ from mercer.distributed.wire import unpack
 from mercer.distributed.work import done
 from mercer.progress import keep_time
 
-__all__ = ["Cluster", "is_client", "threads"]
+__all__ = ["Cluster", "connected", "is_client", "threads"]
 
 LOOK = 0.5  # seconds between two looks at the time
+WAIT = 60.0  # seconds in which a first worker must come
 
 
 def is_client(given: Any) -> bool:
@@ -29,16 +30,31 @@ def threads(client: Any) -> int:
     return max(1, sum(client.nthreads().values()))
 
 
+def connected(client: Any) -> Any:
+    """A client with workers, at least one, all of which have the Mercer of this process."""
+    if client.asynchronous:
+        raise TypeError("parallel= takes a Client that is not asynchronous.")
+    if client.status != "running":
+        raise JobError(f"the client is {client.status}: hand in one that is connected to its scheduler.")
+    if not client.nthreads():  # a cluster that adapts starts workers when there is work
+        try:
+            client.submit(versions.check_here, versions.mine(), pure=False).result(timeout=WAIT)
+        except TimeoutError:
+            address = client.scheduler.address
+            raise JobError(
+                f"the cluster at {address} has no workers, and none came within {WAIT:g} s: start some, as "
+                f"by `dask worker {address} --nthreads 1` or cluster.scale(2). Where they take longer, call "
+                "client.wait_for_workers(1) before."
+            ) from None
+    versions.check(client)
+    return client
+
+
 class Cluster:
     """The workers of a client. What is lost with a worker Dask computes again."""
 
     def __init__(self, client: Any):
-        if client.asynchronous:
-            raise TypeError("parallel= takes a Client that is not asynchronous.")
-        if client.status != "running":
-            raise JobError(f"the client is {client.status}: hand in one that is connected to its scheduler.")
-        self.client = client
-        versions.check(client)
+        self.client = connected(client)
 
     @property
     def count(self) -> int:

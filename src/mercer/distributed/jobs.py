@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from mercer.progress import tell
 
-__all__ = ["JobError", "Parallel", "Team", "check", "team"]
+__all__ = ["JobError", "Parallel", "Team", "at_hand", "check", "team"]
 
 Parallel: TypeAlias = Any
 """What a `parallel=` argument may be: None, a whole number, or a `dask.distributed.Client`."""
@@ -71,6 +71,12 @@ def team(parallel: Parallel) -> Iterator[Team]:
 
 
 _open: contextvars.ContextVar[tuple[Parallel, Team] | None] = contextvars.ContextVar("team", default=None)
+
+
+def at_hand() -> Team:
+    """The team of the block that this is called in; this process alone where there is none."""
+    found = _open.get()
+    return Team() if found is None else found[1]
 
 
 def check(parallel: Parallel) -> None:
@@ -128,15 +134,10 @@ class Team:
             yield i, found
 
     def map(
-        self,
-        function: Callable[..., Any],
-        jobs: Sequence[Mapping[str, Any]],
-        shared: Mapping[str, Any] | None = None,
-        names: Sequence[str] | None = None,
-        what: str = "jobs",
+        self, function: Callable[..., Any], jobs: Sequence[Mapping[str, Any]], *how: Any, **named: Any
     ) -> list[Any]:
-        """The same, all of them, in their order."""
-        found = dict(self.each(function, jobs, shared, names, what))
+        """All of them, in their order; arguments as of `each`."""
+        found = dict(self.each(function, jobs, *how, **named))
         return [found[i] for i in range(len(jobs))]
 
     def _done(
@@ -162,7 +163,8 @@ class Team:
 
         packed = [pack(dict(job), name) for job, name in zip(jobs, names, strict=True)]
         common = pack(shared, "what the jobs share")
-        with contextlib.closing(self._others.each(address(function), common, packed, names)) as answers:  # type: ignore[type-var]
+        done: Any = self._others.each(address(function), common, packed, names)
+        with contextlib.closing(done) as answers:
             for i, said, who in answers:
                 yield i, answer(said, names[i], who)
 

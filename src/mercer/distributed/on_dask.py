@@ -7,17 +7,18 @@ the scheduler needs to compute anything again that a lost worker had.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mercer.distributed import versions
-from mercer.distributed.chunks import AbstractExecutor, Here, Sums, Work, add
-from mercer.distributed.cluster import is_client
+from mercer.distributed.chunks import AbstractExecutor, Here, Pass, Sums, Work, add
+from mercer.distributed.cluster import connected, is_client
 from mercer.distributed.jobs import Parallel
 from mercer.distributed.parcel import Parcel
-from mercer.inputs import AbstractSource, Chunk, InputError
+from mercer.inputs import AbstractSource, Chunk, InputError, is_chunked
 
 __all__ = ["ClusterError", "Partitions", "Workers", "executor_for", "source_of"]
 
@@ -50,10 +51,7 @@ def executor_for(source: AbstractSource, parallel: Parallel = None) -> AbstractE
             client = default_client()
         except (ImportError, ValueError):
             client = None  # Dask in this process, without a cluster
-    if client is None:
-        return Here()
-    versions.check(client)
-    return Workers(client)
+    return Here() if client is None else Workers(connected(client))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,71 +66,45 @@ class Workers(AbstractExecutor):
         except ImportError:
             raise ImportError(NEEDS_DASK) from None
 
-    def map(
-        self,
-        work: Work,
-        source: AbstractSource,
-        shared: Sequence[Any] = (),
-        parts: Sequence[Any] | None = None,
-    ) -> list[Any]:
-        return self._computed(self._tasks(work, source, shared, parts))
+    def each(self, asked: Pass) -> list[Any]:
+        return self._computed(_tasks(asked, range(len(asked.source))))
 
-    def sum(
-        self,
-        work: Work,
-        source: AbstractSource,
-        shared: Sequence[Any] = (),
-        parts: Sequence[Any] | None = None,
-    ) -> Sums:
-        from dask import delayed
-
-        level = self._tasks(work, source, shared, parts)
-        while len(level) > 1:
-            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
-            level = [
-                pair[0] if len(pair) == 1 else delayed(add, pure=False)(*pair, dask_key_name=_key("sum"))
-                for pair in pairs
-            ]
-        (total,) = self._computed(level)
+    def total(self, asked: Pass) -> Sums:
+        (total,) = self._computed([_tree(_tasks(asked, range(len(asked.source))))])
         return total
 
-    def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
-        (answer,) = self._computed(self._tasks(work, source, shared, None, [i]))
-        return answer
-
-    def _tasks(
-        self,
-        work: Work,
-        source: AbstractSource,
-        shared: Sequence[Any],
-        parts: Sequence[Any] | None,
-        which: Sequence[int] | None = None,
-    ) -> list[Any]:
+    def carried(self, asked: Pass) -> tuple[Sequence[Any], Sums]:
         from dask import delayed
 
-        for one in shared:
-            if isinstance(one, Parcel):
-                one.packed  # noqa: B018  (what cannot be sent is an error here, not on a worker)
-        common = delayed(tuple(shared), name=_key("shared"), traverse=False, pure=False)
-        tasks = []
-        for i in range(len(source)) if which is None else which:
-            load, arguments = source.remote(i)
-            own = () if parts is None else (delayed(parts[i], name=_key("part"), traverse=False),)
-            run = delayed(_run, pure=False)
-            tasks.append(
-                run(work, load, len(own), common, *own, *arguments, dask_key_name=_key(work.__name__))
-            )
-        return tasks
+        both = _tasks(asked, range(len(asked.source)))
+        kept = [delayed(_first, pure=False)(pair, dask_key_name=_key("kept")) for pair in both]
+        sums = [delayed(_second, pure=False)(pair, dask_key_name=_key("said")) for pair in both]
+        futures = self._submitted([*kept, _tree(sums)])
+        with self._errors(futures):
+            return Kept(futures[:-1]), self.client.gather(futures[-1])
+
+    def at(self, i: int, work: Work, source: AbstractSource, shared: Sequence[Any] = ()) -> Any:
+        (answer,) = self._computed(_tasks(Pass(work, source, shared), [i]))
+        return answer
 
     def _computed(self, tasks: list[Any]) -> list[Any]:
+        futures = self._submitted(tasks)
+        with self._errors(futures):
+            return self.client.gather(futures)
+
+    def _submitted(self, tasks: list[Any]) -> list[Any]:
         import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}), self._errors([]):
+            return self.client.compute(tasks)
+
+    @contextlib.contextmanager
+    def _errors(self, futures: list[Any]) -> Iterator[None]:
+        """What goes wrong with the cluster, for people."""
         from dask.distributed import CancelledError, KilledWorker
 
-        futures: list[Any] = []
         try:
-            with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
-                futures = self.client.compute(tasks)
-            return self.client.gather(futures)
+            yield
         except (CancelledError, OSError) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ClusterError(
@@ -147,6 +119,45 @@ class Workers(AbstractExecutor):
         except BaseException:  # Ctrl-C too: nothing is to go on computing
             self.client.cancel(futures)
             raise
+
+
+_first, _second = operator.itemgetter(0), operator.itemgetter(1)
+
+
+class Kept(list[Any]):
+    """Futures: what stays on the workers, one for each chunk."""
+
+
+def _tree(level: list[Any]) -> Any:
+    """The task of the sum of tasks, as `tree_sum` adds."""
+    from dask import delayed
+
+    while len(level) > 1:
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = [
+            pair[0] if len(pair) == 1 else delayed(add, pure=False)(*pair, dask_key_name=_key("sum"))
+            for pair in pairs
+        ]
+    return level[0]
+
+
+def _tasks(asked: Pass, which: Iterable[int]) -> list[Any]:
+    """A task for each of these chunks."""
+    from dask import delayed
+
+    for one in asked.shared:
+        if isinstance(one, Parcel):
+            one.packed  # noqa: B018  (what cannot be sent is an error here, not on a worker)
+    common = delayed(tuple(asked.shared), name=_key("shared"), traverse=False, pure=False)
+    tasks, run = [], delayed(_run, pure=False)
+    for i in which:
+        load, arguments = asked.source.remote(i)
+        own = asked.own(i)
+        if not isinstance(asked.parts, Kept):
+            own = tuple(delayed(part, name=_key("part"), traverse=False) for part in own)
+        key = _key(asked.work.__name__)
+        tasks.append(run(asked.work, load, len(own), common, *own, *arguments, dask_key_name=key))
+    return tasks
 
 
 def _run(work: Work, load: Callable[..., Chunk], own: int, common: tuple[Any, ...], *arguments: Any) -> Any:
@@ -171,6 +182,11 @@ class Partitions(AbstractSource):
     y: Any = None
 
     def __post_init__(self) -> None:
+        if self.y is not None and not is_chunked(self.y):
+            raise InputError(
+                f"X is in the partitions of Dask, but y is a {type(self.y).__name__} in memory: take both "
+                "from one Dask frame."
+            )
         here, there = len(self), len(self._targets)
         if self.y is not None and here != there:
             raise InputError(

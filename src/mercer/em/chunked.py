@@ -5,7 +5,6 @@ are added by a tree. A chunk is some rows of a table, or one sequence; or a list
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from mercer.distributed.chunks import AbstractExecutor, Sums
 from mercer.distributed.jobs import Parallel
 from mercer.distributed.on_dask import executor_for, source_of
 from mercer.distributed.parcel import Parcel
-from mercer.inputs import AbstractSource, Chunk, InputError, as_table
+from mercer.inputs import AbstractSource, Chunk, as_table
+from mercer.inputs.sources import agreed, cut
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,21 +41,8 @@ class ChunkedData:
         """
         source = source_of(data)
         executor = executor_for(source, parallel)
-        looked = executor.map(_look, source)
-        sizes = tuple(n for n, _, _ in looked)
-        if not sum(sizes):
-            raise InputError("there are no rows: all chunks are empty.")
-        first = next(i for i, n in enumerate(sizes) if n)
-        _, names, d = looked[first]
-        for i, (n, others, width) in enumerate(looked):
-            if n and (
-                width != d or (names is None) != (others is None) or set(names or ()) != set(others or ())
-            ):
-                raise InputError(
-                    f"{source.called(i)} has {_columns(others, width)}, where partition {first} has "
-                    f"{_columns(names, d)}."
-                )
-        return cls(source, executor, None if names is None else tuple(names), d, sizes, flat)
+        sizes, names, d = agreed(source, executor.map(_look, source))
+        return cls(source, executor, names, d, sizes, flat)
 
     @property
     def n(self) -> int:
@@ -70,8 +57,7 @@ class ChunkedData:
         """All rows (n, d), or `most` of them at random, in their order."""
         every = np.arange(self.n)
         wanted = every if self.n <= most else np.sort(rng.choice(self.n, most, replace=False))
-        ends = np.cumsum((0, *self.sizes))
-        parts = [wanted[(wanted >= a) & (wanted < b)] - a for a, b in itertools.pairwise(ends)]
+        parts = cut(wanted, self.sizes)
         return np.concatenate(self.executor.map(_take, self.source, [self.names, self.d], parts))
 
     def sequences(self, most: int) -> list[np.ndarray]:
@@ -117,7 +103,3 @@ def _first(chunk: Chunk, wanted: bool, names: tuple[str, ...] | None, flat: bool
         return []
     found = [s for s in _sequences(chunk, names) if len(s)]
     return [s[:, 0] for s in found] if flat else found
-
-
-def _columns(names: Any, d: int) -> str:
-    return f"{d} columns" if names is None else f"the columns {', '.join(names)}"

@@ -15,27 +15,28 @@ import numpy as np
 from mercer.columns import Columns, Reader
 from mercer.columns.chunked import learn as learn_columns
 from mercer.columns.chunked import look
-from mercer.distributed.on_dask import executor_for, source_of
+from mercer.distributed.chunks import AbstractExecutor
+from mercer.inference.protocol import AbstractInference
 from mercer.inputs import AbstractSource, InputError
 from mercer.kernels import AbstractKernel
 from mercer.learning.chunked import SAMPLE, Surveyed, sampled, survey
 from mercer.persist import load, save
+from mercer.solvers import FITC, VFE
 
-__all__ = ["lazily", "surveyed"]
+INDUCING = 512  # inducing inputs unless told
+
+__all__ = ["halves", "lazily", "solver_for", "surveyed"]
 
 
 def surveyed(
-    X: Any,
-    y: Any,
+    source: AbstractSource,
+    executor: AbstractExecutor,
     kernel: AbstractKernel | None,
     missing: str,
     groups: Sequence[str | int],
     seed: int,
-    parallel: Any = None,
 ) -> tuple[Surveyed, Columns]:
     """The chunks of a table gone through once, with a sample of their rows, and what its columns are."""
-    source = source_of(X, y)
-    executor = executor_for(source, parallel)
     if kernel is not None:
         seen = survey(source, executor, kernel.reads_objects(), seed=seed)
         reader = seen.reader
@@ -49,7 +50,20 @@ def surveyed(
     return sampled(source, executor, reader, sizes, SAMPLE, seed), columns
 
 
-def lazily(estimator: Any, X: Any, question: str, columns: tuple[str, ...], **settings: Any) -> Any:
+def solver_for(
+    estimator: Any, seen: Surveyed, rule: AbstractInference, otherwise: type[VFE] | type[FITC]
+) -> Any:
+    """The solver that was asked for, or where none was one of this kind, with no more inducing inputs than
+    there are rows. Rules that learn from batches bring their own.
+    """
+    if estimator.solver is not None or rule.learns == "batches":
+        return estimator.solver
+    return otherwise(m=min(INDUCING, len(seen.y)))
+
+
+def lazily(
+    estimator: Any, X: Any, question: str, columns: tuple[str, ...], dtype: Any = float, **settings: Any
+) -> Any:
     """What an estimator says of each row of a Dask array or frame, computed where its chunks are when it is
     asked for: a series (an array where X is one), or a frame of these columns.
     """
@@ -64,15 +78,22 @@ def lazily(estimator: Any, X: Any, question: str, columns: tuple[str, ...], **se
     if not hasattr(X, "columns"):
         rows = X.rechunk({1: -1})
         shape = {"drop_axis": 1} if one else {"chunks": (rows.chunks[0], (len(columns),))}
-        return rows.map_blocks(_array, packed, question, columns, settings, dtype=float, **shape)
+        return rows.map_blocks(_array, packed, question, columns, settings, dtype=dtype, **shape)
     import pandas as pd
 
     meta: Any = (
-        pd.Series(dtype=float, name=columns[0])
+        pd.Series(dtype=dtype, name=columns[0])
         if one
-        else pd.DataFrame(dict.fromkeys(columns, 0.0), index=[0])[:0]
+        else pd.DataFrame({name: pd.Series(dtype=dtype) for name in columns})
     )
     return X.map_partitions(_frame, packed, question, columns, settings, meta=meta)
+
+
+def halves(both: Any) -> tuple[Any, Any]:
+    """The two columns of a Dask frame or array."""
+    return (
+        tuple(both[name] for name in both.columns) if hasattr(both, "columns") else (both[:, 0], both[:, 1])
+    )
 
 
 def _packed(estimator: Any) -> bytes:
@@ -99,7 +120,7 @@ def _array(
     said = getattr(_opened(packed), question)(X, **settings)
     if isinstance(said, dict):
         said = tuple(said[name] for name in columns)
-    return np.stack(said, 1) if len(columns) > 1 else np.asarray(said)
+    return np.stack(said, 1) if isinstance(said, tuple) else np.asarray(said)
 
 
 def _frame(X: Any, packed: bytes, question: str, columns: tuple[str, ...], settings: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
+from mercer.distributed.jobs import at_hand
 from mercer.inference.estimate import Estimate
 from mercer.inference.mcmc import MCMC, approximate_sites
 from mercer.inference.protocol import AbstractEvidence
@@ -22,9 +23,10 @@ from mercer.inputs import Inputs
 from mercer.likelihoods.gaussian import Gaussian
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.progress import STOPPED, Progress, keep_time
-from mercer.sampling.anneal import Ladder, anneal
+from mercer.sampling.anneal import Ladder, anneal, annealed
+from mercer.sampling.elsewhere import Elsewhere, data_of, told
 from mercer.sampling.hyper import Hyperparameters
-from mercer.sampling.paths import fixed_path, integrated_path
+from mercer.sampling.paths import densities, fixed_path, integrated_path
 from mercer.sampling.target import whiten
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
@@ -42,7 +44,8 @@ class AIS(AbstractEvidence):
     reverse: whether there are reverse runs too
 
     Step sizes are tuned to each temperature in a short pilot, then held. Ctrl-C keeps the runs that are
-    finished (up to eight go side by side), and the estimate says so.
+    finished (up to eight go side by side), and the estimate says so. With `parallel=` of `log_evidence`
+    others make the runs, or eight of them at a time where these go side by side; the estimate is the same.
 
     >>> value = mercer.log_evidence(model, X, y, inference=AIS(steps=2000))
     >>> value, value.standard_error, value.reverse
@@ -93,7 +96,10 @@ class AIS(AbstractEvidence):
             path = fixed_path(model.likelihood, y, *self._white(model, X, y, solver))
         ladder = Ladder(temperatures, self.transitions, self.leapfrogs, self.progress)
         pilot = ladder.pilot(path, path.prior_draws(rng, min(self.runs, path.group(self.runs))), rng)
-        forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng)
+        workers, others = at_hand(), None
+        if not workers.here:
+            others = Elsewhere(workers, run, told(model, X, path.data) | {"integrated": hyper is not None})
+        forward = anneal(path, ladder, path.prior_draws(rng, self.runs), pilot, rng, others)
         logs = forward.log_weights
         made, interrupted = len(logs), forward.interrupted
         value = float(logsumexp(logs) - np.log(made))
@@ -113,7 +119,7 @@ class AIS(AbstractEvidence):
             try:
                 keep_time(ahead=COMPILING)
                 start, note = self._posterior_draws(model, inputs, y, solver, path, hyper)
-                passed = anneal(path, ladder.reversed(), start, pilot, rng)
+                passed = anneal(path, ladder.reversed(), start, pilot, rng, others)
                 notes += note
                 interrupted, back_logs = passed.interrupted, -passed.log_weights
                 back = float(np.log(len(back_logs)) - logsumexp(-back_logs))
@@ -183,3 +189,8 @@ class AIS(AbstractEvidence):
         return start, [] if trusted else [
             "the chains that reverse runs start from had not converged: the reverse estimate may be off"
         ]
+
+
+def run(model: Any, X: Any, data: dict[str, Any], integrated: bool, **given: Any) -> dict[str, Any]:
+    """A job: a group of annealing runs."""
+    return annealed(*densities(model, integrated), data_of(model, X, data), **given)

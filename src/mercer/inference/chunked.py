@@ -20,7 +20,7 @@ from mercer.inference.gradient import prior_gradient
 from mercer.inputs import AbstractSource, Chunk
 from mercer.solvers.protocol import AbstractSolver, AbstractWhole, SolverError
 
-__all__ = ["check", "evidence", "evidence_and_gradient", "pull", "read", "summarise"]
+__all__ = ["check", "check_noise", "evidence", "evidence_and_gradient", "pull", "read", "summarise"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 REST = "rest of the log evidence"  # beside the log normaliser
@@ -50,6 +50,7 @@ def _first_pass(
 ) -> tuple[float, AbstractWhole, Sums]:
     _, model, solver = parcel.values
     check(model)
+    check_noise(model)
     sums = executor.sum(summarise, source, [parcel])
     if not sums:
         raise SolverError("there are no rows: all chunks are empty.")
@@ -60,10 +61,14 @@ def _first_pass(
 
 def check(model: Any) -> None:
     """Refuse what is not a sum over chunks."""
-    if model.gp.basis is not None:
+    if not isinstance(model.gp, tuple) and model.gp.basis is not None:
         raise SolverError("basis functions do not go with data in chunks: add a linear kernel instead.")
     if model.likelihood.per_datum:
         raise SolverError("what is known of each row (weights, errors) does not go with data in chunks.")
+
+
+def check_noise(model: Any) -> None:
+    """Refuse sites without end."""
     if not np.all(np.asarray(model.likelihood.variances) > 0):
         raise SolverError("data in chunks need noise: a noise variance above zero.")
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer.distributed.jobs import at_hand
 from mercer.inference.protocol import AbstractSampler
 from mercer.posteriors.answers import InferenceStatus
-from mercer.sampling.chains import Chains
+from mercer.sampling.chains import Chains, drawn
+from mercer.sampling.elsewhere import Elsewhere, data_of, told
 from mercer.sampling.hyper import Hyperparameters
+from mercer.sampling.step import AbstractStep
+from mercer.sampling.target import Target
 
 LATENT_DRAWS = 1000  # predictions at fixed hyperparameters average over at most this many draws
 HYPER_DRAWS = 200  # and those over hyperparameters over at most this many, each of which is factored again
@@ -28,6 +34,22 @@ class AbstractDrawing(AbstractSampler):
 
     needs: ClassVar[frozenset[str]] = frozenset({"exact"})
 
+    @abc.abstractmethod
+    def transition(self, model: Any, learn: bool) -> tuple[Callable[..., Any], AbstractStep]:
+        """The log density of chains, of the model's free hyperparameters where these are learned, and the
+        step they make.
+        """
+
+    def elsewhere(self, model: Any, X: np.ndarray, target: Target, learn: bool) -> Elsewhere | None:
+        """Who draws once the step is tuned: None for this process, as where chains go side by side in
+        vectorised code.
+        """
+        workers = at_hand()
+        if workers.here or target.together:
+            return None
+        rule = dataclasses.replace(self, progress=None)  # type: ignore[call-arg]
+        return Elsewhere(workers, draw, told(model, X, target.data) | {"rule": rule, "learn": learn})
+
     def notes(self, chains: Chains, diagnostics: Any, used: int) -> tuple[str, ...]:
         """What a person should know of the chains, and of how many draws predictions use."""
         out, total = list(diagnostics.problems()), diagnostics.chains * diagnostics.draws
@@ -36,6 +58,13 @@ class AbstractDrawing(AbstractSampler):
         if used < total:
             out.append(f"predictions average over {used} of {total} draws")
         return tuple(out)
+
+
+def draw(
+    rule: AbstractDrawing, learn: bool, model: Any, X: Any, data: dict[str, Any], **given: Any
+) -> dict[str, Any]:
+    """A job: a part of one chain."""
+    return drawn(*rule.transition(model, learn), data_of(model, X, data), **given)
 
 
 def spread(shape: tuple[int, int], most: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from mercer.sampling.scale_mixture import (
     AbstractScales,
     ScaleMixtureStep,
     fixed_spec,
+    scales_density,
     scales_of,
     scales_target,
 )
@@ -68,10 +69,9 @@ class Gibbs(AbstractDrawing):
         """Draws of the noise variances and of f (chains, draws, n) at the model's hyperparameters."""
         self.check(solver)
         scales = self._scales(model)
-        step = ScaleMixtureStep(runs.by_name("hmc"), fixed_spec(model), scales, ())
         target = scales_target(model, inputs.values, y, None, scales)
         start = self._start(model.likelihood, scales, y.shape[0], np.zeros((self.chains, 0)))
-        chains = self._run(target, start, step)
+        chains = self._run(target, start, model, inputs.values, learn=False)
         return self._collect(model, inputs, y, solver, None, scales, chains, ())
 
     def learn(
@@ -89,12 +89,20 @@ class Gibbs(AbstractDrawing):
             return self.posterior(model, inputs, y, solver)
         rng = np.random.default_rng(self.seed)
         theta = Hyperparameters(near).vector + 0.3 * rng.standard_normal((self.chains, hyper.size))
-        step = ScaleMixtureStep(
-            runs.by_name("hmc"), hyper.spec, scales, _of_the_noise(hyper), _conjugate(hyper)
-        )
         target = scales_target(model, inputs.values, y, hyper, scales)
-        chains = self._run(target, self._start(near.likelihood, scales, y.shape[0], theta), step)
+        start = self._start(near.likelihood, scales, y.shape[0], theta)
+        chains = self._run(target, start, model, inputs.values, learn=True)
         return self._collect(model, inputs, y, solver, hyper, scales, chains, notes)
+
+    def transition(self, model: Any, learn: bool) -> tuple[Any, ScaleMixtureStep]:
+        """Scales and latent values, and the free hyperparameters where these are learned."""
+        scales, base = self._scales(model), runs.by_name("hmc")
+        if not learn:
+            spec = fixed_spec(model)
+            return scales_density(spec, scales), ScaleMixtureStep(base, spec, scales, ())
+        hyper = Hyperparameters(model)
+        step = ScaleMixtureStep(base, hyper.spec, scales, _of_the_noise(hyper), _conjugate(hyper))
+        return scales_density(hyper.spec, scales), step
 
     def _scales(self, model: Any) -> AbstractScales:
         scales = scales_of(model.likelihood, self.over_relaxed)
@@ -114,12 +122,10 @@ class Gibbs(AbstractDrawing):
         rng, size = np.random.default_rng([self.seed, 1]), (self.chains, bucket(n))
         return np.concatenate([scales.first(rng, likelihood, size), np.zeros(size), theta], 1)
 
-    def _run(self, target: Target, start: np.ndarray, step: ScaleMixtureStep) -> runs.Chains:
-        """One chain after the other: XLA can lock up on matrices that are factored for several chains at once
-        inside a loop.
-        """
+    def _run(self, target: Target, start: np.ndarray, model: Any, X: np.ndarray, learn: bool) -> runs.Chains:
+        log_density, step = self.transition(model, learn)
         return runs.sample(
-            target.log_density,
+            log_density,
             start,
             sampler=step,
             draws=self.draws,
@@ -127,8 +133,9 @@ class Gibbs(AbstractDrawing):
             chains=self.chains,
             seed=self.seed,
             data=target.data,
-            together=False,
+            together=target.together,
             progress=self.progress,
+            elsewhere=self.elsewhere(model, X, target, learn),
         )
 
     def _collect(

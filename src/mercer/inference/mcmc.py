@@ -26,7 +26,18 @@ from mercer.sampling.elliptical import EllipticalSlice
 from mercer.sampling.hmc import NUTS
 from mercer.sampling.hyper import Hyperparameters
 from mercer.sampling.interleave import Interleaved
-from mercer.sampling.target import Whitening, evidence_target, joint_target, latent_target, whiten
+from mercer.sampling.step import AbstractStep
+from mercer.sampling.target import (
+    Target,
+    Whitening,
+    evidence_density,
+    evidence_target,
+    joint_density,
+    joint_target,
+    latent_density,
+    latent_target,
+    whiten,
+)
 from mercer.solvers.protocol import AbstractSolver, Sites, SolverError
 
 
@@ -49,6 +60,9 @@ class MCMC(AbstractDrawing):
     updates: for free hyperparameters, "ancillary" (theta moves while the whitened latents stand) or
         "interleaved" (then also while f itself stands, which helps where data are strong)
     step_size: where tuning starts, and what is used as it is with tune=0
+
+    With `parallel=` of `mercer.fit` chains are tuned together here, then others draw one each, with the same
+    draws; chains of few data (32), or of f at fixed hyperparameters, go side by side here in vectorised code.
 
     >>> model = mercer.Model(mercer.GP(kernels.SE(1.0, 4.0)), likelihoods.Bernoulli())
     >>> post = model.condition(X, y > 0, MCMC(draws=100, tune=100, chains=2))
@@ -80,12 +94,9 @@ class MCMC(AbstractDrawing):
     def posterior(self, model: Any, inputs: Inputs, y: np.ndarray, solver: AbstractSolver) -> DrawsPosterior:
         """Draws of f (chains, draws, n), or (chains, draws, n, L), at the model's hyperparameters."""
         self.check(solver)
-        elliptical = self.sampler == "elliptical"
         white, notes = whitening(model, inputs.values, y, solver, self.whiten)
         target = latent_target(model.likelihood, y, white)
-        chains = self._run(
-            target, np.zeros(target.size), EllipticalSlice(prior=True) if elliptical else self.sampler
-        )
+        chains = self._run(target, np.zeros(target.size), model, inputs.values, learn=False)
         kept = chains.draws[..., target.data["where"]]
         n, L = white.shape
         u = white.prior_whitened(kept.reshape(-1, n * L))
@@ -136,19 +147,26 @@ class MCMC(AbstractDrawing):
         white: Whitening | None = None
         notes: tuple[str, ...] = ()
         if gaussian:
-            target = evidence_target(model, inputs.values, y, hyper)
-            start, sampler = theta, self.sampler
+            target, start = evidence_target(model, inputs.values, y, hyper), theta
         else:
             white, notes = whitening(near, inputs.values, y, solver, self.whiten)
             target = joint_target(model, inputs.values, y, hyper, white)
             latent = rng.standard_normal((self.chains, target.size - hyper.size))
-            start, sampler = np.concatenate([latent, theta], 1), self._interleaved(hyper, white)
-        chains = self._run(target, start, sampler)
+            start = np.concatenate([latent, theta], 1)
+        chains = self._run(target, start, model, inputs.values, learn=True)
         return self._collect(model, inputs, y, solver, hyper, white, target, chains, notes)
 
-    def _interleaved(self, hyper, white):
-        step = NUTS(acceptance=0.9) if self.sampler == "nuts" else runs.by_name(self.sampler)
-        return step if self.updates == "ancillary" else Interleaved(step, hyper.spec, white.shape[1])
+    def transition(self, model: Any, learn: bool) -> tuple[Any, AbstractStep]:
+        """Latent values; or hyperparameters, alone for Gaussian noise, with latent values otherwise."""
+        step, L = runs.by_name(self.sampler), model.likelihood.latents
+        if not learn:
+            step = EllipticalSlice(prior=True) if self.sampler == "elliptical" else step
+            return latent_density(model.likelihood, L), step
+        spec = Hyperparameters(model).spec
+        if isinstance(model.likelihood, Gaussian):
+            return evidence_density(spec), step
+        step = NUTS(acceptance=0.9) if self.sampler == "nuts" else step
+        return joint_density(spec, L), step if self.updates == "ancillary" else Interleaved(step, spec, L)
 
     def _collect(self, model, inputs, y, solver, hyper, white, target, chains, notes) -> DrawsPosterior:
         shape = chains.draws.shape[:2]
@@ -182,11 +200,12 @@ class MCMC(AbstractDrawing):
             status(diagnostics, chains),
         )
 
-    def _run(self, target, start, sampler) -> Chains:
+    def _run(self, target: Target, start: np.ndarray, model: Any, X: np.ndarray, learn: bool) -> Chains:
+        log_density, step = self.transition(model, learn)
         return runs.sample(
-            target.log_density,
+            log_density,
             start,
-            sampler=sampler,
+            sampler=step,
             draws=self.draws,
             tune=self.tune,
             chains=self.chains,
@@ -196,6 +215,7 @@ class MCMC(AbstractDrawing):
             step_size=self.step_size,
             together=target.together,
             progress=self.progress,
+            elsewhere=self.elsewhere(model, X, target, learn),
         )
 
 

@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.likelihoods.base import AbstractLikelihood
+from mercer.linalg import tiles
 from mercer.params import named_leaves, strip
+from mercer.programs import program
 
 
 def log_prob(likelihood: AbstractLikelihood, f: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -56,7 +58,7 @@ def tilted_one(likelihood: AbstractLikelihood) -> Callable[[float, float, float]
     Nothing is padded, and the likelihood is taken apart only here.
     """
     leaves, treedef = jax.tree.flatten(strip(likelihood))
-    rows = functools.partial(_compiled(_tilted_rows, treedef), leaves)
+    rows = functools.partial(tiles.compiled(_tilted_rows, treedef), leaves)
     return lambda y, mean, variance: np.asarray(rows(*np.array([[y], [mean], [variance]])))[0]
 
 
@@ -194,25 +196,24 @@ def _pad(a: np.ndarray, pad: int, repeat: bool) -> np.ndarray:
     return np.concatenate([a, np.repeat(a[-1:], pad, 0) if repeat else np.zeros((pad, *a.shape[1:]))])
 
 
-@functools.lru_cache(maxsize=256)
-def _compiled(function, treedef):
-    return jax.jit(lambda leaves, *arrays: function(jax.tree.unflatten(treedef, leaves), *arrays))
-
-
 def _rowwise(function, likelihood, *arrays) -> Any:
     n = arrays[0].shape[0]
     pad = _padding(likelihood, n)
-    leaves, treedef = jax.tree.flatten(strip(likelihood))
-    out = _compiled(function, treedef)(leaves, *(_pad(np.asarray(a, float), pad, True) for a in arrays))
+    padded = (_pad(np.asarray(a, float), pad, True) for a in arrays)
+    out = tiles.call(function, strip(likelihood), *padded)
     return jax.tree.map(lambda a: np.array(np.asarray(a)[:n]), out)
 
 
 @functools.lru_cache(maxsize=256)
 def _differentiated(function, treedef):
-    def total(leaves, *arrays):
-        return function(jax.tree.unflatten(treedef, leaves), *arrays)
+    return program(_gradients, function, treedef)
 
-    return jax.jit(jax.grad(total, argnums=(0, 1)))
+
+def _gradients(function, treedef, leaves, *arrays):
+    def total(leaves, first):
+        return function(jax.tree.unflatten(treedef, leaves), first, *arrays[1:])
+
+    return jax.grad(total, argnums=(0, 1))(leaves, arrays[0])
 
 
 def _pull(function, likelihood, *arrays) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -180,6 +180,10 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         """
         return {}
 
+    def sweeps(self, model: Any) -> bool:
+        """Whether it finds the sites of rows in chunks where these are (`mercer.inference.ep.in_chunks`)."""
+        return False
+
     def check_single(self, model: Any) -> None:
         """Refuse a likelihood of several latent functions."""
         if model.likelihood.latents != 1:

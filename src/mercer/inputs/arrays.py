@@ -47,6 +47,10 @@ class Inputs:
     values: np.ndarray
     names: tuple[str, ...] | None = None
 
+    def at(self, rows: np.ndarray) -> Inputs:
+        """Some of the rows."""
+        return Inputs(self.values[rows], self.names)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Targets:

@@ -14,6 +14,7 @@ import abc
 import dataclasses
 import functools
 import glob
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 
 from mercer.inputs.arrays import InputError, Inputs, as_inputs, as_targets, named_columns
 
-__all__ = ["AbstractSource", "Chunk", "Some", "chunks", "files", "is_chunked", "parquet"]
+__all__ = ["AbstractSource", "Chunk", "Some", "agreed", "chunks", "files", "is_chunked", "parquet"]
 
 ROWS = 2**18  # neighbouring row groups of a Parquet file are read together up to so many rows
 NEEDS_ARROW = "reading {what} needs pyarrow: pip install 'mercer[parquet]'"
@@ -56,11 +57,15 @@ class Chunk:
             d = inputs.values.shape[1]
             if columns is not None and d != columns:
                 raise InputError(f"X has {d} columns, where the first chunk has {columns}.")
-            if self.target is None:
-                raise InputError("y is missing: name it, as in parquet(..., target='y').")
-            return inputs, as_targets(self.target, inputs.values.shape[0])
+            return inputs, as_targets(self.y(), inputs.values.shape[0])
 
         return self.checked(read)
+
+    def y(self) -> Any:
+        """The target as it was given; an error where there is none."""
+        if self.target is None:
+            raise InputError("y is missing: give it after X, or name it, as in parquet(..., target='y').")
+        return self.target
 
     def checked(self, read: Callable[[], Any]) -> Any:
         """What `read` makes of the chunk; its errors are given the name of the chunk."""
@@ -98,6 +103,35 @@ def is_chunked(X: Any) -> bool:
     """Whether these are data in chunks: a source, or a Dask array, frame or series."""
     package = type(X).__module__.split(".")[0]
     return isinstance(X, AbstractSource) or (package in ("dask", "dask_expr") and hasattr(X, "dask"))
+
+
+def agreed(
+    source: AbstractSource, looked: Sequence[tuple[int, Any, int]]
+) -> tuple[tuple[int, ...], tuple[str, ...] | None, int]:
+    """From the rows, names (None: none) and number of columns of each chunk: the rows of each, and what names
+    and how many columns all have. A chunk with others is named; one without rows has none.
+    """
+    sizes = tuple(n for n, _, _ in looked)
+    if not sum(sizes):
+        raise InputError("there are no rows: all chunks are empty.")
+    first = next(i for i, n in enumerate(sizes) if n)
+    _, names, d = looked[first]
+    for i, (n, others, width) in enumerate(looked):
+        if n and (width != d or (names is None) != (others is None) or set(names or ()) != set(others or ())):
+            raise InputError(
+                f"{source.called(i)} has {_columns(others, width)}, where partition {first} has "
+                f"{_columns(names, d)}."
+            )
+    return sizes, None if names is None else tuple(names), d
+
+
+def cut(rows: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """Numbers of rows among all, in rising order, as those of the rows of each chunk."""
+    return [rows[(rows >= a) & (rows < b)] - a for a, b in itertools.pairwise(np.cumsum((0, *sizes)))]
+
+
+def _columns(names: Any, d: int) -> str:
+    return f"{d} columns" if names is None else f"the columns {', '.join(names)}"
 
 
 def _load(source: AbstractSource, i: int) -> Chunk:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,13 @@ from mercer.distributed.chunks import AbstractExecutor
 from mercer.distributed.parcel import Parcel
 from mercer.gp import Model
 from mercer.inference import members
-from mercer.inference.chunked import check, evidence, evidence_and_gradient, read
+from mercer.inference.chunked import check, check_noise, evidence, evidence_and_gradient, read
+from mercer.inference.ep import in_chunks
 from mercer.inference.exact import gaussian_sites
 from mercer.inference.members import MembersState
 from mercer.inference.protocol import AbstractSiteRule, Result, site_rule
-from mercer.inputs import AbstractSource, Chunk, InputError, Inputs
+from mercer.inputs import AbstractSource, Chunk, Inputs
+from mercer.inputs.sources import agreed, cut
 from mercer.learning.by_gradient import gradient_of, nowhere_finite, settled, status_of, warn_of_end
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
 from mercer.learning.climb import Optimum, Recorder
@@ -92,19 +93,8 @@ def survey(
     """Go through the chunks once, for their sizes and columns; then for a sample of `size` rows. What is
     wrong with a chunk is found here, and named.
     """
-    looked = executor.map(_look, source, [objects])
-    sizes = tuple(n for n, _, _ in looked)
-    if not sum(sizes):
-        raise InputError("there are no rows: all chunks are empty.")
-    first = next(i for i, n in enumerate(sizes) if n)
-    _, names, d = looked[first]
-    for i, (n, others, width) in enumerate(looked):
-        if n and (width != d or (names is None) != (others is None) or set(names or ()) != set(others or ())):
-            raise InputError(
-                f"{source.called(i)} has {_columns(others, width)}, where partition {first} has "
-                f"{_columns(names, d)}."
-            )
-    reader = Reader(None if names is None else tuple(names), d, objects)
+    sizes, names, d = agreed(source, executor.map(_look, source, [objects]))
+    reader = Reader(names, d, objects)
     return sampled(source, executor, reader, sizes, size, seed)
 
 
@@ -119,18 +109,12 @@ def sampled(
     """A source whose columns and sizes are known, with a sample of its rows."""
     n = sum(sizes)
     rows = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))
-    ends = np.cumsum((0, *sizes))
-    parts = [rows[(rows >= a) & (rows < b)] - a for a, b in itertools.pairwise(ends)]
-    X, y = zip(*executor.map(_take, source, [Parcel(reader)], parts), strict=True)
+    X, y = zip(*executor.map(_take, source, [Parcel(reader)], cut(rows, sizes)), strict=True)
     named = reader.names if reader.columns is None else reader.columns.encoded_names
     kept = [x for x in X if len(x)]
     return Surveyed(
         source, executor, reader, sizes, Inputs(np.concatenate(kept), named), np.concatenate(y), rows
     )
-
-
-def _columns(names: Any, d: int) -> str:
-    return f"{d} columns" if names is None else f"the columns {', '.join(names)}"
 
 
 def _look(chunk: Chunk, objects: bool) -> tuple[int, tuple[str, ...] | None, int]:
@@ -242,6 +226,7 @@ class ChunkedProblem:
         self.flat: Flattened = flatten(self.model)
         self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation
         self.workspaces: list[Any] = [None]
+        check(self.model)
         kind = self.solver.in_chunks
         if kind is None:
             raise SolverError(
@@ -249,7 +234,7 @@ class ChunkedProblem:
                 "FITC, ProjectedProcess or Committee."
             )
         if kind == "sums" and self.rule.fixed_sites:
-            check(self.model)
+            check_noise(self.model)
 
     @property
     def data(self) -> list[tuple[Inputs, np.ndarray]]:
@@ -310,8 +295,16 @@ class ChunkedProblem:
                 seen.executor, seen.source, seen.reader, model, self.solver
             )
             return value, gradient
+        if self.rule.sweeps(model):
+            swept = self._sweep(model, self.rule)
+            return swept.log_evidence, swept.gradient()
         result = self._run(model, self.rule)
         return result.log_evidence, self.rule.gradient(model, self._targets, result)
+
+    def _sweep(self, model: Model, rule: AbstractSiteRule) -> in_chunks.Swept:
+        """A rule whose sites stay with their rows."""
+        seen = self.seen
+        return in_chunks.run(seen.executor, seen.source, seen.reader, model, self.solver, rule)
 
     @functools.cached_property
     def _targets(self) -> np.ndarray:
@@ -330,9 +323,8 @@ class ChunkedProblem:
     def posterior(self, model: Model, rule: AbstractSiteRule) -> GaussianPosterior:
         """That of all rows, of which a few are kept."""
         seen = self.seen
-        kept = np.linspace(0, len(seen.y) - 1, min(KEPT, len(seen.y))).astype(int)
-        inputs = Inputs(seen.inputs.values[kept], seen.inputs.names)
-        y = model.likelihood.encode(seen.y[kept])
+        rows = kept(seen)
+        inputs, y = seen.inputs.at(rows), model.likelihood.encode(seen.y[rows])
         status, notes = InferenceStatus(), tuple[str, ...]()
         said = f"fitted to {self.size:,} rows in {len(seen.sizes)} chunks, of which {len(y):,} are kept"
         if self.solver.in_chunks == "members":
@@ -345,14 +337,23 @@ class ChunkedProblem:
             value, whole = evidence(seen.executor, seen.source, seen.reader, model, self.solver)
             solver: Any = whole.condensed()
             sites, _ = gaussian_sites(model, inputs.values, y)
+        elif rule.sweeps(model):
+            swept = self._sweep(model, rule)
+            value, status, notes = swept.log_evidence, swept.status, swept.notes
+            solver, sites = swept.whole.condensed(), swept.sites(cut(seen.rows[rows], seen.sizes))
         else:
             result = self._run(model, rule)
             value, status, notes = result.log_evidence, result.status, result.notes
-            solver, sites = result.state.condensed(), _at(result.state.sites, seen.rows[kept])
+            solver, sites = result.state.condensed(), _at(result.state.sites, seen.rows[rows])
         state = solver.factor(model.priors, inputs.values, sites)
         return GaussianPosterior(
             model, inputs, y, Made(state), value, (*notes, *state.notes, said), status, solver
         )
+
+
+def kept(seen: Surveyed) -> np.ndarray:
+    """Which rows of the sample a posterior keeps."""
+    return np.linspace(0, len(seen.y) - 1, min(KEPT, len(seen.y))).astype(int)
 
 
 def _at(sites: Any, rows: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.progress import STOPPED, Progress, shown, tell
+from mercer.sampling.elsewhere import Elsewhere
 from mercer.sampling.hmc import HMC
 from mercer.sampling.paths import Path
 from mercer.sampling.step import between_looks, guarded, over
@@ -73,7 +74,7 @@ class Ladder:
         coarse = self.temperatures[:: max(1, min(PILOT, len(self.temperatures) // 100))]
         first = np.full(coarse.shape, np.log(0.5 * np.pi / self.leapfrogs))
         ladder = dataclasses.replace(self, temperatures=coarse, progress=False)
-        used = _pass(path, ladder, start, first, rng, tunes=True).log_step
+        used = _pass(path, ladder, start, first, int(rng.integers(2**32)), tunes=True).log_step
         # a moving average: single values follow single acceptances
         width = max(1, coarse.shape[0] // 20)
         padded = np.pad(used, (width, width), mode="edge")
@@ -82,35 +83,86 @@ class Ladder:
 
 
 def anneal(
-    path: Path, ladder: Ladder, start: np.ndarray, pilot: StepSizes, rng: np.random.Generator
+    path: Path,
+    ladder: Ladder,
+    start: np.ndarray,
+    pilot: StepSizes,
+    rng: np.random.Generator,
+    elsewhere: Elsewhere | None = None,
 ) -> Annealed:
     """A pass of every run through the ladder, from `start` (runs, d) with the step sizes of the pilot: in
-    groups, so that Ctrl-C or a deadline keeps finished ones.
+    groups, so that Ctrl-C or a deadline keeps finished ones. `elsewhere`: who makes them; the same runs.
 
     Where it comes before any is finished, KeyboardInterrupt or DeadlineReached goes on to the caller.
     """
-    sizes = pilot.at(ladder.temperatures)
-    done: list[Annealed] = []
+    size, sizes = path.group(start.shape[0]), pilot.at(ladder.temperatures)
+    groups = [start[i : i + size] for i in range(0, start.shape[0], size)]
+    seeds = [int(rng.integers(2**32)) for _ in groups]
+    done: dict[int, Annealed] = {}
     interrupted = False
     try:
-        size = path.group(start.shape[0])
-        for i in range(0, start.shape[0], size):
-            done.append(_pass(path, ladder, start[i : i + size], sizes, rng, tunes=False))
+        if elsewhere is None:
+            for i, (group, seed) in enumerate(zip(groups, seeds, strict=True)):
+                done[i] = _pass(path, ladder, group, sizes, seed, tunes=False)
+        else:
+            for i, found in _elsewhere(elsewhere, path, ladder, groups, sizes, seeds):
+                done[i] = found
     except STOPPED:
         if not done:
             raise
         interrupted = True
+    made = [done[i] for i in sorted(done)]
     return Annealed(
-        np.concatenate([d.log_weights for d in done]),
-        np.concatenate([d.log_likelihood for d in done], 1),
-        float(np.mean([d.acceptance for d in done])),
-        done[0].log_step,
+        np.concatenate([d.log_weights for d in made]),
+        np.concatenate([d.log_likelihood for d in made], 1),
+        float(np.mean([d.acceptance for d in made])),
+        made[0].log_step,
         interrupted,
     )
 
 
+def _elsewhere(
+    elsewhere: Elsewhere, path: Path, ladder: Ladder, groups: list[Any], sizes: np.ndarray, seeds: list[int]
+) -> Iterator[tuple[int, Annealed]]:
+    """Groups of runs as others have made them."""
+    shared = dict(elsewhere.shared) | {
+        "curvature": path.curvature,
+        "together": path.together,
+        "temperatures": ladder.temperatures,
+        "transitions": ladder.transitions,
+        "leapfrogs": ladder.leapfrogs,
+        "log_step": sizes,
+    }
+    jobs = [{"start": group, "seed": seed} for group, seed in zip(groups, seeds, strict=True)]
+    names = [f"group {i + 1} of {len(jobs)} of annealing runs" for i in range(len(jobs))]
+    with shown("annealing", ladder.progress, "Ctrl-C keeps finished runs"):
+        for i, said in elsewhere.workers.each(elsewhere.work, jobs, shared, names, "groups of runs"):
+            yield i, Annealed(**said)
+
+
+def annealed(
+    log_prior: Callable[..., Any],
+    log_likelihood: Callable[..., Any],
+    data: Any,
+    *,
+    curvature: np.ndarray,
+    together: bool,
+    temperatures: np.ndarray,
+    transitions: int,
+    leapfrogs: int,
+    log_step: np.ndarray,
+    start: np.ndarray,
+    seed: int,
+) -> dict[str, Any]:
+    """A group of runs, elsewhere: as `anneal` would have made it."""
+    path = Path(log_prior, log_likelihood, data, curvature, together=together)
+    ladder = Ladder(temperatures, transitions, leapfrogs, progress=False)
+    found = _pass(path, ladder, start, log_step, seed, tunes=False)
+    return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+
+
 def _pass(
-    path: Path, ladder: Ladder, start: np.ndarray, log_step: np.ndarray, rng: np.random.Generator, tunes: bool
+    path: Path, ladder: Ladder, start: np.ndarray, log_step: np.ndarray, seed: int, tunes: bool
 ) -> Annealed:
     """Some runs side by side through the whole ladder; `tunes`: step sizes follow the acceptances."""
     tempered = Tempered(
@@ -121,7 +173,7 @@ def _pass(
     rungs = _rungs(ladder.temperatures, log_step, tunes, chunk)
     steps = ladder.temperatures.shape[0] - 1
     runs = Runs(jnp.asarray(start), jnp.zeros(start.shape[0]), jnp.zeros(()))
-    key = jax.random.key(int(rng.integers(2**32)))
+    key = jax.random.key(seed)
     seen: list[Seen] = []
     with shown("annealing", ladder.progress, "Ctrl-C keeps finished runs"):
         for i in range(0, rungs.tau.shape[0], chunk):

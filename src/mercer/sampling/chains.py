@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -21,11 +22,13 @@ from mercer.progress import STOPPED, Progress, shown, tell
 from mercer.registry import unknown
 from mercer.sampling.diagnostics import FEW, Diagnostics, diagnose
 from mercer.sampling.elliptical import EllipticalSlice
+from mercer.sampling.elsewhere import Elsewhere
 from mercer.sampling.hmc import HMC, NUTS
 from mercer.sampling.metropolis import RandomWalk
-from mercer.sampling.step import AbstractStep, between_looks, guarded, over
+from mercer.sampling.step import AbstractStep, Info, Point, between_looks, guarded, over
 
 CHUNK, EASY = 25, 200  # transitions between two looks at the keyboard, up to so many dimensions
+ROUNDS = 4  # in which others draw: what is interrupted keeps those that are done
 
 SAMPLERS: dict[str, AbstractStep] = {
     "nuts": NUTS(), "hmc": HMC(longest=1.6), "elliptical": EllipticalSlice(), "metropolis": RandomWalk(),
@@ -106,6 +109,7 @@ def sample(
     step_size: float | None = None,
     together: bool = True,
     progress: Progress = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Chains:
     """Draws of the density exp(log_density(x)) over x (d,), a function that JAX can trace.
 
@@ -119,6 +123,7 @@ def sample(
     together: chains step side by side in vectorised code; False is better where the density factors matrices,
         and keeps chains from waiting for each other
     progress: True, False, None (a line in a terminal after a second) or a function (done, total, text)
+    elsewhere: who draws once the step is tuned, a chain each; the same draws
 
     >>> sample(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2), draws=500).diagnostics()
     """
@@ -141,28 +146,29 @@ def sample(
     total = tune + draws * thin
     kept: list[Any] = []
     interrupted, done, step_by = False, 0, between_looks(CHUNK, d, EASY)
-
-    def chunk(points, tuning, adapt: bool):
-        points, tuning, out = advance(data, jax.random.fold_in(key, done), points, tuning, adapt)
-        jax.block_until_ready(out)
-        return points, tuning, out
-
+    every = (0, chains)
     began = time.perf_counter()
     with shown("sampling", progress, "Ctrl-C keeps what was drawn"):
         try:
             for length, relearn in _phases(tune, step_by):
                 for _ in range(length):
-                    points, tuning, _ = chunk(points, tuning, True)
+                    points, tuning, _ = jax.block_until_ready(
+                        advance(data, jax.random.fold_in(key, done), points, tuning, True, every)
+                    )
                     done += step_by
                     tell(min(done, tune), total, "tuning")
                 tuning = _relearn(tuning, relearn)
             tuning = tuning._replace(log_step=tuning.log_average)
-            before = done
-            while done - before < draws * thin:
-                points, tuning, out = chunk(points, tuning, False)
-                kept.append(jax.tree.map(np.asarray, out))
-                done += step_by
-                tell(min(tune + done - before, total), total, "draws")
+            stretch = _Stretch(key, done, -(-draws * thin // step_by), every)
+            if elsewhere is None:
+                parts = _drawn(advance, data, points, tuning, stretch, step_by)
+            else:
+                parts = _drawn_elsewhere(elsewhere, points, tuning, stretch, step_by)
+            made = 0
+            for _, out in parts:
+                kept.append(out)
+                made += out[1].shape[0]
+                tell(min(tune + made, total), total, "draws")
         except STOPPED:
             if sum(out[1].shape[0] for out in kept) < FEW * thin:
                 raise
@@ -186,7 +192,92 @@ def sample(
     )
 
 
-# ------------------------------------------------------------------------------------------------- inside
+# ------------------------------------------------------------------------------------------------- draws
+
+
+class _Stretch(NamedTuple):
+    """Which draws: so many chunks from transition `done` on, of the chains from the first to the end of
+    `part`.
+    """
+
+    key: Any
+    done: int
+    chunks: int
+    part: tuple[int, int]
+
+
+def _drawn(
+    advance: Callable, data: Any, points: Any, tuning: _Tuning, stretch: _Stretch, step_by: int
+) -> Iterator[tuple[Any, Any]]:
+    """Where the chains are after each chunk, and what was drawn in it, (step_by, chains, ...)."""
+    for i in range(stretch.chunks):
+        key = jax.random.fold_in(stretch.key, stretch.done + i * step_by)
+        points, tuning, out = jax.block_until_ready(advance(data, key, points, tuning, False, stretch.part))
+        yield points, jax.tree.map(np.asarray, out)
+
+
+def _drawn_elsewhere(
+    elsewhere: Elsewhere, points: Any, tuning: _Tuning, stretch: _Stretch, step_by: int
+) -> Iterator[tuple[Any, Any]]:
+    """The same by others, chain by chain, in a few rounds."""
+    chains = stretch.part[1]
+    each = [[np.asarray(a)[i] for a in points if a is not None] for i in range(chains)]
+    names = [f"chain {i + 1} of {chains}" for i in range(chains)]
+    ends = np.unique(np.linspace(0, stretch.chunks, ROUNDS + 1).round().astype(int))
+    for first, last in itertools.pairwise(ends.tolist()):
+        shared = dict(elsewhere.shared) | {
+            "log_step": float(tuning.log_step),
+            "variance": np.asarray(tuning.variance),
+            "key": np.asarray(jax.random.key_data(stretch.key)).astype(np.int64),
+            "done": stretch.done + first * step_by,
+            "chunks": last - first,
+            "chains": chains,
+        }
+        jobs = [{"which": i, "point": point} for i, point in enumerate(each)]
+        found = elsewhere.workers.map(elsewhere.work, jobs, shared, names, "chains")
+        each = [one["point"] for one in found]
+        position, log_p, *info = (np.stack(a, 1) for a in zip(*(one["drawn"] for one in found), strict=True))
+        yield each, (position, log_p, Info(*info))
+
+
+def drawn(
+    log_density: Callable,
+    step: AbstractStep,
+    data: Any,
+    *,
+    which: int,
+    point: list[np.ndarray],
+    log_step: float,
+    variance: np.ndarray,
+    key: np.ndarray,
+    done: int,
+    chunks: int,
+    chains: int,
+) -> dict[str, Any]:
+    """One of the chains, elsewhere: as `sample` would have drawn it, from a tuned step on."""
+    _, advance = _compiled(log_density, step, False)
+    d = len(variance)
+    tuning = _fresh(1.0, variance, d)._replace(log_step=jnp.asarray(log_step))
+    said = list(
+        _drawn(
+            advance,
+            data,
+            Point(*(np.repeat(np.asarray(a)[None], chains, 0) for a in point)),
+            tuning,
+            _Stretch(
+                jax.random.wrap_key_data(jnp.asarray(key, jnp.uint32)), done, chunks, (which, which + 1)
+            ),
+            between_looks(CHUNK, d, EASY),
+        )
+    )
+    position, log_p, info = jax.tree.map(lambda *a: np.concatenate(a), *(out for _, out in said))
+    return {
+        "point": [np.asarray(a)[which] for a in said[-1][0] if a is not None],
+        "drawn": [np.asarray(a)[:, which] for a in (position, log_p, *info)],
+    }
+
+
+# ------------------------------------------------------------------------------------------------- tuning
 
 
 class _Tuning(NamedTuple):
@@ -266,12 +357,14 @@ def _without_data(log_density: Callable) -> Callable:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(log_density: Callable, step: AbstractStep, together: bool):
-    """begin(data, start), and advance(data, key, points, tuning, adapt) by a chunk of transitions."""
+    """begin(data, start), and advance(data, key, points, tuning, adapt, part) by a chunk of transitions: of
+    all chains or, one after the other, of a part of them, see `over`.
+    """
 
     def begin(data, start):
         return over(lambda x: step.begin(guarded(lambda z: log_density(z, data)), x), together, start)
 
-    def advance(data, key, points, tuning, adapt):
+    def advance(data, key, points, tuning, adapt, part):
         density = guarded(lambda z: log_density(z, data))
         chains, d = points.position.shape
         keys = jax.random.split(key, between_looks(CHUNK, d, EASY))
@@ -283,7 +376,11 @@ def _compiled(log_density: Callable, step: AbstractStep, together: bool):
         def one(carry, key):
             points, tuning = carry
             points, info = over(
-                lambda key, point: move(key, point, tuning), together, jax.random.split(key, chains), points
+                lambda key, point: move(key, point, tuning),
+                together,
+                jax.random.split(key, chains),
+                points,
+                part=part,
             )
             learned = _learn(tuning, step.acceptance, info.acceptance, points.position)
             tuning = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), learned, tuning)

@@ -47,7 +47,7 @@ class Path:
     log_likelihood: Callable[..., Any]
     data: Any
     curvature: np.ndarray
-    draw: Callable[[np.random.Generator], np.ndarray]  # z (d,), a draw of the prior
+    draw: Callable[[np.random.Generator], np.ndarray] | None = None  # z (d,), a draw of the prior
     back: Callable[..., np.ndarray] | None = None  # latent values (R, n, L) -> z (R, d)
     together: bool = True  # whether runs are vectorised; not where matrices are factored
 
@@ -57,6 +57,7 @@ class Path:
 
     def prior_draws(self, rng: np.random.Generator, runs: int) -> np.ndarray:
         """Where forward runs start (runs, d)."""
+        assert self.draw is not None
         return np.stack([self.draw(rng) for _ in range(runs)])
 
     def from_latents(self, f: np.ndarray) -> np.ndarray:
@@ -72,6 +73,15 @@ class Path:
             return theta
         assert self.back is not None
         return self.back(post.draws["u"][:runs, -1], theta)
+
+
+def densities(model: Any, integrated: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """log_prior and log_likelihood of a path: of latent values, or of the hyperparameters."""
+    L = model.likelihood.latents
+    if not integrated:
+        return _standard_normal, _latent_likelihood(jax.tree.structure(strip(model.likelihood)), L)
+    spec, alone = Hyperparameters(model).spec, isinstance(model.likelihood, Gaussian)
+    return _hyper_prior(spec, 0 if alone else L), _hyper_likelihood(spec, 0 if alone else L)
 
 
 def fixed_path(likelihood: Any, y: np.ndarray, white: Whitening, sites: Any) -> Path:

@@ -282,7 +282,8 @@ def scales_target(
     free = {"hyper_leaves": jax.tree.leaves(strip(model))} if hyper is None else hyper.data()
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | free
     spec, p = (fixed_spec(model), 0) if hyper is None else (hyper.spec, hyper.size)
-    return Target(_scales_density(spec, scales), data, 2 * size + p, 2 * y.shape[0] + p)
+    # one chain after the other: XLA can lock up on matrices that are factored for several at once in a loop
+    return Target(scales_density(spec, scales), data, 2 * size + p, 2 * y.shape[0] + p, together=False)
 
 
 def fixed_spec(model: Any) -> Spec:
@@ -291,7 +292,9 @@ def fixed_spec(model: Any) -> Spec:
 
 
 @functools.lru_cache(maxsize=64)
-def _scales_density(spec: Spec, scales: AbstractScales) -> Callable[[Any, Any], jax.Array]:
+def scales_density(spec: Spec, scales: AbstractScales) -> Callable[[Any, Any], jax.Array]:
+    """log_density(z, data) of `scales_target`."""
+
     def log_density(z, data):
         N, mask = data["mask"].shape[0], data["mask"]
         model, log_prior = spec.build(z[2 * N :], data)

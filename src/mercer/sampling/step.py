@@ -70,14 +70,32 @@ def guarded(log_density: LogDensity) -> LogDensity:
     return inner
 
 
-def over(function: Callable, together: bool, *arrays: Any) -> Any:
+def over(function: Callable, together: bool, *arrays: Any, part: Any = None) -> Any:
     """function over the leading axis of the arrays: vectorised, or one after the other.
 
     The latter for densities that factor matrices: nothing is gained by factoring them in batches, chains need
     not wait for the longest trajectory, and XLA's thread pool can lock up on batched factorisations inside
     loops.
+
+    part: two traced numbers, the first and the end of those that are wanted, one after the other; the others
+    are zeros. The compiled code is the same for every part, and so is the last digit.
     """
-    return jax.vmap(function)(*arrays) if together else jax.lax.map(lambda args: function(*args), arrays)
+    if together:
+        return jax.vmap(function)(*arrays)
+    if part is None:
+        return jax.lax.map(lambda args: function(*args), arrays)
+
+    def one(i: Any) -> Any:
+        return function(*jax.tree.map(lambda a: a[i], arrays))
+
+    n = jax.tree.leaves(arrays)[0].shape[0]
+    room = jax.tree.map(lambda a: jnp.zeros((n, *a.shape), a.dtype), jax.eval_shape(one, 0))
+
+    def body(i: Any, out: Any) -> Any:
+        return jax.tree.map(lambda a, b: a.at[i].set(b), out, one(i))
+
+    first, end = part
+    return jax.lax.fori_loop(first, end, body, room)
 
 
 def between_looks(most: int, d: int, easy: int) -> int:

@@ -201,9 +201,8 @@ def latent_target(likelihood: Any, y: np.ndarray, white: Whitening) -> Target:
         g = g if white.sites.slope is None else np.asarray(white.sites.slope)
         P = P if white.sites.coupling is None else np.asarray(white.sites.coupling)
     data |= {"site": tuple(_rows(a, size) for a in (centre, D, g, P))}
-    _, treedef = jax.tree.flatten(strip(likelihood))
     where = np.concatenate([np.arange(n) + j * size for j in range(L)])
-    return Target(_latent_density(treedef, L), data | {"where": where}, size * L, n * L)
+    return Target(latent_density(likelihood, L), data | {"where": where}, size * L, n * L)
 
 
 def likelihood_data(likelihood: Any, y: np.ndarray, size: int) -> dict[str, Any]:
@@ -233,6 +232,11 @@ def _rows(a: np.ndarray, size: int) -> np.ndarray:
 def total_log_prob(likelihood: AbstractLikelihood, f: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
     """Sum of log p(y | f) over the rows that are not padding; f (N, L)."""
     return jnp.sum(jnp.where(mask, likelihood.log_prob(f[:, 0] if f.shape[1] == 1 else f, y), 0.0))
+
+
+def latent_density(likelihood: Any, L: int) -> Callable[..., Any]:
+    """log_density(v, data) of `latent_target`."""
+    return _latent_density(jax.tree.structure(strip(likelihood)), L)
 
 
 @functools.lru_cache(maxsize=64)
@@ -299,7 +303,7 @@ def evidence_target(model: Any, X: np.ndarray, y: np.ndarray, hyper: Hyperparame
     n = y.shape[0]
     size = n if model.likelihood.per_datum else bucket(n)
     data = encoded(model, X, size) | likelihood_data(model.likelihood, y, size) | hyper.data()
-    return Target(_evidence_density(hyper.spec), data, hyper.size, hyper.size, size <= SMALL)
+    return Target(evidence_density(hyper.spec), data, hyper.size, hyper.size, size <= SMALL)
 
 
 def log_evidence_of(model: Any, data: Mapping[str, Any]) -> jax.Array:
@@ -312,7 +316,9 @@ def log_evidence_of(model: Any, data: Mapping[str, Any]) -> jax.Array:
 
 
 @functools.lru_cache(maxsize=64)
-def _evidence_density(spec):
+def evidence_density(spec: Spec) -> Callable[..., Any]:
+    """log_density(z, data) of `evidence_target`."""
+
     def log_density(z, data):
         model, log_prior = spec.build(z, data)
         return log_evidence_of(model, data) + log_prior
@@ -336,12 +342,14 @@ def joint_target(
     data |= {"start": start.ravel(), "turn": turn.reshape(L * size, L * size)}
     data["where"] = np.concatenate([np.arange(n) + j * size for j in range(L)])
     return Target(
-        _joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size, size <= SMALL
+        joint_density(hyper.spec, L), data, L * size + hyper.size, n * L + hyper.size, size <= SMALL
     )
 
 
 @functools.lru_cache(maxsize=64)
-def _joint_density(spec, L: int):
+def joint_density(spec: Spec, L: int) -> Callable[..., Any]:
+    """log_density(z, data) of `joint_target`."""
+
     def log_density(z, data):
         d = data["turn"].shape[0]
         model, log_prior = spec.build(z[d:], data)

@@ -32,7 +32,7 @@ from mercer.estimators.shared_work import AbstractShared
 from mercer.gp import GP, Model
 from mercer.inference import by_name
 from mercer.inference.protocol import AbstractInference
-from mercer.inputs import InputError, Inputs
+from mercer.inputs import InputError, Inputs, is_chunked
 from mercer.kernels import AbstractKernel
 from mercer.learning import Fit
 from mercer.learning.labels import ProbitMap
@@ -171,10 +171,16 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
 
     def fit(self, X: Any, y: Any) -> GPClassifier:
         """Learn from labels y (n,) at X (n, d): an array, a data frame with names,
-        or objects that the kernel reads.
+        or objects that the kernel reads; or a source of chunks, with its own y, or a Dask frame or array,
+        with y cut at the same rows (solvers VFE, FITC and ProjectedProcess, FITC unless told; several classes
+        by multi_class="one-vs-rest").
         """
-        kernels = self._kernels()
         self._check_settings()
+        if is_chunked(X):
+            from mercer.estimators.classification.chunked import fit_chunks
+
+            return self._take(fit_chunks(self, X, y))
+        kernels = self._kernels()
         inputs, codes = self._training_data(X, y, kernels)
         self._data = (inputs, codes)
         self._check_classes()
@@ -347,8 +353,16 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         order of `classes_`; or a dict that says for some labels what it costs to miss them. reject: the cost
         of refusing to decide, or ("threshold", t) to refuse where no class has at least the probability t, or
         ("gap", t); see `mercer.decide.decide`. Rows that are refused hold `reject_label`; unless it is of the
-        labels' own type the array is of objects.
+        labels' own type the array is of objects. Of a Dask frame or array labels, like probabilities, are
+        one, computed when they are asked for.
         """
+        if is_chunked(X):
+            from mercer.estimators.chunked import lazily
+
+            plain = reject is None and self.classes_.dtype.kind != "U"
+            dtype = self.classes_.dtype if plain else object
+            settings = dict(loss=loss, reject=reject, reject_label=reject_label)
+            return lazily(self, X, "predict", ("class",), dtype, **settings)
         chosen = decide(self.predict_proba(X), loss_matrix(loss, self.classes_), reject)
         if reject is None:
             return self.classes_[chosen.choice]
@@ -379,6 +393,11 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         they tend to shares that are learned with the rest: near the frequencies in the training data where X
         says little. `posterior_.std(X, latent=True)` says how far out a row is.
         """
+        if is_chunked(X):
+            from mercer.estimators.chunked import lazily
+
+            names = tuple(f"p_{label}" for label in self.classes_.tolist())
+            return lazily(self, X, "predict_proba", names, how=how)
         with self._telling():
             return self._probabilities(self._inputs(X), how)
 
@@ -529,7 +548,7 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         from mercer.estimators.findings import classes_left_out
 
         codes, classes = self._data[1].astype(int), self.classes_.tolist()
-        each = zip(classes, np.bincount(codes), strict=True)
+        each = zip(classes, np.bincount(codes, minlength=len(classes)), strict=True)
         counts = "classes: " + ", ".join(f"{c} ({n})" for c, n in each)
         if not self._left_out_at_hand:
             return [counts]
@@ -660,7 +679,7 @@ class GPClassifier(ClassifierMixin, AbstractShared, AbstractExplained, AbstractR
         sorted_ones, codes = encode(classes, len(classes))
         if classes.tolist() != labels["classes"] or not np.array_equal(codes, np.arange(len(sorted_ones))):
             raise InputError(f"the labels {labels} are not sorted classes of one type.")
-        if not np.array_equal(np.unique(y), np.arange(len(classes))):
+        if not np.isin(y, np.arange(len(classes))).all():  # of data in chunks only some rows are kept
             raise InputError(f"the targets are not numbers of the {len(classes)} classes.")
         self.classes_, self._data = classes, (inputs, y)
 

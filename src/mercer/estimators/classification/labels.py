@@ -18,20 +18,15 @@ TINY = float(np.finfo(float).tiny)
 ROUNDING = float(np.finfo(float).eps)
 
 
-def encode(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted classes (C,) and for each of the n labels the number of its class, 0 ... C - 1, as float64.
+def encode(y: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes (C,) and for each of the n labels (None: as many as there are) the number of its
+    class, 0 ... C - 1, as float64.
 
     Labels are text, whole numbers, booleans or anything that can be sorted; at least two classes must occur.
     """
-    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray) else y)
-    if len(labels) != n:
+    labels = check_labels(y)
+    if n is not None and len(labels) != n:
         raise InputError(f"y has {len(labels)} entries but there are {n} rows of inputs.")
-    missing = next((i for i, label in enumerate(labels.tolist()) if _missing(label)), None)
-    if missing is not None:
-        raise InputError(
-            f"y has no label in row {missing} (found {labels[missing]}): leave out the rows without one."
-        )
-    labels = _of_one_kind(labels)
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -39,6 +34,17 @@ def encode(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             f"y holds one class only, {classes.tolist()[0]!r}: to tell classes apart takes at least two."
         )
     return classes, codes.astype(float)
+
+
+def check_labels(y: Any) -> np.ndarray:
+    """Labels (n,) of one kind; an error says which row has none."""
+    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray) else y)
+    missing = next((i for i, label in enumerate(labels.tolist()) if _missing(label)), None)
+    if missing is not None:
+        raise InputError(
+            f"y has no label in row {missing} (found {labels[missing]}): leave out the rows without one."
+        )
+    return _of_one_kind(labels)
 
 
 def loss_matrix(loss: Any, classes: np.ndarray) -> np.ndarray | None:

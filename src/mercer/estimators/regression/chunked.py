@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer.distributed.on_dask import executor_for, source_of
 from mercer.estimators import reading
 from mercer.estimators.base import read_kernel
-from mercer.estimators.chunked import surveyed
+from mercer.estimators.chunked import solver_for, surveyed
 from mercer.estimators.regression.noise import RowNoise
+from mercer.inference import by_name
 from mercer.inputs import InputError
 from mercer.learning import Fit
+from mercer.solvers import VFE
 
 __all__ = ["fit_chunks"]
 
@@ -33,12 +36,15 @@ def fit_chunks(estimator: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> Fit:
         )
     kernel = read_kernel(estimator.kernel)
     groups = estimator._grouping
-    seen, columns = surveyed(X, y, kernel, estimator.missing, groups, estimator._seed(), estimator.parallel)
+    source = source_of(X, y)
+    executor = executor_for(source, estimator.parallel)
+    seen, columns = surveyed(source, executor, kernel, estimator.missing, groups, estimator._seed())
     reading.name_features(estimator, columns)
     estimator._index = estimator.robust_comparison_ = estimator.search_ = estimator._copies = None
     estimator.noise_covariance_ = None
     model = estimator._model(estimator.likelihood, kernel, seen.inputs, seen.y, RowNoise())
-    settings = estimator._settings("") | {"solver": estimator.solver or "vfe"}
+    rule = by_name(estimator.inference, model.likelihood)
+    settings = estimator._settings("") | {"solver": solver_for(estimator, seen, rule, VFE)}
     if not estimator.learn:
         settings["max_evaluations"] = 0
     from mercer.learning import fit

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regression.long import OfRows
     from mercer.estimators.regression.outputs import AbstractOutputs
 
+ROW_ALONE = "predictions of data in chunks are of each row alone: leave out return_cov and noise_variance."
 ONE_SIGMA = (float(ndtr(-1.0)), float(ndtr(1.0)))
 
 
@@ -90,19 +91,27 @@ class AbstractPredictions(AbstractExplained):
         """Predictions of a Dask array or frame, computed when they are asked for: a series (or array), two of
         them with the standard deviation.
         """
-        from mercer.estimators.chunked import lazily
+        from mercer.estimators.chunked import halves, lazily
 
         if return_cov or noise_variance is not None:
-            raise ValueError("predictions of data in chunks are of each row alone: leave out return_cov.")
+            raise ValueError(ROW_ALONE)
         if not return_std:
             return lazily(self, X, "predict", ("mean",), latent=latent)
-        both = lazily(self, X, "predict", ("mean", "std"), return_std=True, latent=latent)
-        return (both["mean"], both["std"]) if hasattr(both, "columns") else (both[:, 0], both[:, 1])
+        return halves(lazily(self, X, "predict", ("mean", "std"), return_std=True, latent=latent))
 
     def predict_quantile(self, X: Any, q: ArrayLike, noise_variance: Any = None) -> np.ndarray:
         """Predictive quantiles of y: (m,) for one q, (m, len(q)) for several;
-        of heavy-tailed noise those of its own tails. Of p outputs (m, p), (m, p, len(q)).
+        of heavy-tailed noise those of its own tails. Of p outputs (m, p), (m, p, len(q)). Of a Dask frame or
+        array they are one, with a column for each of several q, computed when they are asked for.
         """
+        if is_chunked(X):
+            from mercer.estimators.chunked import lazily
+
+            if noise_variance is not None:
+                raise ValueError(ROW_ALONE)
+            levels = np.asarray(q, float)
+            names = tuple(f"q{100 * level:g}" for level in np.ravel(levels))
+            return lazily(self, X, "predict_quantile", names, q=levels.tolist())
         if (several := self._asking(noise_variance is not None)) is not None:
             levels = np.atleast_1d(np.asarray(q, float))
             found = several.ask(X, lambda m, X: m.predict_quantile(X, levels), ("value",) * len(levels))
@@ -115,9 +124,13 @@ class AbstractPredictions(AbstractExplained):
         self, X: Any, level: float = 0.95, noise_variance: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, each (m,), of the central interval that holds y with probability `level`; of
-        p outputs (m, p).
+        p outputs (m, p). Of a Dask frame or array they are two series or arrays of Dask.
         """
         check_level(level)
+        if is_chunked(X):
+            from mercer.estimators.chunked import halves
+
+            return halves(self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance))
         ends = self.predict_quantile(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], noise_variance)
         return ends[..., 0], ends[..., 1]
 
@@ -128,11 +141,18 @@ class AbstractPredictions(AbstractExplained):
         "lower" and "upper", each (m,).
 
         They are those of a new observation y, or of the noise-free function if `latent`; "std" is that of
-        `predict`.
+        `predict`. Of a Dask frame or array they are the columns of one.
 
         >>> model.predict_columns(Xs, level=0.9)["upper"]
         """
         check_level(level)
+        if is_chunked(X):
+            from mercer.estimators.chunked import lazily
+
+            if noise_variance is not None:
+                raise ValueError(ROW_ALONE)
+            names = ("mean", "std", "lower", "upper")
+            return lazily(self, X, "predict_columns", names, level=level, latent=latent)
         tails, (posterior, X) = (0.5 - 0.5 * level, 0.5 + 0.5 * level), self._at(X)
         with self._telling():
             if latent:

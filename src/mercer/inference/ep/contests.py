@@ -61,9 +61,9 @@ class Contests(AbstractProblem):
         c = Cavity(mean - v * slope, v, share)
         scales, dW, dg, proper = changes(sites, c, mean, variance, slope, self._tilted)
         scales, dW, dg = (np.where(self.own, 0.0, x) for x in (scales, dW, dg))
-        evidence = state.log_normaliser + constant + float(np.sum(scales))
+        log_scale = constant + float(np.sum(scales))
         change = largest_change(dW, dg, np.abs(variance))
-        return Point(state, sites, mean, np.abs(variance), tau, slope, dW, dg, proper, change, evidence)
+        return Point(state, sites, mean, np.abs(variance), tau, slope, dW, dg, proper, change, log_scale)
 
     def onto_latents(self, sites: Sites) -> tuple[Sites, float]:
         """The sites of the latent functions, u integrated out, and the log of their value at their centres.

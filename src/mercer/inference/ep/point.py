@@ -64,7 +64,11 @@ class Point:
     dg: np.ndarray
     proper: bool
     change: float
-    log_evidence: float
+    log_scale: float  # of all sites together
+
+    @property
+    def log_evidence(self) -> float:
+        return self.state.log_normaliser + self.log_scale
 
     def sites(self) -> Sites:
         """The sites, centred at the posterior mean."""
@@ -123,10 +127,9 @@ class OneLatent(AbstractProblem):
         slope = state.alpha[:, None]
         scales, dW, dg, proper = changes(state.sites, c, mean, variance, slope, tilt, self.power)
         variance = np.maximum(np.abs(variance), 1e-300)
-        evidence = state.log_normaliser + float(np.sum(scales))
         change = largest_change(dW, dg, variance)
         W = state.sites.precision
-        return Point(state, sites, mean, variance, W, slope, dW, dg, proper, change, evidence)
+        return Point(state, sites, mean, variance, W, slope, dW, dg, proper, change, float(np.sum(scales)))
 
 
 def changes(

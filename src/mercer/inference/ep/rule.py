@@ -80,6 +80,11 @@ class EP(AbstractSiteRule):
         """The evidence is stationary in the sites: it is right to the square of their error."""
         return self if tight else dataclasses.replace(self, tol=max(self.tol, 1e-5))
 
+    def sweeps(self, model: Any) -> bool:
+        """Where a parallel run needs no other start than none."""
+        likelihood = model.likelihood
+        return self.schedule == "parallel" and likelihood.latents == 1 and likelihood.log_concave
+
     def run(
         self,
         model: Any,

@@ -115,6 +115,59 @@ def test_an_optimisation_tells_its_best_row():
         mercer.Optimiser({"x": (0.0, 1.0)}).report()
 
 
+def small_series():
+    t = np.arange(36)
+    months = np.datetime64("2020-01") + t
+    table = {"month": months, "north": 5 + np.sin(t / 2), "south": 50 + 9 * np.sin(t / 2)}
+    settings = dict(seasonal=None, trend="level", irregular=False, transform=None, max_evaluations=3)
+    return mercer.GPPanel(**settings).fit(table, "month")
+
+
+def two_lines(columns=1):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (30, columns))
+    y = np.where(X[:, 0] > 0, 2.0, -2.0) * X[:, 0] + 0.05 * rng.normal(size=30)
+    return mercer.GPMixture(2, k.SE(1.0), restarts=0, max_evaluations=2, tol=0).fit(X, y)
+
+
+def folded(cls, **settings):
+    t = np.linspace(-1, 1, 24)
+    return cls(2, **settings).fit(np.c_[t, t**2, np.sin(3 * t)])
+
+
+def scattered(cls, columns):
+    points = np.random.default_rng(0).uniform(0, 1, (40, columns))
+    cells = 16 if columns == 1 else (6,) * columns
+    return cls(k.SE(0.3), [(0.0, 1.0)] * columns, cells, max_evaluations=3).fit(points)
+
+
+OTHERS = {
+    "panel": (small_series, ("north", "south", "month"), "2 series"),
+    "experts": (two_lines, ("x0", "y"), "Expert 1"),
+    "experts of columns": (lambda: two_lines(2), ("predicted y", "y"), "Expert 1"),
+    "gplvm": (lambda: folded(mercer.GPLVM, max_evaluations=3), ("dimension 0", "dimension 1"), "relevance"),
+    "gtm": (lambda: folded(mercer.GTM, max_evaluations=3), ("dimension 0", "dimension 1"), "magnification"),
+    "intensity": (lambda: scattered(mercer.GPIntensity, 1), ("x0", "intensity"), "40 points"),
+    "density": (lambda: scattered(mercer.GPDensity, 2), ("x0", "x1"), "40 points"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # hardly fitted
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_have_a_plain_report(name, tmp_path):
+    """In words, the data, what was learned and a picture; the same once saved and loaded."""
+    make, labels, says = OTHERS[name]
+    model = make()
+    report = model.report()
+    text = checked(report, *labels)
+    assert says in text and "&lt;wbr" not in text and "random_<wbr>state" in text
+    assert [s.id for s in report.sections][:3] == ["words", "data", "hyperparameters"]
+    with pytest.raises(ValueError, match="keeps the rows"):
+        model.report(X=[[0.0]])
+    model.save(tmp_path / "m.mercer")
+    assert mercer.load(tmp_path / "m.mercer").report().title == report.title
+
+
 def test_models_that_keep_their_rows_refuse_others(model):
     with pytest.raises(ValueError, match="leave out X"):
         model.report(X=np.zeros((3, 4)))

@@ -8,11 +8,12 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mercer.report.document import Report, WhatIf
 
@@ -73,10 +74,21 @@ def _asset(name: str) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=FunctionLoader(_asset),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(cell: Any) -> Markup:
+    """A name such as kernel.noise_variance, which a narrow screen may break after a dot or an underscore."""
+    text = str(escape(cell))
+    return Markup(text if isinstance(cell, Markup) else _JOINT.sub(r"\1<wbr>", text))
+
+
+_JOINT = re.compile(r"([._])(?=[A-Za-z])")

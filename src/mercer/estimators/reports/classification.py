@@ -20,6 +20,7 @@ from mercer.estimators.reports.shared import (
     names_of,
     number,
     percent,
+    titled,
 )
 from mercer.estimators.reports.trust import algebra, approximation, assessed
 from mercer.estimators.reports.whatif import Live, no_panel, whatif_section
@@ -72,10 +73,10 @@ def _told(model: GPClassifier, budget: float | str) -> Report:
     tell(3, 6, "hyperparameters")
     titles = [""] if len(model._fits) == 1 else [_contest(*pair) for pair in model.contests_]
     learned = hyperparameters(model._fits, titles, model._rule, target)
-    sections.append(Section("hyperparameters", "What was learned", learned))
+    sections.append(titled("hyperparameters", learned))
     if len(importance) > 1:
         parts = of_columns.importance_parts(importance, f"the probabilities of {target}")
-        sections.append(Section("importance", "Which columns matter", tuple(parts)))
+        sections.append(titled("importance", tuple(parts)))
     sections.append(of_columns.effects_section(model, explanation.effects, importance, target))
     tell(4, 6, "judging")
     if p is not None:
@@ -117,7 +118,7 @@ def _words(model, explanation, codes: np.ndarray, p: np.ndarray | None, target: 
         parts.append(Notes(tuple(explanation.notes)))
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     parts.append(Code("\n".join(dict.fromkeys(map(str, kernels))), "The kernel, in units of your columns:"))
-    return Section("words", "What was fitted", tuple(parts))
+    return titled("words", tuple(parts))
 
 
 def _data(model, X: np.ndarray, codes: np.ndarray, labels: tuple[str, ...], target: str) -> Section:
@@ -132,7 +133,7 @@ def _data(model, X: np.ndarray, codes: np.ndarray, labels: tuple[str, ...], targ
     if said:
         parts.append(Notes(tuple(dict.fromkeys(said)), warning=True))
     parts.append(Table(f"Classes of {target}", (target, "rows", "share"), rows, (1, 2)))
-    return Section("data", "The data", (*parts, *of_columns.data_table(model.columns_, X, None, target)))
+    return titled("data", (*parts, *of_columns.data_table(model.columns_, X, None, target)))
 
 
 def _left_out(codes: np.ndarray, p: np.ndarray, labels: tuple[str, ...], target: str) -> Section:
@@ -168,7 +169,7 @@ def _left_out(codes: np.ndarray, p: np.ndarray, labels: tuple[str, ...], target:
             Figure(picture, "Which classes are taken for which: the share of each true class.", table)
         )
     parts.append(Figures(tuple(figures)))
-    return Section("left-out", "How well rows are predicted", tuple(parts))
+    return titled("left-out", tuple(parts))
 
 
 def _reliability(codes: np.ndarray, p: np.ndarray, labels: tuple[str, ...]) -> Figure:
@@ -223,7 +224,7 @@ def _trust(model: GPClassifier, budget: float | str) -> Section:
     elif not posterior.averages and len(model._fits) == 1:
         parts += assessed(model, budget)
     parts += _certificate(model)
-    return Section("trust", "How far to trust it", tuple(parts))
+    return titled("trust", tuple(parts))
 
 
 def _certificate(model: GPClassifier) -> list[AbstractPart]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from mercer.columns import Columns
 from mercer.columns.roles import Category, Date, LeftOut
 from mercer.estimators.explained import AbstractExplained
-from mercer.estimators.reports.shared import behind, number, percent
+from mercer.estimators.reports.shared import behind, number, percent, titled
 from mercer.explain import Effect, Importance
 from mercer.explain.functionals import additive, by_kernel, columns_read
 from mercer.posteriors import AbstractPosterior
@@ -332,7 +332,7 @@ def effects_section(
         parts += [Text(said), Figures(tuple(slice_figures(model, posterior, pair, what)))]
     if plain and (added := component_figures(model, posterior)):
         parts += [Text("The parts that add up to the function:"), Figures(tuple(added))]
-    return Section("effects", "How they matter", tuple(parts))
+    return titled("effects", tuple(parts))
 
 
 __all__ = [

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.hidden.shared import names_of
 from mercer.estimators.hidden.words import LEAST, emissions
-from mercer.estimators.reports.shared import again, behind, constructor, number, percent
+from mercer.estimators.reports.shared import again, behind, constructor, number, percent, titled
 from mercer.inputs import is_table, named_columns
 from mercer.report import AbstractPart, Code, Facts, Figure, Figures, Report, Section, Table, Text
 from mercer.report.charts import Plot, bar_chart, number_axis
@@ -87,7 +87,7 @@ def _words(model: Any, many: int, what: str) -> Section:
     if len(chosen) > 1:
         rows = [[str(k), number(v, 6)] for k, v in sorted(chosen.items())]
         parts.append(Table(f"{what.capitalize()} that were tried", (what, "criterion"), rows, (1,)))
-    return Section("words", "What was fitted", tuple(parts))
+    return titled("words", tuple(parts))
 
 
 def _components(weights, means, matrices, names: list[str], used: np.ndarray) -> Section:
@@ -126,9 +126,7 @@ def _where(weights, means, matrices, names, used, rows: np.ndarray | None, model
         plot.line(at, sum(each), 7)
         for i, curve in enumerate(each):
             plot.line(at, curve, 1 + i % 6)
-        return Section(
-            "where", "Where they are", (Figure(plot.svg("Density"), "The density, and its components."),)
-        )
+        return titled("where", (Figure(plot.svg("Density"), "The density, and its components."),))
     between = means[used].std(0) / np.maximum(spread[used].mean(0), 1e-300)  # columns that tell them apart
     order = np.argsort(-between, kind="stable")[: min(d, 4)]
     pairs = [(int(order[a]), int(order[b])) for a in range(len(order)) for b in range(a + 1, len(order))][:6]
@@ -155,7 +153,7 @@ def _where(weights, means, matrices, names, used, rows: np.ndarray | None, model
     parts: list[AbstractPart] = [Figures(tuple(figures))]
     if rows is None:
         parts.append(Text(WITHOUT.format(what="mixture")))
-    return Section("where", "Where they are", tuple(parts))
+    return titled("where", tuple(parts))
 
 
 def _rows(model: Any, rows: np.ndarray, used: np.ndarray) -> Section:
@@ -270,9 +268,8 @@ def _climb(model: Any) -> Section:
     text = (
         "converged" if model.converged_ else "did NOT converge: raise max_evaluations, or take more restarts"
     )
-    return Section(
+    return titled(
         "trust",
-        "How far to trust it",
         (
             Text(f"EM {text}. It climbs to the nearest peak: other starts (restarts) may find a higher one."),
             Figure(

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from mercer import metrics
 from mercer.estimators.regression.left_out import AbstractLeftOut
 from mercer.estimators.regression.predictions import ONE_SIGMA
-from mercer.estimators.reports.shared import behind, number, percent, shown_rows
+from mercer.estimators.reports.shared import behind, number, percent, shown_rows, titled
 from mercer.likelihoods import AbstractNoise
 from mercer.report import AbstractPart, Figure, Figures, Section, Table, Text
 from mercer.report.charts import Plot, number_axis
@@ -107,7 +107,7 @@ def section(model: AbstractLeftOut, rows: LeftOut, target: str) -> Section:
     ]
     n, shares = model.coverage(np.linspace(0.05, 0.95, 19))
     parts.append(Figures((calibration(np.linspace(0.05, 0.95, 19), shares, n), standardised(rows))))
-    return Section("left-out", "How well rows are predicted", tuple(parts))
+    return titled("left-out", tuple(parts))
 
 
 def observed(rows: LeftOut, target: str) -> Figure:
@@ -195,9 +195,9 @@ def outliers_section(model: Any, rows: LeftOut | None, target: str) -> Section:
             compared = model.robust_comparison_.report_section()
             parts += [Text(one) for one in compared["paragraphs"]]
             parts.append(Table(compared["title"], compared["header"], compared["rows"]))
-        return Section("outliers", "Outliers", tuple(parts))
+        return titled("outliers", tuple(parts))
     if rows is None:
-        return Section("outliers", "Outliers", (Text("Not looked for: rows were not left out."),))
+        return titled("outliers", (Text("Not looked for: rows were not left out."),))
     far = np.flatnonzero(np.abs(rows.z) > FAR)
     far = far[np.argsort(-np.abs(rows.z[far]), kind="stable")]
     expected = 0.0027 * len(rows.y)
@@ -212,7 +212,7 @@ def outliers_section(model: Any, rows: LeftOut | None, target: str) -> Section:
     ]
     header = ("row", f"{target} observed", "predicted", "residual / std")
     table = [Table("The furthest first", header, shown, (1, 2, 3))] if shown else []
-    return Section("outliers", "Outliers", (Text(text), *table))
+    return titled("outliers", (Text(text), *table))
 
 
 def conformal(rows: LeftOut) -> Table:

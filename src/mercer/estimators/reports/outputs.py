@@ -11,7 +11,7 @@ from mercer.estimators.regression.regressor import GPRegressor
 from mercer.estimators.reports import columns as of_columns
 from mercer.estimators.reports import left_out as of_rows
 from mercer.estimators.reports.hyper import hyperparameters
-from mercer.estimators.reports.shared import again, constructor, listed, names_of, number
+from mercer.estimators.reports.shared import again, constructor, listed, names_of, number, titled
 from mercer.estimators.reports.trust import algebra, approximation
 from mercer.estimators.reports.whatif import Live, no_panel, whatif_section
 from mercer.estimators.saving import data_hash
@@ -37,7 +37,7 @@ def several_told(model: GPRegressor, budget: float | str) -> Report:
 
 
 def _independent(model: GPRegressor, several: Any) -> list[Section]:
-    found: dict[str, list[AbstractPart]] = {key: [] for key in _TITLES}
+    found: dict[str, list[AbstractPart]] = {}
     names = several.names[:MOST_OUTPUTS]
     for i, (name, member) in enumerate(zip(names, several.members, strict=False)):
         tell(i + 1, len(names), "outputs")
@@ -59,7 +59,7 @@ def _independent(model: GPRegressor, several: Any) -> list[Section]:
         said["trust"] = [Text(approximation(member.posterior_)), algebra(member.posterior_)]
         for key, parts in said.items():
             if parts:
-                found[key] += [Heading(name), *parts]
+                found.setdefault(key, []).extend([Heading(name), *parts])
     first = several.members[0]
     X = first.posterior_.inputs.values
     data = of_columns.data_table(model.columns_, X, None, "")
@@ -72,21 +72,10 @@ def _independent(model: GPRegressor, several: Any) -> list[Section]:
         for name, m in zip(several.names, several.members, strict=True)
     ]
     table = Table("Outputs", ("output", "rows", "least", "median", "most"), ranges, (1, 2, 3, 4))
-    sections = [Section(key, _TITLES[key], tuple(parts)) for key, parts in found.items() if parts]
-    sections.insert(1, Section("data", "The data", (table, *data)))
+    sections = [titled(key, parts) for key, parts in found.items()]
+    sections.insert(1, titled("data", (table, *data)))
     live = [Live(name, m.posterior_) for name, m in zip(several.names, several.members, strict=True)]
     return [*sections, whatif_section(model.columns_, live), _again(model, several)]
-
-
-_TITLES = {
-    "words": "What was fitted",
-    "hyperparameters": "What was learned",
-    "importance": "Which columns matter",
-    "effects": "How they matter",
-    "left-out": "How well rows are predicted",
-    "outliers": "Outliers",
-    "trust": "How far to trust it",
-}
 
 
 def _together(model: GPRegressor, several: Coregional) -> list[Section]:
@@ -131,18 +120,10 @@ def _together(model: GPRegressor, several: Coregional) -> list[Section]:
         table = of_rows.quality(rows, name)
         left += [Heading(name), table]
     sections = [
-        Section("words", "What was fitted", tuple(words)),
-        Section(
-            "hyperparameters",
-            "What was learned",
-            hyperparameters([member.fit_], [""], member._rule, "output"),
-        ),
-        Section("left-out", "How well rows are predicted", (*left, Figures(tuple(figures)))),
-        Section(
-            "trust",
-            "How far to trust it",
-            (Text(approximation(member.posterior_)), algebra(member.posterior_)),
-        ),
+        titled("words", tuple(words)),
+        titled("hyperparameters", hyperparameters([member.fit_], [""], member._rule, "output")),
+        titled("left-out", (*left, Figures(tuple(figures)))),
+        titled("trust", (Text(approximation(member.posterior_)), algebra(member.posterior_))),
         no_panel("the kernel of outputs that are learned together is not known to the script of this page"),
         _again(model, several),
     ]

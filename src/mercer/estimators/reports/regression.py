@@ -9,7 +9,7 @@ from mercer.estimators.regression.regressor import GPRegressor
 from mercer.estimators.reports import columns as of_columns
 from mercer.estimators.reports import left_out as of_rows
 from mercer.estimators.reports.hyper import hyperparameters
-from mercer.estimators.reports.shared import again, constructor, fit_command, listed, names_of, number
+from mercer.estimators.reports.shared import again, constructor, fit_command, listed, names_of, number, titled
 from mercer.estimators.reports.trust import trust_section
 from mercer.estimators.reports.whatif import Live, whatif_section
 from mercer.estimators.saving import data_hash
@@ -50,15 +50,9 @@ def one_told(model: GPRegressor, budget: float | str) -> Report:
     X, y = model._training[0].values, model._each_row(model.posterior_.y)
     sections = [_words(model, explanation, rows, target), _data(model, X, y, target)]
     tell(next(steps), 8, "hyperparameters")
-    sections.append(
-        Section(
-            "hyperparameters", "What was learned", hyperparameters([model.fit_], [""], model._rule, target)
-        )
-    )
+    sections.append(titled("hyperparameters", hyperparameters([model.fit_], [""], model._rule, target)))
     if len(importance) > 1:
-        sections.append(
-            Section("importance", "Which columns matter", tuple(of_columns.importance_parts(full, target)))
-        )
+        sections.append(titled("importance", tuple(of_columns.importance_parts(full, target))))
     tell(next(steps), 8, "effects")
     sections.append(_effects(model, explanation, importance, target))
     if rows is not None:
@@ -109,7 +103,7 @@ def _words(
     parts.append(Code(str(model.kernel_), "The kernel, in your units:"))
     if model.search_ is not None:
         parts.append(Code(str(model.search_), "The kernels that were looked at:"))
-    return Section("words", "What was fitted", tuple(parts))
+    return titled("words", tuple(parts))
 
 
 def _data(model: GPRegressor, X: np.ndarray, y: np.ndarray, target: str) -> Section:
@@ -123,7 +117,7 @@ def _data(model: GPRegressor, X: np.ndarray, y: np.ndarray, target: str) -> Sect
     parts: list[AbstractPart] = [Text(text)]
     if said:
         parts.append(Notes(tuple(said), warning=True))
-    return Section("data", "The data", (*parts, *of_columns.data_table(model.columns_, X, y, target)))
+    return titled("data", (*parts, *of_columns.data_table(model.columns_, X, y, target)))
 
 
 def _effects(model: GPRegressor, explanation: Explanation, importance: Importance, target: str) -> Section:

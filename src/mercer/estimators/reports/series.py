@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import metrics
 from mercer.estimators.reports.hyper import hyperparameters
-from mercer.estimators.reports.shared import again, behind, constructor, number, percent
+from mercer.estimators.reports.shared import again, behind, constructor, number, percent, titled
 from mercer.estimators.reports.trust import algebra
 from mercer.estimators.saving import data_hash
 from mercer.estimators.series.forecaster import GPTimeSeries
@@ -59,22 +59,22 @@ def _told(ts: GPTimeSeries, budget: float | str) -> Report:
     if explanation.notes:
         words.append(Notes(tuple(explanation.notes)))
     tell(2, 6, "forecast")
-    sections = [Section("words", "What was fitted", tuple(words)), _forecast(ts, stamps, y, what, horizon)]
+    sections = [titled("words", tuple(words)), _next(ts, stamps, y, what, horizon)]
     sections.append(_parts(ts, what, horizon))
     tell(3, 6, "hyperparameters")
     learned = hyperparameters([ts.fit_], [""], None, what, ts.component_names_)
     sections.append(_data(ts, stamps, y, what))
     unit = f"Times are in units of {ts.unit_}." if ts.unit_ else "Times are plain numbers."
     log = " Values are logarithms." if ts.logarithmic_ else ""
-    sections.append(Section("hyperparameters", "What was learned", (Text(unit + log), *learned)))
+    sections.append(titled("hyperparameters", (Text(unit + log), *learned)))
     tell(4, 6, "leaving values out")
     sections.append(_left_out(ts, stamps[known], seen, predicted, inside, what))
     sections.append(_odd(ts, what))
     tell(5, 6, "backtest")
     sections.append(_backtest(ts, horizon, int(known.sum()), what, budget))
-    sections.append(Section("trust", "How far to trust it", _trust(ts)))
+    sections.append(titled("trust", _trust(ts)))
     sections.append(_again(ts))
-    lasts = f"{_stamp(stamps[0])} to {_stamp(stamps[-1])}"
+    lasts = f"{stamp_text(stamps[0])} to {stamp_text(stamps[-1])}"
     return Report(f"{what} over time", f"{len(y):,} values, {lasts}: a time series", tuple(sections))
 
 
@@ -84,7 +84,7 @@ def _axis(name: str, stamps: np.ndarray, count: int) -> tuple[Axis, np.ndarray]:
     return number_axis(name, stamps, room=0.02, count=count), stamps.astype(float)
 
 
-def _stamp(stamp: Any) -> str:
+def stamp_text(stamp: Any) -> str:
     return (
         str(stamp.astype("datetime64[m]")).removesuffix("T00:00")
         if stamp.dtype.kind == "M"
@@ -96,7 +96,11 @@ def _thin(n: int, most: int = MOST_POINTS) -> np.ndarray:
     return np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(int))
 
 
-def _forecast(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str, horizon: int) -> Section:
+def _next(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str, horizon: int) -> Section:
+    return titled("forecast", (forecast_figure(ts, stamps, y, what, horizon),))
+
+
+def forecast_figure(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str, horizon: int) -> Figure:
     """The last of the series, and what comes next."""
     ahead, found = ts.forecast_columns(horizon)
     first = max(0, len(y) - max(5 * len(ahead), 60))
@@ -116,12 +120,11 @@ def _forecast(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str, ho
         charts.append(plot.svg(f"{what} and its forecast"))
     caption = f"{what}, and its forecast for {len(ahead)} steps with the 95 % interval.{said}"
     rows = [
-        [_stamp(s), *(number(float(found[k][i]), 5) for k in found)]
+        [stamp_text(s), *(number(float(found[k][i]), 5) for k in found)]
         for i, s in enumerate(ahead[:MOST_FORECAST])
     ]
     table = Table("Forecast", (ts.time_name_ or "time", *found), rows, tuple(range(1, 1 + len(found))))
-    figure = Figure(charts[0], caption, table, charts[1], ((2, "observed"), (1, "forecast")))
-    return Section("forecast", "What comes next", (figure,))
+    return Figure(charts[0], caption, table, charts[1], ((2, "observed"), (1, "forecast")))
 
 
 def _parts(ts: GPTimeSeries, what: str, horizon: int) -> Section:
@@ -140,7 +143,7 @@ def _parts(ts: GPTimeSeries, what: str, horizon: int) -> Section:
         x, _ = _axis(ts.time_name_ or "time", stamps[kept], 4)
         plot = Plot(x, number_axis(name, low, high)).band(put, low, high).line(put, mean)
         caption = f"{name}, with its 95 % interval."
-        numbers = {"time": [_stamp(s) for s in stamps[kept]], "mean": mean, "std": std}
+        numbers = {"time": [stamp_text(s) for s in stamps[kept]], "mean": mean, "std": std}
         figures.append(Figure(plot.svg(f"{name} over time"), caption, behind(name, numbers)))
     scale = (
         f" They add up to the logarithm of {what}."
@@ -155,8 +158,8 @@ def _parts(ts: GPTimeSeries, what: str, horizon: int) -> Section:
 def _data(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str) -> Section:
     told = y[~np.isnan(y)]
     rows = [
-        ["first", _stamp(stamps[0])],
-        ["last", _stamp(stamps[-1])],
+        ["first", stamp_text(stamps[0])],
+        ["last", stamp_text(stamps[-1])],
         ["usual step", f"{number(ts.step_)} {ts.unit_}".strip()],
         [
             "least, median, most",
@@ -174,7 +177,7 @@ def _data(ts: GPTimeSeries, stamps: np.ndarray, y: np.ndarray, what: str) -> Sec
     notes = dict.fromkeys([*ts.notes_, *ts.posterior_.notes])
     if notes:
         parts.insert(0, Notes(tuple(notes), warning=True))
-    return Section("data", "The data", tuple(parts))
+    return titled("data", tuple(parts))
 
 
 def _left_out(ts, stamps, y, predicted, inside, what: str) -> Section:
@@ -186,7 +189,11 @@ def _left_out(ts, stamps, y, predicted, inside, what: str) -> Section:
     two = Plot(x, number_axis("observed − predicted", off)).rule(y=0.0)
     good = inside[kept]
     two.dots(at[good], off[good], 1).dots(at[~good], off[~good], 2, 3.2)
-    numbers = {"time": [_stamp(s) for s in stamps[kept]], "observed": y[kept], "predicted": predicted[kept]}
+    numbers = {
+        "time": [stamp_text(s) for s in stamps[kept]],
+        "observed": y[kept],
+        "predicted": predicted[kept],
+    }
     said = "" if len(kept) == len(y) else f" {len(kept)} of {len(y):,} values are shown, evenly spaced."
     figures = (
         Figure(
@@ -211,7 +218,7 @@ def _odd(ts: GPTimeSeries, what: str) -> Section:
     parts: list[AbstractPart] = []
     stamps, columns = ts.anomalies_columns()
     rows = [
-        [_stamp(s), *(number(float(columns[name][i]), 5) for name in ("value", "expected", "tail"))]
+        [stamp_text(s), *(number(float(columns[name][i]), 5) for name in ("value", "expected", "tail"))]
         for i, s in enumerate(stamps[:30])
     ]
     many = "1 value is" if len(stamps) == 1 else f"{len(stamps)} values are"
@@ -224,7 +231,7 @@ def _odd(ts: GPTimeSeries, what: str) -> Section:
             )
         )
     stamps, columns = ts.changes_columns()
-    rows = [[_stamp(s), *(number(float(c[i])) for c in columns.values())] for i, s in enumerate(stamps)]
+    rows = [[stamp_text(s), *(number(float(c[i])) for c in columns.values())] for i, s in enumerate(stamps)]
     parts.append(Heading("Changes of level"))
     parts.append(
         Table("From when on", ("time", "size", "std", "log odds"), rows, (1, 2, 3))

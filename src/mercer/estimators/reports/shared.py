@@ -13,11 +13,30 @@ from typing import Any
 import numpy as np
 
 from mercer.columns import Columns
-from mercer.report import Code, Notes, Section, Table
+from mercer.report import AbstractPart, Code, Notes, Section, Table
 
 MOST_DOTS = 600  # points of one chart
 FURTHEST = 60  # of them, where there are more: those that lie furthest off
 MOST_ROWS = 40  # rows of a table behind a chart
+
+TITLES = {
+    "words": "What was fitted",
+    "data": "The data",
+    "hyperparameters": "What was learned",
+    "importance": "Which columns matter",
+    "effects": "How they matter",
+    "forecast": "What comes next",
+    "where": "Where they are",
+    "left-out": "How well rows are predicted",
+    "outliers": "Outliers",
+    "trust": "How far to trust it",
+    "what-if": "What if",
+}  # of sections that several reports have, by their id
+
+
+def titled(id: str, parts: Sequence[AbstractPart]) -> Section:
+    """A section with the title that it has in every report."""
+    return Section(id, TITLES[id], tuple(parts))
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.estimators.base import AbstractEstimator
 from mercer.estimators.reports import left_out as of_rows
-from mercer.estimators.reports.shared import number
+from mercer.estimators.reports.shared import number, titled
 from mercer.learning import assess
 from mercer.likelihoods.gaussian import AbstractGaussianNoise
 from mercer.report import AbstractPart, Heading, Notes, Section, Table, Text
@@ -38,7 +38,7 @@ def trust_section(model: AbstractEstimator, rows: of_rows.LeftOut | None, budget
                 "on: model.calibrate(X_new, y_new), by split-conformal prediction."
             )
         )
-    return Section("trust", "How far to trust it", tuple(parts))
+    return titled("trust", tuple(parts))
 
 
 def approximation(posterior: Any) -> str:

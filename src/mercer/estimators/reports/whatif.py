@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.columns import Columns
+from mercer.estimators.reports.shared import titled
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.posteriors import AbstractPosterior
 from mercer.report import Section, Text, WhatIf, live
@@ -42,12 +43,12 @@ def whatif_section(columns: Columns | None, predicted: Sequence[Live], leading: 
         "Change the inputs, and the page computes the prediction itself, from the model's own covariances. "
         "The curve is along the input that was changed last."
     )
-    return Section("what-if", "What if", (Text(text), part))
+    return titled("what-if", (Text(text), part))
 
 
 def no_panel(why: str) -> Section:
     """Why there is no panel."""
-    return Section("what-if", "What if", (Text(f"There are no sliders here: {why}."),))
+    return titled("what-if", (Text(f"There are no sliders here: {why}."),))
 
 
 def _data(columns: Columns, predicted: Sequence[Live], leading: str | None) -> dict[str, Any]:

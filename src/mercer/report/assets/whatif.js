@@ -108,7 +108,7 @@ function panel(root, data) {
   function ticks(low, high, count) {
     const rough = (high - low) / count, size = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 2.5, 5, 10].map((f) => f * size).find((s) => s >= rough * 0.999), out = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) out.push(k * step);
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) out.push(k * step + 0);
     return out;
   }
 

@@ -10,6 +10,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
+# what was compiled for other sources serves these too where they trace to the same: by JAX's own cache
+os.environ.setdefault("MERCER_PROGRAMS", "0")
 
 import random  # noqa: E402
 from pathlib import Path  # noqa: E402

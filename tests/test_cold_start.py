@@ -112,3 +112,51 @@ def test_importing_mercer_loads_no_jax_and_leaves_the_environment_alone():
         "found = {'loaded': sorted({'jax', 'numpy'} & set(sys.modules)), 'same': before == dict(os.environ)}"
     )
     assert found == {"loaded": [], "same": True}
+
+
+FIRST_CALLS = """
+import sys
+import equinox, jax, sklearn.base
+bare = set(sys.modules)
+import numpy as np, mercer as mc
+
+def beyond():
+    names = [name.split(".") for name in set(sys.modules) - bare]
+    others = [n for n in names if n[0] != "mercer" and n[0] not in sys.stdlib_module_names]
+    return sorted({".".join(n[: 2 if n[0] in ("scipy", "sklearn") else 1]) for n in others})
+
+programs = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: programs.append(event) if event.endswith("backend_compile_duration") else None
+)
+rng = np.random.default_rng(0)
+X = rng.standard_normal((100, 3))
+y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(100)
+found = {}
+for name, targets in {"GPRegressor": y, "GPClassifier": y > 0}.items():
+    programs.clear()
+    getattr(mc, name)().fit(X, targets).predict(X)
+    found[name] = beyond(), len(programs)
+mc.GPTimeSeries
+found["GPTimeSeries"] = beyond(), 0
+"""
+
+
+def test_a_first_fit_loads_and_compiles_no_more_than_it_needs():
+    """Beyond what jax, equinox and scikit-learn's base load themselves (`scipy.stats`, and pandas where it is
+    installed, are scikit-learn's). Each further program costs a fresh process tens of milliseconds.
+    """
+    found = run(FIRST_CALLS)
+    few = {"jax", "jaxlib", "markupsafe"}
+    assert set(found["GPRegressor"][0]) <= few and found["GPRegressor"][1] <= 4
+    assert set(found["GPClassifier"][0]) <= few | {"sklearn.utils"} and found["GPClassifier"][1] <= 8
+    assert set(found["GPTimeSeries"][0]) <= few | {"sklearn.utils", "pyarrow"}
+
+
+def test_loading_leaves_the_collector_of_garbage_as_it_was():
+    found = run(
+        "import gc, mercer\nfound = []\n"
+        "for switch in (gc.disable, gc.enable):\n"
+        "    switch(); mercer.kernels.SE, mercer.GP, mercer.solvers.VFE; found.append(gc.isenabled())"
+    )
+    assert found == [False, True]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
+from mercer.distributed import Parallel, team
 from mercer.inference import by_name as inference_by_name
 from mercer.inference import pointwise
 from mercer.inference.protocol import (
@@ -410,11 +411,15 @@ def log_evidence(
     noise_variance: Any = None,
     inference: AbstractInference | str | None = None,
     solver: AbstractSolver | str | None = None,
+    *,
+    parallel: Parallel = None,
 ) -> float:
     """Log marginal likelihood of y (n,) at X (n, d) in nats (2.30), without priors on hyperparameters.
 
     model: a `Model`, or a `GP` with the `noise_variance` given here
     inference, solver: as in `Model.condition`
+    parallel: who makes the runs of `AIS`: None (this process), so many processes, or a
+        `dask.distributed.Client`; the estimate is the same
 
     `inference=AIS(...)` gives an `Estimate`: a float that carries its standard error, and a forward and a
     reverse estimate.
@@ -423,7 +428,7 @@ def log_evidence(
     """
     model = as_model(model, noise_variance)
     model, inputs, y = read(model, X, y)
-    with shown("conditioning", None):
+    with shown("conditioning", None), team(parallel):
         return log_evidence_of(model, inputs, y, inference_by_name(inference, model.likelihood), solver)
 
 

@@ -57,12 +57,17 @@ def _make() -> None:
     _add_xla_options()
 
 
-def cache_folder() -> str:
+def cache_folder(of: str = "") -> str:
     """Where compiled functions are kept: in the user's cache folder, or where MERCER_CACHE says; empty
     switches it off.
+
+    of: a folder of its own for what others than JAX keep there
     """
-    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-    return os.environ.get("MERCER_CACHE", str(home / "mercer" / "xla"))
+    chosen = os.environ.get("MERCER_CACHE")
+    if chosen is None:
+        home = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+        return str(home / "mercer" / (of or "xla"))
+    return chosen and str(pathlib.Path(chosen) / of)
 
 
 def _add_xla_options() -> None:

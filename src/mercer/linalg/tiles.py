@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mercer.linalg.lapack import symmetrise
+from mercer.programs import program
 
 SIZES = (64, 128, 256)
 MANY, WIDE = 8192, 512  # from so many rows on, tiles of so many where the columns fill them: a fifth faster
@@ -54,12 +55,9 @@ class Panels:
         return cls(A, FEW if rows(A) <= FEW and data.size > SIZES[0] else data.size)
 
     def _cut(self, A, start):
-        def cut(a):
-            piece = np.asarray(a[start : start + self.size])
-            short = self.size - piece.shape[0]
-            return jnp.asarray(np.concatenate([piece, np.repeat(piece[-1:], short, 0)]) if short else piece)
-
-        return jax.tree.map(cut, A)
+        rows = np.minimum(np.arange(start, start + self.size), self.n - 1)
+        # rows picked out are a copy, which the device may keep as it is
+        return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[rows]), A)
 
     def part(self, first: int, last: int) -> Panels:
         """Tiles first .. last - 1 as panels of their own."""
@@ -96,16 +94,35 @@ def compiled(function: Callable[..., Any], treedef: jax.tree_util.PyTreeDef) -> 
     values never recompile.
     """
 
-    def run(leaves, *args):
-        return function(jax.tree.unflatten(treedef, leaves), *args)
+    return program(_rebuilt, function, treedef)
 
-    return jax.jit(run)
+
+def _rebuilt(function, treedef, leaves, *args):
+    return function(jax.tree.unflatten(treedef, leaves), *args)
 
 
 def call(function: Callable[..., Any], value: Any, *args: Any) -> Any:
     """`function(value, *args)`, compiled once for each structure of `value` and shapes of `args`."""
     leaves, treedef = jax.tree.flatten(value)
     return compiled(function, treedef)(leaves, *args)
+
+
+def pull(function: Callable[..., Any], value: Any, *args: Any) -> Any:
+    """The cotangent of `value`, where that of `function(value, *args[:-1])` is the last of args; compiled in
+    the same way.
+    """
+    leaves, treedef = jax.tree.flatten(value)
+    return jax.tree.unflatten(treedef, _pull_value_compiled(function, treedef)(leaves, *args))
+
+
+@functools.lru_cache(maxsize=256)
+def _pull_value_compiled(function, treedef):
+    return program(_pulled_value, function, treedef)
+
+
+def _pulled_value(function, treedef, leaves, *args):
+    _, pull = jax.vjp(lambda value: function(value, *args[:-1]), jax.tree.unflatten(treedef, leaves))
+    return jax.tree.leaves(pull(args[-1])[0])
 
 
 def _block(kernel, A, B):
@@ -273,11 +290,12 @@ def _pull_rectangle(kernel, A, B, bar, *, with_inputs):
 
 @functools.lru_cache(maxsize=256)
 def _pull_compiled(function, treedef, with_inputs: bool):
-    def run(leaves, *args):
-        out = function(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
-        return jax.tree.leaves(out[0]), out[1:]
+    return program(_pulled, function, treedef, with_inputs)
 
-    return jax.jit(run)
+
+def _pulled(function, treedef, with_inputs, leaves, *args):
+    out = function(jax.tree.unflatten(treedef, leaves), *args, with_inputs=with_inputs)
+    return jax.tree.leaves(out[0]), out[1:]
 
 
 def _tile(M: np.ndarray, left: Panels, i: int, right: Panels, j: int) -> np.ndarray:
@@ -367,19 +385,6 @@ class PullRectangle:
         return self.columns.join(self.rights) if self.inputs else None
 
 
-def _pull_rows(value_function, value, A, bar):
-    _, pull = jax.vjp(lambda v: value_function(v, A), value)
-    return pull(bar)[0]
-
-
-@functools.lru_cache(maxsize=256)
-def _pull_rows_compiled(function, treedef):
-    def run(leaves, A, bar):
-        return jax.tree.leaves(_pull_rows(function, jax.tree.unflatten(treedef, leaves), A, bar))
-
-    return jax.jit(run)
-
-
 def pull_rows(function: Callable[..., Any], value: Any, panels: Panels, bar: np.ndarray) -> Any:
     """Cotangents of `value`'s leaves for a row-wise function(value, A) -> (a,) or (a, q) with cotangent
     `bar`.
@@ -387,7 +392,7 @@ def pull_rows(function: Callable[..., Any], value: Any, panels: Panels, bar: np.
     leaves, treedef = jax.tree.flatten(value)
     if not leaves:
         return value
-    run = _pull_rows_compiled(function, treedef)
+    run = _pull_value_compiled(function, treedef)
     pieces = panels.vector(bar) if bar.ndim == 1 else panels.matrix(bar)
     parts = [run(leaves, a, b) for a, b in zip(panels.tiles, pieces, strict=True)]
     return jax.tree.unflatten(treedef, [sum(np.asarray(x) for x in xs) for xs in zip(*parts, strict=True)])

@@ -194,8 +194,7 @@ class DrawsPosterior(AbstractMixturePosterior):
             where = np.flatnonzero(chosen == i)
             f = sample_gaussian(*self._joint(int(i), values), where.size, rng)
             if not latent:
-                likelihood = self._likelihood_of(i, values, noise_variance)
-                f = np.stack([likelihood.sample(rng, draw) for draw in f])
+                f = self._likelihood_of(i, values, noise_variance).sample(rng, f)
             out[where] = f
         return out[rng.permutation(size)]
 

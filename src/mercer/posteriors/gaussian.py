@@ -206,8 +206,8 @@ class GaussianPosterior(AbstractPosterior):
         f = self.state.sample(rng, values, size)
         if latent:
             return f
-        likelihood = self._likelihood(values, noise_variance)
-        return np.stack([likelihood.sample(rng, draw) for draw in f])
+        y: np.ndarray = self._likelihood(values, noise_variance).sample(rng, f)
+        return y
 
     def _sample_functions(
         self, size: int, rng: np.random.Generator, points: np.ndarray | None, waves: int

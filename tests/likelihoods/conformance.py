@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -109,12 +110,25 @@ CASES = {
 CAVITIES = ((0.0, 1.0), (1.5, 0.04), (-2.0, 25.0), (3.0, 1e4), (-8.0, 0.5), (0.3, 1e-4))
 
 
+NODES = 4096  # the number of nodes is a multiple of it, so that few shapes are compiled
+
+
+@jax.jit
+def log_prob(likelihood, f, y):
+    """As the likelihood says it, compiled as a whole."""
+    return likelihood.log_prob(f, y)
+
+
 def panels(breaks) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights on every interval between sorted breaks."""
+    """Gauss-Legendre nodes and weights on every interval between sorted breaks; the last node is repeated,
+    without weight, up to a multiple of NODES.
+    """
     x, w = np.polynomial.legendre.leggauss(16)
     breaks = np.unique(breaks)
     half = 0.5 * np.diff(breaks)[:, None]
-    return (half * x + 0.5 * (breaks[1:] + breaks[:-1])[:, None]).ravel(), (half * w).ravel()
+    nodes = (half * x + 0.5 * (breaks[1:] + breaks[:-1])[:, None]).ravel()
+    more = -len(nodes) % NODES
+    return np.pad(nodes, (0, more), "edge"), np.pad((half * w).ravel(), (0, more))
 
 
 def spread(centre, scale, reach) -> np.ndarray:
@@ -143,7 +157,7 @@ def tilted(case: Case, y: float, mean: float, variance: float) -> tuple[float, f
     and mean and variance of f under that density.
     """
     f, w = nodes_in_f(case, y, mean, variance)
-    log_q = np.asarray(case.likelihood.log_prob(f, y)) + log_normal(f, mean, variance)
+    log_q = np.asarray(log_prob(case.likelihood, f, y)) + log_normal(f, mean, variance)
     top = log_q.max()
     q = np.exp(log_q - top) * w
     Z = q.sum()

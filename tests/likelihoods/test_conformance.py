@@ -12,7 +12,7 @@ from mercer.inputs import InputError
 from mercer.params import ParameterError, parameters, replace_leaves
 from mercer.persist import from_json, to_json
 
-from .conformance import CASES, CAVITIES, cloglog, log_normal, nodes_in_f, panels, sech, tilted
+from .conformance import CASES, CAVITIES, cloglog, log_normal, log_prob, nodes_in_f, panels, sech, tilted
 
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -36,7 +36,7 @@ def test_probabilities_sum_to_one(case):
             y, w = panels(b)
         else:
             y, w = np.array(case.values, float), 1.0
-        total = np.sum(w * np.exp(np.asarray(case.likelihood.log_prob(jnp.full(y.shape, f), y))))
+        total = np.sum(w * np.exp(np.asarray(log_prob(case.likelihood, jnp.full(y.shape, f), y))))
         assert total == pytest.approx(1.0, abs=1e-8)
 
 
@@ -106,7 +106,7 @@ def test_expectation(case):
     expected = []
     for c in zip(y, mean, variance, strict=True):
         f, w = nodes_in_f(case, *c)
-        log_p = np.asarray(case.likelihood.log_prob(f, c[0]))
+        log_p = np.asarray(log_prob(case.likelihood, f, c[0]))
         expected.append(np.sum(w * np.exp(log_normal(f, c[1], c[2])) * log_p))
     np.testing.assert_allclose(
         jax.jit(type(case.likelihood).expectation)(case.likelihood, y, mean, variance), expected, rtol=2e-6
@@ -147,18 +147,26 @@ def test_gradients_of_hyperparameters(case):
 def test_jit_and_vmap(case):
     y = np.repeat(case.y, 2)
     mean, variance = np.linspace(-1, 1, y.size), np.linspace(0.5, 2, y.size)
-    l = case.likelihood
-    for method in ("log_partition", "expectation"):
-        plain = getattr(l, method)(y, mean, variance)
-        assert plain.shape == y.shape
-        compiled = jax.jit(lambda l, *a, method=method: getattr(l, method)(*a))(l, y, mean, variance)
-        mapped = jax.vmap(getattr(l, method))(y, mean, variance)
-        np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(mapped, plain, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(
-        l.log_density(y, mean, variance), l.log_partition(y, mean, variance), rtol=1e-12, atol=1e-12
-    )
-    assert isinstance(l.log_density(y, mean, variance), np.ndarray)
+
+    def both(l, *a):
+        return l.log_partition(*a), l.expectation(*a)
+
+    l, at = case.likelihood, (y, mean, variance)
+    plain = both(l, *at)
+    assert plain[0].shape == plain[1].shape == y.shape
+    np.testing.assert_allclose(jax.jit(both)(l, *at), plain, rtol=1e-12, atol=1e-12)
+    mapped = jax.jit(jax.vmap(both, in_axes=(None, 0, 0, 0)))(l, *at)
+    np.testing.assert_allclose(mapped, plain, rtol=1e-12, atol=1e-12)
+    density = l.log_density(*at)
+    assert isinstance(density, np.ndarray)
+    np.testing.assert_allclose(density, plain[0], rtol=1e-12, atol=1e-12)
+
+
+@every
+def test_few_nodes_are_enough_for_batches(case):
+    at = pairs(case)
+    exact, rough = case.likelihood.expectation(*at), case.likelihood.rough_expectation(*at)
+    np.testing.assert_allclose(rough, exact, rtol=0.015, atol=0.015)
 
 
 @every
@@ -170,13 +178,30 @@ def test_draws_agree_with_the_predictive_moments(case, rng):
     )
     if not np.isfinite(spread_):
         pytest.skip("the noise has no variance")
-    y = case.likelihood.sample(rng, mean + np.sqrt(variance) * rng.standard_normal(n))
-    assert y.shape == (n,)
+    y = case.likelihood.sample(rng, mean + np.sqrt(variance) * rng.standard_normal((8, n // 8)))
+    assert y.shape == (8, n // 8)
     if isinstance(case.likelihood, likelihoods.Bernoulli):
-        assert set(y) == {-1.0, 1.0}
+        assert set(y.ravel()) == {-1.0, 1.0}
         y = (y + 1) / 2
     assert abs(y.mean() - expected) < 5 * np.sqrt(spread_ / n)
     assert y.var() == pytest.approx(spread_, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    "of_rows",
+    [
+        likelihoods.Gaussian(np.array([0.1, 4.0])),
+        likelihoods.Poisson(np.array([2.0, 50.0])),
+        likelihoods.Binomial(np.array([3.0, 90.0])),
+    ],
+    ids=["gaussian", "poisson", "binomial"],
+)
+def test_many_draws_of_rows_with_parameters_of_their_own(of_rows, rng):
+    f, S = np.array([-0.3, 0.8]), 20_000
+    y = of_rows.sample(rng, np.tile(f, (S, 1)))
+    mean, variance = of_rows.predict(f, np.zeros(2))
+    np.testing.assert_allclose(y.mean(0), mean, atol=5 * np.sqrt(variance.max() / S))
+    np.testing.assert_allclose(y.var(0), variance, rtol=0.1)
 
 
 @pytest.mark.representative("gaussian", "logit", "laplace")

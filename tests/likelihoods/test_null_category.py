@@ -30,6 +30,13 @@ def test_probabilities_and_integrals():
         )
 
 
+def test_draws(rng):
+    likelihood, f = NullCategory(mc.fixed(1.0)), np.array([-1.2, 0.0, 0.7])
+    y = likelihood.sample(rng, np.tile(f, (40_000, 1)))
+    assert set(y.ravel()) == {-1.0, 1.0}
+    np.testing.assert_allclose((y > 0).mean(0), likelihood.probability(f, 0.0, "map"), atol=0.0125)
+
+
 def test_no_gap_is_probit_and_unlabelled_say_nothing():
     X, y = np.array([[-1.0], [0.2], [1.1], [0.4]]), np.array([-1.0, 1.0, 1.0, 0.0])
     gp, Xs = mc.GP(k.SE(1.0, 4.0)), np.linspace(-2, 2, 5)[:, None]

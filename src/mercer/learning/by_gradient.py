@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.gp import HeldOut, Model, choose_solver, chosen, settle
 from mercer.inference.protocol import AbstractSiteRule, site_rule
+from mercer.kernels import AbstractKernel
 from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, Journal, fingerprint
 from mercer.learning.climb import GAIN, Optimum, Recorder, maximise
@@ -18,7 +19,8 @@ from mercer.learning.problem import LearningProblem
 from mercer.learning.result import Fit, FitWarning, Status
 from mercer.learning.search import Found, Starts, part_of, search, usual_starts
 from mercer.learning.task import KEEPS, Task
-from mercer.params import flatten
+from mercer.linalg import tiles
+from mercer.params import flatten, strip
 from mercer.progress import shown
 from mercer.solvers.protocol import AbstractSolver
 
@@ -226,7 +228,7 @@ def _all_or_nothing(problem: LearningProblem, best: Optimum) -> str:
     model, (inputs, _) = problem.flat.unflatten(best.vector), problem.data[0]
     if not model.likelihood.categorical:
         return ""
-    size = max(float(np.median(kernel.diag(kernel.encode(inputs.values)))) for kernel in model.kernels)
+    size = max(_typical_variance(kernel, inputs.values) for kernel in model.kernels)
     if size < SURE:
         return ""
     return (
@@ -235,6 +237,12 @@ def _all_or_nothing(problem: LearningProblem, best: Optimum) -> str:
         "as in mercer.param(1.0, prior=mercer.hyperpriors.LogNormal(3.6, 1.5)), or fix it, "
         "mercer.fixed(1.0); kernel=None has such a prior."
     )
+
+
+def _typical_variance(kernel: AbstractKernel, X: np.ndarray) -> float:
+    """The median of k(x, x) at the data, by the program that predictions use."""
+    panels = tiles.Panels(kernel.encode(X), tiles.tile_size(X.shape[0]))
+    return float(np.median(tiles.diagonal(strip(kernel), panels)))
 
 
 def _say(text: str) -> None:

@@ -1,5 +1,5 @@
-"""Learning from batches (`inference.SVGP`): hyperparameters from a part of the data, then from small batches
-of all; the posterior from all at once.
+"""Learning from batches (`inference.SVGP`): first hyperparameters from a part of the data or from small
+batches, then from batches of all; the posterior from all at once.
 """
 
 from __future__ import annotations
@@ -8,23 +8,29 @@ import dataclasses
 import warnings
 from typing import TYPE_CHECKING
 
-from mercer.gp import posterior, settle
+import numpy as np
+
+from mercer.gp import Model, posterior, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
-from mercer.learning import starts
+from mercer.inputs import Inputs
+from mercer.learning import bounds, starts
 from mercer.learning.checkpoint import Checkpoint, fingerprint
 from mercer.learning.climb import Recorder
 from mercer.learning.result import Fit, Status
 from mercer.learning.search import part_of, search, usual_starts
-from mercer.learning.stochastic import Training, train
+from mercer.learning.stochastic import Batches, Training, first_steps, train
 from mercer.learning.task import KEEPS, Task
+from mercer.likelihoods import Gaussian
 from mercer.params import flatten
-from mercer.progress import shown
+from mercer.progress import STOPPED, shown
+from mercer.solvers.protocol import AbstractSolver
 
 if TYPE_CHECKING:
     from mercer.inference.svgp import SVGP
 
-PART = 1600  # data that give the hyperparameters from which learning from batches starts
+PART = 1600  # data whose exact evidence gives the first hyperparameters
+FEW, SMALL = 64, 200  # inducing inputs, and data in a batch, of the steps that give them elsewhere
 
 
 def learn(task: Task) -> Fit:
@@ -68,22 +74,65 @@ def learn(task: Task) -> Fit:
 
 
 def begin(task: Task, rule: SVGP, recorder: Recorder) -> tuple[Training, dict[str, float], bool]:
-    """Hyperparameters by gradient on a part of the data, with the value at the end of each climb, and whether
-    that was interrupted; inducing inputs from all data.
+    """Where learning starts: hyperparameters from a part of the data where noise is Gaussian, else from small
+    batches; with the value at the end of each search, and whether that was interrupted. Inducing inputs are
+    chosen among all data.
     """
     inputs, y = task.data[0]
-    first = site_rule(inference_by_name(None, task.model.likelihood))
-    part = part_of(task.model, task.data, first, PART, task.seed)
+    by = _by_gradient if isinstance(task.model.likelihood, Gaussian) else _by_small_batches
+    vector, ends, interrupted = by(task, rule, recorder)
+    model = flatten(task.model).unflatten(vector)
+    solver = _settled(model, inputs, y, rule)
+    model = starts.with_rest(model, inputs.values, solver)
+    return Training.begin(flatten(model).vector, _inducing(solver), rule), ends, interrupted
+
+
+def _by_gradient(task: Task, rule: SVGP, recorder: Recorder) -> tuple[np.ndarray, dict[str, float], bool]:
+    """The exact evidence of a part of the data, climbed."""
+    exact = site_rule(inference_by_name(None, task.model.likelihood))
+    part = part_of(task.model, task.data, exact, PART, task.seed)
     candidates = usual_starts(task.model, part.data, task.restarts, task.seed, task.max_evaluations)
     found = search(part, candidates, recorder, task.seed, task.max_evaluations)
     part.release()
-    model = part.flat.unflatten(found.best.vector)
-    _, _, _, solver = settle(model, inputs, y, rule, rule.solver())
-    model = starts.with_rest(model, inputs.values, solver)
+    return found.best.vector, found.ends, found.interrupted
+
+
+def _by_small_batches(
+    task: Task, rule: SVGP, recorder: Recorder
+) -> tuple[np.ndarray, dict[str, float], bool]:
+    """The same steps from every start, with few inducing inputs: they take the same time whatever the data,
+    where sites of a dense fit may take hundreds of factorisations.
+    """
+    inputs, y = task.data[0]
+    usual = usual_starts(task.model, task.data, task.restarts, task.seed, task.max_evaluations)
+    flat = flatten(task.model)
+    vectors = {label: bounds.clip(flat, vector) for label, vector in usual.vectors.items()}
+    best, ends = vectors["given"], dict[str, float]()
+    if best.size == 0 or task.max_evaluations == 0:
+        return best, ends, False
+    small = dataclasses.replace(rule, m=min(rule.m, FEW), batch=min(rule.batch, SMALL))
+    guess = flat.unflatten(vectors["data-driven"])
+    Z = _inducing(_settled(guess, inputs, y, small))
+    batches = Batches(task.model, inputs.values, y, small)
+    try:
+        for label, vector in vectors.items():
+            found, ends[label] = first_steps(batches, Training.begin(vector, Z, small), recorder, label)
+            if ends[label] == max(ends.values()):
+                best = found
+    except STOPPED:
+        return best, ends, True
+    return best, ends, False
+
+
+def _settled(model: Model, inputs: Inputs, y: np.ndarray, rule: SVGP) -> AbstractSolver:
+    """The rule's solver with inducing inputs chosen among the data."""
+    return settle(model, inputs, y, rule, rule.solver())[3]
+
+
+def _inducing(solver: AbstractSolver) -> np.ndarray:
     Z = solver.inducing_inputs()
     assert Z is not None  # VFE has chosen them in `settle`
-    training = Training.begin(flatten(model).vector, Z, rule)
-    return training, found.ends, found.interrupted
+    return Z
 
 
 def _mark(task: Task, rule: SVGP) -> str:

@@ -24,6 +24,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from mercer.gp import Model, at_rows
+from mercer.learning import bounds
 from mercer.learning.checkpoint import Checkpoint
 from mercer.learning.climb import Recorder
 from mercer.params import Flattened, flatten, named_leaves, strip
@@ -33,6 +34,8 @@ from mercer.solvers.inducing import JITTER
 if TYPE_CHECKING:
     from mercer.inference.svgp import SVGP
 
+FIRST, NOTED = 300, 30  # steps from every start; one line of the history for so many of them
+RATES = 0.1, 0.005  # of Adam, in the first and the last of them
 Q_FIRST = 11  # batches in which q alone moves: hyperparameters would follow its ignorance
 
 
@@ -124,6 +127,27 @@ def train(
     return training, False
 
 
+def first_steps(
+    batches: Batches, training: Training, recorder: Recorder, label: str
+) -> tuple[np.ndarray, float]:
+    """Hyperparameters after `FIRST` steps from a start, on random batches that are the same for every start,
+    with a rate that falls; and the bound there. Both are averages over the last third of the steps.
+    """
+    n, rule = len(batches.y), batches.rule
+    rng, size = np.random.default_rng(rule.seed), min(rule.batch, n)
+    values, thetas = [], []
+    for i in range(FIRST):
+        rows = np.sort(rng.choice(n, size, replace=False))
+        fall = 0.5 + 0.5 * np.cos(np.pi * i / FIRST)
+        bound, training = batches.step(training, rows, i, RATES[1] + (RATES[0] - RATES[1]) * fall)
+        values.append(bound)
+        thetas.append(training.theta)
+        if (i + 1) % NOTED == 0:
+            recorder.note(label, size, float(np.mean(values[-NOTED:])))
+    last = FIRST // 3
+    return np.mean(thetas[-last:], 0), float(np.mean(values[-last:]))
+
+
 def column_units(X: np.ndarray) -> np.ndarray:
     """In which inducing inputs are moved (d,): the columns' spreads."""
     spread = np.std(X, 0) if X.dtype != object else np.ones(X.shape[1])
@@ -148,8 +172,12 @@ class Batches:
         self.encoded = jax.tree.map(np.asarray, model.gp.kernel.encode(X))
         self.unit = column_units(X) if unit is None else unit
 
-    def step(self, training: Training, rows: np.ndarray, i: int) -> tuple[float, Training]:
-        """The bound as batch i of an epoch sees it, and the state after its step."""
+    def step(
+        self, training: Training, rows: np.ndarray, i: int, rate: float | None = None
+    ) -> tuple[float, Training]:
+        """The bound as batch i of an epoch sees it, and the state after its step; `rate`: of Adam, in place
+        of the rule's.
+        """
         rule, n, first_epoch = self.rule, self.n, training.epoch == 0
         bare = strip(at_rows(self.flat.unflatten(training.theta), rows, self.y.shape[0]))
         leaves, treedef = jax.tree.flatten(bare)
@@ -170,7 +198,8 @@ class Batches:
             )
         moved = dataclasses.replace(training, h=h, P=P)
         if not first_epoch or i >= Q_FIRST:
-            moved = moved.ascend(gradient / n, rule.rate, self.unit)
+            moved = moved.ascend(gradient / n, rule.rate if rate is None else rate, self.unit)
+            moved = dataclasses.replace(moved, theta=bounds.clip(self.flat, moved.theta))
         return float(bound), moved
 
 
@@ -214,7 +243,7 @@ def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
 
         def expected(leaves: Any, mean: Array, variance: Array) -> Array:
             likelihood = jax.tree.unflatten(treedef, leaves).likelihood
-            return jnp.sum(likelihood.expectation(y, mean, variance))
+            return jnp.sum(likelihood.rough_expectation(y, mean, variance))
 
         value, (direct, g, by_variance) = jax.value_and_grad(expected, argnums=(0, 1, 2))(
             leaves, mean, variance

@@ -138,5 +138,8 @@ class Bernoulli(AbstractLikelihood):
         return np.where(self.probability(-np.asarray(mean, float), variance) >= q, 0.0, 1.0)
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        """Labels +1 and -1."""
-        return np.where(rng.random(np.shape(f)) < self.probability(f, 0.0, "map"), 1.0, -1.0)
+        """Labels +1 and -1: the sign of f with normal or logistic noise, of which a share `flip` is wrong."""
+        shape = np.shape(f)
+        noise = rng.standard_normal(shape) if self.link == "probit" else rng.logistic(size=shape)
+        right = rng.random(shape) >= float(self.flip)
+        return np.where((np.asarray(f) + noise > 0) == right, 1.0, -1.0)

@@ -102,5 +102,8 @@ class Beta(AbstractLikelihood):
         return np.asarray(share(found))
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        a, b = (np.asarray(shape) for shape in self._shapes(np.asarray(f, float)))
+        from scipy.special import expit
+
+        f = np.asarray(f, float)
+        a, b = (np.maximum(self.precision * expit(z), np.exp(-600.0)) for z in (f, -f))
         return np.clip(rng.beta(a, b), 1e-300, 1.0 - 1e-16)

@@ -105,5 +105,7 @@ class Binomial(AbstractLikelihood):
         return count_quantile(lambda y: self.cdf(y, mean, variance), q, np.asarray(self.trials) + 0.0 * mean)
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        p = np.asarray(self._success(np.asarray(f, float)))
+        from scipy.special import expit, ndtr
+
+        p = (expit if self.link == "logit" else ndtr)(np.asarray(f, float))
         return rng.binomial(np.asarray(self.trials).astype(int), p).astype(float)

@@ -61,4 +61,8 @@ class NullCategory(AbstractLikelihood):
 
     def sample(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """Labels +1 and -1."""
-        return np.where(rng.random(np.shape(f)) < self.probability(f, 0.0, "map"), 1.0, -1.0)
+        from scipy.special import log_ndtr as host_log_ndtr
+
+        f, half = np.asarray(f, float), 0.5 * float(self.width)
+        odds = host_log_ndtr(f - half) - host_log_ndtr(-f - half)
+        return np.where(rng.logistic(size=f.shape) < odds, 1.0, -1.0)

@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from mercer.inputs import Array
 from mercer.likelihoods.special import LOG_2PI
 
-NODES = 101  # around each centre
+NODES, FEW_NODES = 101, 25  # around each centre
 _REACH = 10.0  # standard deviations
 _TINY = 0.03
 _STEPS = 20

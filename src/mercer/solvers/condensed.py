@@ -24,7 +24,7 @@ class Condensed(AbstractSolver):
     It belongs to the hyperparameters at which it was made. `mercer.fit` makes it from a source of chunks.
 
     base: the solver, with its inducing inputs
-    G, p: Psi' Lambda Psi (m, m) and Psi' Lambda delta (m, 1)
+    G, p: Psi' Lambda Psi (m, m) and Psi' (Lambda delta + s g) (m, 1)
     sums: (4,), the other numbers of `lowrank_core.Core`
     """
 

@@ -99,8 +99,8 @@ class AbstractLowRank(AbstractSolver):
         if self.m > X.shape[0]:
             raise SolverError(
                 f"{type(self).__name__}(m={self.m}) asks for more inducing inputs than there are data "
-                f"({X.shape[0]}): "
-                "use solver='dense', which is exact."
+                f"({X.shape[0]}): ask for m={X.shape[0]} at most, which is exact, as is solver='dense' on "
+                "data in one table."
             )
         if self.m == X.shape[0]:
             return X

@@ -17,10 +17,11 @@ from mercer.linalg.cholesky import factor
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Core:
-    """What all rows together say of the whitened weights: C = I + Psi' Lambda Psi = U'U and p = Psi' Lambda
-    delta, so that the weights are N(C^-1 p, C^-1); and the sums over rows that the log normaliser needs.
+    """What all rows together say of the whitened weights: C = I + Psi' Lambda Psi = U'U and p = Psi' (Lambda
+    delta + s g), g the slopes of sites, so that the weights are N(C^-1 p, C^-1); and the sums over rows that
+    the log normaliser needs.
 
-    quadratic: delta' Lambda delta
+    quadratic: delta' Lambda delta + 2 delta' s g - g' s t g, t the independent variances of FITC
     log_s: sum log s
     unexplained: sum W t
     n: rows
@@ -41,14 +42,6 @@ class Core:
     def sums(self) -> dict[str, Any]:
         """As `of` takes them."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def with_weights(self, w: np.ndarray, log_normaliser: float, in_bound: bool) -> Core:
-        """The core of sites with slopes, of which only C is known so far: that their weights have the mean w
-        (m,) and their log normaliser this value.
-        """
-        p = w[:, None] + self.G @ w[:, None]
-        quadratic = p[:, 0] @ w - 2.0 * log_normaliser - self.logdet(in_bound)
-        return dataclasses.replace(self, p=p, quadratic=float(quadratic))
 
     @functools.cached_property
     def _factored(self) -> tuple[np.ndarray, float]:
@@ -87,5 +80,5 @@ class Core:
         return logdet_C - self.log_s + (self.unexplained if in_bound else 0.0)
 
     def log_normaliser(self, in_bound: bool) -> float:
-        """Of sites without slopes."""
+        """Of the sites of all rows."""
         return float(-0.5 * self.logdet(in_bound) - 0.5 * (self.quadratic - self.p[:, 0] @ self.w[:, 0]))

@@ -79,11 +79,15 @@ class AbstractLowRankState(AbstractHostState):
     def sums(self) -> dict[str, Any]:
         """What these rows add to each number of the core."""
         delta, W = self.centre - self.m, self.precision
-        G, p = self.features.gram(self.Lambda, (self.Lambda * delta)[:, None])
+        pull, quadratic = self.Lambda * delta, float(delta @ (self.Lambda * delta))
+        if self.slope is not None:
+            h = self.s * self.slope
+            pull, quadratic = pull + h, quadratic + float(2.0 * (h @ delta) - self.own @ (h * self.slope))
+        G, p = self.features.gram(self.Lambda, pull[:, None])
         return dict(
             G=G,
             p=p,
-            quadratic=float(delta @ (self.Lambda * delta)),
+            quadratic=quadratic,
             log_s=float(np.sum(np.log(self.s))),
             unexplained=float(W @ self.t),
             n=float(W.shape[0]),
@@ -94,13 +98,9 @@ class AbstractLowRankState(AbstractHostState):
         return type(self.solver).__name__
 
     def solve_sites(self) -> tuple[np.ndarray, float]:
-        if not self.partial:
-            return super().solve_sites()
-        alpha, log_normaliser = self.solve_data()
-        return alpha if self.slope is None else alpha + self.s * self.slope, log_normaliser
-
-    def solve_data(self) -> tuple[np.ndarray, float]:
         alpha = self.Lambda * (self.centre - self.m - self.features.expand(self.core.w)[:, 0])
+        if self.slope is not None:
+            alpha = alpha + self.s * self.slope
         return alpha, self.core.log_normaliser(self.solver.rest_in_bound)
 
     def diagnostics(self) -> Diagnostics:
@@ -122,11 +122,10 @@ class AbstractLowRankState(AbstractHostState):
         """Posterior mean (m,) and covariance (m, m) of the whitened weights."""
         return self._weight_mean, self._C_inverse
 
-    @functools.cached_property
+    @property
     def _weight_mean(self) -> np.ndarray:
-        if self.slope is None or self.partial:
-            return self.core.w[:, 0]
-        return self.features.project(self.alpha[:, None])[:, 0]
+        """Psi' alpha (m,)."""
+        return self.core.w[:, 0]
 
     # -- algebra ---------------------------------------------------------------------------------------------
 
@@ -254,8 +253,8 @@ class AbstractLowRankState(AbstractHostState):
         return RowBar(self.Lambda, by_Lambda, bar.P, QPsi, w, None if w is None else C1, u, t_bar), inner
 
     def pull_part(self, bar: float = 1.0) -> Part:
-        """What these rows say of the log normaliser of all, for sites without slopes: S = -1/2 R + 1/2 alpha
-        alpha', and Psi' alpha = w is known from the core.
+        """What these rows say of the log normaliser of all: S = -1/2 R + 1/2 alpha alpha', and Psi' alpha = w
+        is known from the core.
         """
         c, w, learn = -0.5 * bar, self.core.w, self.solver.learn
         alpha = self.alpha[:, None]
@@ -269,7 +268,8 @@ class AbstractLowRankState(AbstractHostState):
         pulled = self.features.pull(rows, inducing=learn)
         leverage = self._leverage_on_the_way(rows, S, pulled.products)
         mean = pull_mean(self.prior.mean, self.columns, bar * self.alpha)
-        W_bar = c * (self.residual() ** 2 + self._site_variances(leverage))
+        residual = self.residual() if self.precision.all() else self.centre - self.mean()[:, 0]
+        W_bar = c * (residual**2 + self._site_variances(leverage))
         Z_bar = pull_encoding(self.kernel, self.workspace.Z, pulled.right) if learn else None
         sites = SiteBars(-bar * alpha, W_bar[:, None])
         return Part(pulled.kernel, mean, sites, Z_bar, inner)
@@ -374,10 +374,7 @@ class LowRankState(AbstractProjectedState):
         return mean, covariance
 
     def condensed(self) -> AbstractSolver:
-        core, in_bound = self.core, self.solver.rest_in_bound
-        if self.slope is not None:
-            core = core.with_weights(self._weight_mean, self.log_normaliser, in_bound)
-        return Condensed.of(self.solver, core, self.solver.why)
+        return Condensed.of(self.solver, self.core, self.solver.why)
 
     def mean_weights(self) -> MeanWeights:
         w = self._weight_mean[:, None].copy("F")

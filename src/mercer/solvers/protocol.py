@@ -407,7 +407,7 @@ class PlainWorkspace(AbstractWorkspace):
 
 
 class AbstractWhole(abc.ABC):
-    """What all rows together say of a problem whose rows are in several places, for sites without slopes."""
+    """What all rows together say of a problem whose rows are in several places."""
 
     log_normaliser: float
     n: int  # rows

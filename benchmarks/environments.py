@@ -32,7 +32,9 @@ PEERS: dict[str, Peer] = {
     ),
     "tinygp": Peer((["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("fit", "markov")),
     "celerite2": Peer((["celerite2>=0.3,<0.4", "numpy>=1.26,<3"],), ("markov",)),
-    "numpyro": Peer((["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("sampling",)),
+    "numpyro": Peer(
+        (["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("sampling", "hyperparameters")
+    ),
     "gpflow": Peer(  # needs NumPy 1 and TensorFlow 2.15
         (["tensorflow>=2.15,<2.16", "tensorflow-probability>=0.23,<0.24", "gpflow>=2.9,<2.12", "numpy<2"],),
         ("fit", "sgpr"),

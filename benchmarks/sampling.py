@@ -90,6 +90,56 @@ def sampling(run: Any, outcome: Any, check: Any) -> None:
     )
 
 
+def hyperparameters(run: Any, outcome: Any, check: Any) -> None:
+    """Draws of the hyperparameters of a regression (an ARD squared exponential of three columns, noise),
+    log-normal priors, the same for all; effective draws of the one with fewest, for each CPU second.
+    """
+    n, draws = (40, 40) if run.quick else (300, 400)
+    rng, path = np.random.default_rng(0), run.folder / f"hyperparameters-{n}.npz"
+    X = rng.normal(size=(n, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+    np.savez(path, X=X, y=y)
+    names = ["mercer", *run.beside("hyperparameters", outcome.errors)]
+    rates: dict[str, float] = {}
+    means: dict[str, np.ndarray] = {}
+    for name in names:
+        run.say(f"hyperparameters sampled by {name}")
+        out = run.folder / "draws.npz"
+        with Worker(name) as worker:
+            settings = dict(data=str(path), out=str(out), draws=draws, tune=draws, chains=4, seed=0)
+            answer = worker.ask("hyperparameters", **settings)
+        theta = np.load(out)["f"]
+        ess, r_hat = quality(theta)
+        rates[name], means[name] = ess / answer["cpu"], np.sort(theta.mean((0, 1)))
+        outcome.rows.append(
+            {
+                "what": f"hyperparameters, n = {n}, {name}",
+                "effective / CPU s": rates[name],
+                "least effective": ess,
+                "CPU s": answer["cpu"],
+                "R-hat": r_hat,
+            }
+        )
+    for name in names[1:]:
+        label = f"hyperparameters, Mercer's effective draws per CPU second over {name}'s"
+        outcome.checks.append(check(label, rates["mercer"] / rates[name], least=None if run.quick else 1.0))
+        apart = float(np.max(np.abs(means[name] - means["mercer"])))
+        label = f"largest difference of a mean log hyperparameter from {name}'s"
+        outcome.checks.append(check(label, apart, most=None if run.quick else 0.25))
+
+
+def draws_of_y(run: Any, outcome: Any, check: Any) -> None:
+    """Joint draws of y beside those of f."""
+    rows, size = (40, 200) if run.quick else (200, 5000)
+    with Worker("mercer") as worker:
+        run.say(f"{size} draws of f and of y")
+        found = worker.ask("draws_of_y", rows=rows, size=size, repeats=1 if run.quick else 5)
+    for kind, seconds in found.items():
+        label = f"{kind}: {size} draws of y over those of f ({1e3 * seconds['f']:.1f} ms)"
+        ratio = seconds["y"] / seconds["f"]
+        outcome.checks.append(check(label, ratio, most=None if run.quick else 6.0))
+
+
 def quality(f: np.ndarray) -> tuple[float, float]:
     """Least effective number of draws and largest R-hat over the latent values (chains, draws, n)."""
     from mercer.sampling import effective_sample_size, r_hat

@@ -19,9 +19,11 @@ from benchmarks import (
     cokriging,
     em,
     evaluations,
+    first,
     large,
     markov,
     outputs,
+    recursions,
     robust,
     sampling,
     uncertain,
@@ -97,7 +99,11 @@ class Outcome:
 def evidence(run: Run) -> Outcome:
     """Evidence and gradient, ARD squared exponential, d = 8, beside bare LAPACK; memory; compilations."""
     outcome = Outcome("Evidence + gradient, ARD SE, d = 8, beside bare LAPACK potrf + potri")
-    targets = {200: None} if run.quick else {1000: 2.2, 1100: 2.8, 4000: 1.4}
+    targets = (
+        {200: None}
+        if run.quick
+        else {50: None, 100: None, 250: None, 500: None, 1000: 1.6, 1100: 2.8, 4000: 1.4}
+    )
     for n, most in targets.items():
         run.say(f"evidence + gradient, n = {n}")
         data = run.data(n)
@@ -284,15 +290,17 @@ TASKS: dict[str, Callable[[Run], Outcome]] = {
     "fit": fit,
     "evaluations": together("Evaluations of a default fit", evaluations.evaluations),
     "small": small,
+    "first": together("First calls, n = 100", first.first),
     "import": imports,
     "predict": predict,
     "classify": together("Classification", classify.laplace, classify.ep, classify.softmax),
-    "sampling": together("Sampling", sampling.sampling),
+    "sampling": together("Sampling", sampling.sampling, sampling.hyperparameters, sampling.draws_of_y),
     "large": together("Large data", large.bound, large.interpolated, large.batches, large.exact),
     "auto": together('What solver="auto" picks', auto.auto, auto.tables),
     "em": together("EM, per iteration, one thread", em.em),
     "robust": together("Robust regression", robust.robust),
     "markov": together("Time series", markov.markov),
+    "recursions": together("Compiled loops", recursions.first_calls, recursions.strings),
     "cokriging": together("Cokriging of metals along the Meuse", cokriging.cokriging),
     "outputs": together("Three outputs of 1,000 common rows, one thread", outputs.outputs),
     "uncertain": together("Uncertain inputs, n = 200, d = 6, one thread", uncertain.uncertain),

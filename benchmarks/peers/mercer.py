@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 import mercer as mc
 from benchmarks.peers import Timer, serve, versions
 from benchmarks.peers.mercer_large import kiss, sgpr, svgp
-from benchmarks.peers.mercer_sampling import sampling, sampling_blackjax
+from benchmarks.peers.mercer_sampling import draws_of_y, hyperparameters, sampling, sampling_blackjax
 from benchmarks.reference import covariance
 from mercer import kernels as k
 
@@ -284,6 +284,8 @@ if __name__ == "__main__":
         digits,
         sampling,
         sampling_blackjax,
+        hyperparameters,
+        draws_of_y,
         sgpr,
         kiss,
         svgp,

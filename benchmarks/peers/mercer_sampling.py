@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import mercer as mc
-from benchmarks.peers import versions
+from benchmarks.peers import Timer, versions
 from benchmarks.reference import covariance
 from mercer.inference import MCMC
 
@@ -42,6 +43,53 @@ def sampling(
     cpu = time.process_time() - start
     np.savez(out, f=post.draws["f"])
     return {"cpu": cpu, "versions": versions("mercer", "jax", "blackjax")}
+
+
+def hyperparameters(data: str, out: str, draws: int, tune: int, chains: int, seed: int) -> dict:
+    """Draws of log length-scales, variance and noise variance, f integrated out; the search for the mode from
+    which chains start is included.
+    """
+    arrays = np.load(data)
+    X, y = arrays["X"], arrays["y"]
+    wide = mc.hyperpriors.LogNormal(0.0, 1.0)
+    ones, one, tenth = (mc.param(v, prior=wide) for v in (np.ones(X.shape[1]), 1.0, 0.1))
+    model = mc.Model(mc.GP(mc.kernels.SE(ones, one)), mc.likelihoods.Gaussian(tenth))
+    for rule in (
+        MCMC(draws=25, tune=25, chains=chains, progress=False),  # compiles
+        MCMC(draws=draws, tune=tune, chains=chains, seed=seed, progress=False),
+    ):
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # 25 draws are few
+            post = mc.fit(model, X, y, inference=rule).posterior
+        cpu = time.process_time() - start
+    columns = [post.draws[name].reshape(chains, draws, -1) for name in sorted(post.draws)]
+    np.savez(out, f=np.log(np.concatenate(columns, -1)))
+    return {"cpu": cpu, "versions": versions("mercer", "jax", "blackjax")}
+
+
+def draws_of_y(rows: int, size: int, repeats: int) -> dict:
+    """Seconds of `size` joint draws of f, and of y, at 50 inputs, by likelihood."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (rows, 1))
+    f, Xs = np.sin(2.0 * X[:, 0]), np.linspace(-3.0, 3.0, 50)[:, None]
+    kinds = {
+        "Gaussian": (mc.likelihoods.Gaussian(0.01), f),
+        "Bernoulli": (mc.likelihoods.Bernoulli("logit"), np.sign(f)),
+        "Poisson": (mc.likelihoods.Poisson(), np.round(np.exp(f))),
+        "Beta": (mc.likelihoods.Beta(), 1.0 / (1.0 + np.exp(-f))),
+    }
+    found = {}
+    for name, (likelihood, y) in kinds.items():
+        post = mc.Model(mc.GP(mc.kernels.SE()), likelihood).condition(X, y)
+        seconds: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(repeats + 1):
+            for latent in (True, False):
+                with Timer() as timer:
+                    post.sample(Xs, size, seed=0, latent=latent)
+                seconds[latent].append(timer.seconds)
+        found[name] = {"f": min(seconds[True][1:]), "y": min(seconds[False][1:])}
+    return found
 
 
 def sampling_blackjax(

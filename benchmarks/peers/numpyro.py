@@ -53,5 +53,33 @@ def sampling(
     return {"cpu": cpu, "versions": versions("numpyro", "jax")}
 
 
+def hyperparameters(data: str, out: str, draws: int, tune: int, chains: int, seed: int) -> dict:
+    """Draws of log length-scales, noise variance and variance, f integrated out, as in NumPyro's own example
+    of Gaussian processes.
+    """
+    arrays = np.load(data)
+    X, y = jnp.asarray(arrays["X"]), jnp.asarray(arrays["y"])
+
+    def model(X, y):
+        lengthscale = numpyro.sample("lengthscale", dist.LogNormal(0.0, 1.0).expand([X.shape[1]]).to_event(1))
+        noise = numpyro.sample("noise", dist.LogNormal(0.0, 1.0))
+        variance = numpyro.sample("variance", dist.LogNormal(0.0, 1.0))
+        Z = X / lengthscale
+        r2 = jnp.sum((Z[:, None] - Z[None]) ** 2, -1)
+        K = variance * jnp.exp(-0.5 * r2) + noise * jnp.eye(X.shape[0])
+        numpyro.sample("y", dist.MultivariateNormal(jnp.zeros(X.shape[0]), covariance_matrix=K), obs=y)
+
+    settings = dict(num_samples=draws, num_chains=chains, chain_method="vectorized", progress_bar=False)
+    mcmc = MCMC(NUTS(model), num_warmup=tune, **settings)
+    mcmc.run(jax.random.key(seed), X, y)  # compiles
+    start = time.process_time()
+    mcmc.run(jax.random.key(seed + 1000), X, y)
+    found = mcmc.get_samples(group_by_chain=True)
+    columns = [np.asarray(found[n]).reshape(chains, draws, -1) for n in ("lengthscale", "variance", "noise")]
+    cpu = time.process_time() - start
+    np.savez(out, f=np.log(np.concatenate(columns, -1)))
+    return {"cpu": cpu, "versions": versions("numpyro", "jax")}
+
+
 if __name__ == "__main__":
-    serve(sampling)
+    serve(sampling, hyperparameters)

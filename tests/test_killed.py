@@ -1,7 +1,10 @@
-"""A process that is killed at any moment leaves whole files, and the same call goes on to the same end."""
+"""A process that is killed at any moment leaves whole files, and the same call goes on to the same end.
 
-import subprocess
-import sys
+Processes are forked from one that has loaded everything and computed nothing, so that they are killed at
+work, not while they start.
+"""
+
+import multiprocessing
 import time
 
 import numpy as np
@@ -11,54 +14,73 @@ import mercer as mc
 from mercer.app.tables import write_table
 
 pytestmark = pytest.mark.slow
-KILLS = 20
-
-FIT = """
-import sys, numpy as np, mercer as mc
-from mercer import kernels as k, likelihoods as lik
-import mercer.learning.checkpoint as checkpoint
-checkpoint.EVERY = 0.05
-rng = np.random.default_rng(0)
-X = rng.uniform(0, 5, (900, 4))
-y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=900)
-model = mc.Model(mc.GP(k.SE([1.0] * 4)), lik.Gaussian(0.1))
-found = mc.fit(model, X, y, checkpoint=sys.argv[1], restarts=2)
-print([(e.start, e.size, e.value) for e in found.history])
-print(repr(found.value), found.model.gp.kernel.lengthscale.tolist(), found.posterior.mean(X[:5]).tolist())
-"""
-SAVE = """
-import sys, mercer as mc
-model = mc.load(sys.argv[1])
-print("loaded", flush=True)
-for _ in range(int(sys.argv[3])):
-    model.save(sys.argv[2])
-"""
+KILLS = 8
 
 
-def command(program, *arguments):
-    return [sys.executable, "-c", program, *map(str, arguments)]
+@pytest.fixture(scope="module")
+def start():
+    """Starts a process that calls a function of this module."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [__name__, "mercer.estimators", "mercer.learning.fitting", "mercer.app.cli"]
+    )
+
+    def started(function, *arguments):
+        process = context.Process(target=function, args=arguments)
+        process.start()
+        return process
+
+    return started
 
 
-def whole(call):
-    """What a call that is left alone prints, and the seconds it takes."""
+def fit(checkpoint, out):
+    import mercer.learning.checkpoint as writing
+
+    writing.EVERY = 0.05
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (900, 4))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=900)
+    model = mc.Model(mc.GP(mc.kernels.SE([1.0] * 4)), mc.likelihoods.Gaussian(0.1))
+    found = mc.fit(model, X, y, checkpoint=checkpoint, restarts=2, progress=False)
+    history = [(e.start, e.size, e.value) for e in found.history]
+    learned = found.model.gp.kernel.lengthscale.tolist(), found.posterior.mean(X[:5]).tolist()
+    out.write_text(repr((history, found.value, learned)))
+
+
+def save(model, path, times):
+    loaded = mc.load(model)
+    for _ in range(times):
+        loaded.save(path)
+
+
+def predict(model, new, out):
+    from mercer.app.cli import app
+
+    app(["predict", str(model), str(new), "--out", str(out), "--quiet"], standalone_mode=False)
+
+
+def whole(process):
+    """The seconds that a process takes which is left alone."""
     began = time.monotonic()
-    done = subprocess.run(call, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, time.monotonic() - began
+    process.join()
+    assert process.exitcode == 0
+    return time.monotonic() - began
 
 
-def killed(call, seconds):
-    """Kill a call after so long; whether it was still running."""
-    with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        time.sleep(seconds)
-        running = process.poll() is None
-        process.kill()
+def killed(process, seconds, after=None):
+    """Kill a process after so long, counted from when the file `after` is there; whether it was running."""
+    while after is not None and process.is_alive() and not after.exists():
+        time.sleep(0.005)
+    process.join(seconds)
+    running = process.is_alive()
+    process.kill()
+    process.join()
     return running
 
 
 def moments(seconds):
-    """Times at which to kill what takes so long."""
-    return seconds * np.random.default_rng(0).uniform(0.1, 0.9, KILLS)
+    """Times at which to kill what takes so long, one in each part of it."""
+    return seconds * (np.arange(KILLS) + np.random.default_rng(0).uniform(0.1, 0.9, KILLS)) / KILLS
 
 
 def without_parts(folder):
@@ -66,24 +88,39 @@ def without_parts(folder):
     return sorted(p.name for p in folder.iterdir() if ".part" not in p.suffixes)
 
 
-def test_a_fit_goes_on_to_the_same_end(tmp_path):
-    expected, seconds = whole(command(FIT, tmp_path / "whole.npz"))
-    found = []
+@pytest.fixture(scope="module")
+def uninterrupted(start, tmp_path_factory):
+    """What a fit finds that nobody kills, and the seconds it takes."""
+    folder = tmp_path_factory.mktemp("fit")
+    whole(start(fit, folder / "compiled.npz", folder / "out"))
+    seconds = whole(start(fit, folder / "whole.npz", folder / "out"))
+    return (folder / "out").read_text(), seconds
+
+
+def test_a_fit_goes_on_to_the_same_end(start, uninterrupted, tmp_path):
+    expected, seconds = uninterrupted
+    found, out = [], tmp_path / "out"
     for i, moment in enumerate(moments(seconds)):
-        call = command(FIT, tmp_path / f"{i}.npz")
-        if killed(call, moment):
-            found.append((tmp_path / f"{i}.npz").exists())
-        assert whole(call)[0] == expected
-    assert any(found)  # killed on its way
+        checkpoint = tmp_path / f"{i}.npz"
+        by_clock = i % 2 == 0  # or when there is something to go on from
+        if killed(
+            start(fit, checkpoint, out), moment if by_clock else moment / 4, None if by_clock else checkpoint
+        ):
+            found.append(checkpoint.exists())
+        whole(start(fit, checkpoint, out))
+        assert out.read_text() == expected
+        out.unlink()
+    assert sum(found) >= KILLS // 4  # killed on its way
 
 
-def test_a_fit_that_is_killed_again_and_again_goes_on(tmp_path):
-    expected, seconds = whole(command(FIT, tmp_path / "whole.npz"))
-    call = command(FIT, tmp_path / "again.npz")
-    for moment in moments(seconds)[:5]:
-        killed(call, moment)
-    assert whole(call)[0] == expected
-    assert without_parts(tmp_path) == ["again.npz", "whole.npz"]
+def test_a_fit_that_is_killed_again_and_again_goes_on(start, uninterrupted, tmp_path):
+    expected, seconds = uninterrupted
+    checkpoint, out = tmp_path / "again.npz", tmp_path / "out"
+    for moment in moments(seconds)[1:6]:
+        killed(start(fit, checkpoint, out), moment)
+    whole(start(fit, checkpoint, out))
+    assert out.read_text() == expected
+    assert without_parts(tmp_path) == ["again.npz", "out"]
 
 
 @pytest.fixture(scope="module")
@@ -98,33 +135,32 @@ def model(tmp_path_factory):
     return path
 
 
-def test_saving_leaves_a_whole_model(model, tmp_path):
+def test_saving_leaves_a_whole_model(start, model, tmp_path):
     path, times = tmp_path / "m.mercer", 100
     path.write_bytes(model.read_bytes())
-    _, seconds = whole(command(SAVE, model, path, times))
+    seconds = whole(start(save, model, path, times))
     expected = model.read_bytes()
     running = 0
     for moment in moments(seconds):
-        running += killed(command(SAVE, model, path, times), moment)
+        running += killed(start(save, model, path, times), moment)
         assert path.read_bytes() == expected
         assert mc.load(path).n_features_in_ == 4
     assert running >= KILLS // 4 and without_parts(tmp_path) == ["m.mercer"]
 
 
-def test_predicting_leaves_a_whole_table(model, tmp_path):
+def test_predicting_leaves_a_whole_table(start, model, tmp_path):
     new, out = tmp_path / "new.csv", tmp_path / "out.csv"
     rng = np.random.default_rng(1)
     write_table(new, {name: rng.uniform(0, 5, 20_000) for name in "abcd"})
     before = new.read_bytes()
-    call = [sys.executable, "-m", "mercer.app.cli", "predict", str(model), str(new), "--out", str(out)]
-    _, seconds = whole(call)
+    seconds = whole(start(predict, model, new, out))
     expected, old = out.read_bytes(), b"a\n1\n"
     running = 0
     for moment in moments(seconds):
         out.write_bytes(old)
-        running += killed(call, moment)
+        running += killed(start(predict, model, new, out), moment)
         assert out.read_bytes() in (old, expected)
     assert running >= KILLS // 4
-    whole(call)
+    whole(start(predict, model, new, out))
     assert out.read_bytes() == expected and new.read_bytes() == before
     assert without_parts(tmp_path) == ["new.csv", "out.csv"]

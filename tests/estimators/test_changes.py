@@ -56,13 +56,13 @@ def test_lone_values_and_noise_are_no_changes():
 
 @pytest.mark.slow
 def test_changes_are_hardly_ever_seen_where_there_are_none():
-    """Of 100 series without a change (noise, lines, autoregressions, walks) at most two show one."""
+    """Of 60 series without a change (noise, lines, autoregressions, walks) at most one shows one."""
     count = 0
-    for seed in range(100):
+    for seed in range(60):
         rng, pole = np.random.default_rng(seed), (0.0, 0.0, 0.7, 1.0)[seed % 4]
         y = np.zeros(N)
         for i, e in enumerate(rng.standard_normal(N)):
             y[i] = pole * y[i - 1] + e
         y = y + (0.3 * rng.standard_normal(N) if pole == 1.0 else 0.05 * np.arange(N) * (seed % 4 == 1))
         count += len(mc.GPTimeSeries(**SETTINGS).fit(y).changes_) > 0
-    assert count <= 2, count
+    assert count <= 1, count

@@ -56,13 +56,19 @@ def test_on_average_over_samples():
     errors = []
     for seed in range(10):
         x, y, grid = sample(seed)
-        settings = [{}, {"monotone": {"dose": 1}}, {"monotone": {"dose": 1}, "convex": {"dose": -1}}]
-        models = [mc.GPRegressor(**setting).fit({"dose": x}, y) for setting in settings]
-        errors.append([error(model, grid) for model in models])
-        rising, bent = (model.predict({"dose": grid}) for model in models[1:])
-        assert np.diff(rising).min() >= 0 and np.diff(bent).min() >= 0 and np.diff(bent, 2).max() <= 1e-9
-    free, rising, _ = np.mean(errors, 0)
+        free, rising = mc.GPRegressor(), mc.GPRegressor(monotone={"dose": 1})
+        errors.append([error(model.fit({"dose": x}, y), grid) for model in (free, rising)])
+        assert np.diff(rising.predict({"dose": grid})).min() >= 0
+    free, rising = np.mean(errors, 0)
     assert rising < 0.9 * free
+
+
+@pytest.mark.slow
+def test_rising_and_bent():
+    x, y, grid = sample(1)
+    model = mc.GPRegressor(monotone={"dose": 1}, convex={"dose": -1}).fit({"dose": x}, y)
+    curve = model.predict({"dose": grid})
+    assert np.diff(curve).min() >= 0 and np.diff(curve, 2).max() <= 1e-9
 
 
 @pytest.mark.slow

@@ -373,3 +373,15 @@ def test_bad_questions(ts, series):
         ts.forecast(series.index.tz_localize("UTC"))
     with pytest.raises(ValueError, match="dates, but numbers were given"):
         ts.update([1.0], [2.0])
+
+
+def test_periodogram_is_that_of_scipy():
+    from scipy.signal import lombscargle
+
+    from mercer.estimators.series.repeats import periodogram
+
+    rng = np.random.default_rng(3)
+    t, y = np.sort(rng.uniform(0, 40, 150)), rng.standard_normal(150)
+    frequency = np.linspace(0.05, 1.2, 70)
+    expected = lombscargle(t, y, 2 * np.pi * frequency)
+    np.testing.assert_allclose(periodogram(t, y, frequency), expected, rtol=1e-9)

@@ -1,8 +1,12 @@
-"""`GPTimeSeries` as a forecaster of sktime's. Its releases hold pandas back: where it is not installed beside
-ours, run this file in an environment of its own (pip install mercer sktime).
+"""`GPTimeSeries` as a forecaster of sktime's. It is not in the `test` extra: sktime 1.2 takes no pandas from
+3.1 on, and would hold it back for all other tests. In an environment of its own:
+
+    pip install ".[sktime,test]" && pytest -n 0 -m "slow or not slow" tests/interop/test_sktime.py
 """
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -14,7 +18,8 @@ try:
     from mercer.interop.sktime import GPForecaster
 except ImportError:
     pytest.skip(
-        "needs sktime, which takes no pandas as new as ours: an environment of its own",
+        "sktime is not installed: it holds pandas below 3.1, so it is in an extra of its own, not in `test`: "
+        'pip install ".[sktime,test]" in another environment',
         allow_module_level=True,
     )
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -43,6 +48,12 @@ def test_new_values(series):
     forecaster = GPForecaster(**SMALL).fit(series[:28], fh=[1])
     forecaster.update(series[28:], update_params=False)
     assert forecaster.predict().index[0] == pd.Period("2022-07", "M")
+
+
+def test_it_pickles(series):
+    forecaster = GPForecaster(**SMALL).fit(series, fh=[1, 2])
+    forecaster.predict()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(forecaster)).predict(), forecaster.predict())
 
 
 @pytest.mark.slow

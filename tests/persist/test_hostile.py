@@ -95,6 +95,6 @@ def test_hostile_files(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_many_hostile_files(tmp_path, monkeypatch):
     assert_nothing_is_computed(saved(tmp_path, MODELS | MORE), monkeypatch)
-    found = [run(tmp_path, seed, 1000) for seed in range(5)]
-    found.append(run(tmp_path, 5, 500, "predict"))  # those that load predict, or say why not
-    assert sum(ends["error"] for ends in found) > 3000
+    loaded = run(tmp_path, 1, 2000)
+    predicted = run(tmp_path, 5, 300, "predict")  # those that load predict, or say why not
+    assert loaded["error"] + predicted["error"] > 1300

@@ -1,6 +1,7 @@
 """Predictions at Gaussian inputs: closed forms, and what stands in for them."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,15 @@ WAVES = (
     + k.Linear([0.5, 0.2, 0.1], centre=0.3) * k.SpectralMixture(0.4, [0.1], [0.05]).on(1)
 )
 
-KERNELS = {"simple": SIMPLE, "mixed": MIXED, "waves": WAVES}
+# the same closed forms in fewer terms: what is compiled grows with their pairs
+SHORTER = {
+    "products": k.SE([1.0, 2.0, 1.5], loadings=[[0.3], [-0.2], [0.1]]) * k.Polynomial(2, 0.5, 0.3).on(0, 2)
+    + k.LinearCovariance(k.lower_factor(0.2 * np.eye(3) + 0.1), 0.3) ** 2,
+    "beats": k.SpectralMixture(0.8, [[0.05, 0.0, 0.1]], [[0.05, 0.08, 0.05]])
+    + k.Linear([0.5, 0.2, 0.1], centre=0.3) * k.SpectralMixture(0.4, [0.1], [0.05]).on(1),
+}
+KERNELS = {"simple": SIMPLE, "mixed": MIXED, "waves": WAVES} | SHORTER
+QUICK = {"xla_backend_optimization_level": 0}  # run a few times, compiling is all that these cost
 BOTH = pytest.mark.parametrize(
     "name", ("simple", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mixed", "waves")))
 )
@@ -58,7 +67,7 @@ def joined(name="simple"):
     return uncertain.Predictor.joined([post.predictor() for post in posteriors(name)])
 
 
-moments = jax.jit(uncertain.moments)
+moments = jax.jit(uncertain.moments, compiler_options=QUICK)
 quadrature = jax.jit(uncertain.quadrature, static_argnames="nodes")
 
 
@@ -104,39 +113,47 @@ def test_a_certain_input_is_the_ordinary_prediction(name):
         np.testing.assert_allclose([found.mean[i], found.variance[i]], [mean[0], variance[0]], rtol=1e-8)
 
 
-@BOTH
+@pytest.mark.parametrize("name", ("simple", *(pytest.param(n, marks=pytest.mark.slow) for n in SHORTER)))
 def test_gradients_are_finite_differences(name):
     """Of a number made of all moments, in mu and in every entry of Sigma."""
+    predictor = joined(name)
 
-    def number(found):
+    @functools.partial(jax.jit, compiler_options=QUICK)
+    @functools.partial(jax.value_and_grad, argnums=(0, 1))
+    def number(mu, Sigma):
+        found = uncertain.moments(predictor, mu, Sigma)
         return jnp.sum(jnp.sin(found.mean)) + jnp.sum(found.covariance**2) + jnp.sum(found.cross[:, 0])
 
-    @jax.jit
-    def gradient(mu, Sigma):
-        return jax.grad(lambda *at: number(uncertain.moments(joined(name), *at)), (0, 1))(mu, Sigma)
-
-    found = np.concatenate([np.ravel(g) for g in gradient(MU, SIGMA)])
+    found = np.concatenate([np.ravel(g) for g in number(MU, SIGMA)[1]])
     at, differences = np.concatenate([MU, SIGMA.ravel()]), []
     for step in 1e-5 * np.eye(12):
-        ends = [number(moments(joined(name), v[:3], v[3:].reshape(3, 3))) for v in (at + step, at - step)]
+        ends = [number(v[:3], v[3:].reshape(3, 3))[0] for v in (at + step, at - step)]
         differences.append((ends[0] - ends[1]) / 2e-5)
     np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.slow
 def test_derivatives_in_sigma_are_second_derivatives_in_mu():
-    """The heat identity of Gaussian smoothing: dE/dSigma = 1/2 d2E/dmu2."""
+    """The heat identity of Gaussian smoothing, dE/dSigma = 1/2 d2E/dmu2, along v v' and v; six v v' span all
+    of Sigma.
+    """
+    predictor = joined()
 
-    def mean(mu, Sigma):
-        return uncertain.moments(joined(), mu, Sigma).mean
+    def both(mu, Sigma):
+        found = uncertain.moments(predictor, mu, Sigma)
+        return found.mean, found.spread + jnp.outer(found.mean, found.mean)
 
-    def second(mu, Sigma):
-        found = uncertain.moments(joined(), mu, Sigma)
-        return found.spread + jnp.outer(found.mean, found.mean)
+    def slope(function):
+        return lambda t: jax.jvp(function, (t,), (1.0,))[1]
 
-    for function in (mean, second):
-        heat = jax.jacfwd(function, 1)(MU, SIGMA)
-        np.testing.assert_allclose(heat, 0.5 * jax.hessian(function)(MU, SIGMA), rtol=1e-6, atol=1e-8)
+    @functools.partial(jax.jit, compiler_options=QUICK)
+    def sides(v):
+        heat = slope(lambda t: both(MU, SIGMA + t * jnp.outer(v, v)))(0.0)
+        return heat, slope(slope(lambda t: both(MU + t * v, SIGMA)))(0.0)
+
+    for i, j in itertools.combinations_with_replacement(range(3), 2):
+        for heat, bent in zip(*sides(np.eye(3)[i] + np.eye(3)[j]), strict=True):
+            np.testing.assert_allclose(heat, 0.5 * bent, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.slow

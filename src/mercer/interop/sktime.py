@@ -10,7 +10,7 @@ try:
     import pandas as pd
     from sktime.forecasting.base import BaseForecaster
 except ImportError as error:
-    raise ImportError("GPForecaster is for sktime: pip install sktime.") from error
+    raise ImportError('GPForecaster is for sktime: pip install "mercer[sktime]".') from error
 
 from mercer.estimators import GPTimeSeries
 
@@ -25,7 +25,11 @@ class GPForecaster(BaseForecaster):
         in `GPTimeSeries`. Numbered steps have no seasons that are known beforehand: seasonal=[12.0] says one.
         X, where it is given, has linear effects (`regressors`), and is needed where it is predicted.
 
-    >>> GPForecaster(seasonal=[12.0]).fit(y, fh=[1, 2, 3]).predict_interval(coverage=0.9)
+    >>> from mercer.interop.sktime import GPForecaster
+    >>> from sktime.datasets import load_airline
+    >>> forecaster = GPForecaster(integrate=False).fit(load_airline(), fh=[1, 2, 3])
+    >>> forecaster.predict_interval(coverage=0.9).shape
+    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = {
@@ -41,6 +45,7 @@ class GPForecaster(BaseForecaster):
         "capability:pred_int": True,
         "capability:pred_int:insample": True,
         "capability:update": True,
+        "capability:random_state": True,
     }
 
     def __init__(

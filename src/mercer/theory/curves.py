@@ -160,14 +160,13 @@ def williams_vivarelli(
     k0 = float(k(np.zeros(1))[0])
     total = k0 + noise_variance
 
-    def one(g: np.ndarray) -> np.ndarray:
-        """The integral over distances 0 to g of the variance given one datum."""
-        r = g[:, None] * x
-        return g * ((k0 - k(r) ** 2 / total) @ w)
+    def one(g: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """The integral over distances 0 to g of the variance given one datum, near = k(g x)."""
+        return g * ((k0 - near**2 / total) @ w)
 
-    def both(g: np.ndarray) -> np.ndarray:
+    def both(g: np.ndarray, left: np.ndarray) -> np.ndarray:
         """The integral over a gap of the variance given its two ends."""
-        left, right, between = k(g[:, None] * x), k(g[:, None] * (1 - x)), k(g)[:, None]
+        right, between = left[:, ::-1], k(g)[:, None]  # Gauss's nodes are symmetric
         det = total**2 - between**2
         # gaps that close without noise: two data at one place say what one does
         safe = np.where(det > 1e-12 * total**2, det, np.inf)
@@ -178,8 +177,9 @@ def williams_vivarelli(
         # gaps by u = (1 - g)^n, which is uniform: finely near the long ones
         u, share = _graded()
         g = -np.expm1(np.log(u) / n)
-        inner = 2 * one(0.5 * g) if neighbours == 1 else both(g)
-        return float(share @ (2 * one(g) + (n - 1) * inner))
+        near = k(g[:, None] * x)
+        inner = 2 * one(g / 2, k(g[:, None] / 2 * x)) if neighbours == 1 else both(g, near)
+        return float(share @ (2 * one(g, near) + (n - 1) * inner))
 
     count = np.asarray(n, int)
     if count.size and count.min() < 1:

@@ -28,9 +28,11 @@ from mercer.means import Constant
 from mercer.params import fixed
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress, shown
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 
 
-class GPMixture(RegressorMixin, AbstractShared, AbstractSavable):
+class GPMixture(RegressorMixin, AbstractShared, AbstractSavable, AbstractReported):
     """A mixture of Gaussian-process experts: y follows one of several functions, each with hyperparameters
     and noise of its own, and a gate says which is likely where. For functions that jump or change their
     character, and for several regimes at once.
@@ -198,6 +200,12 @@ class GPMixture(RegressorMixin, AbstractShared, AbstractSavable):
         """How much of the data each expert made, how surely, and how noisy it is, as text."""
         check_is_fitted(self)
         return words.experts(self)
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.others import experts_told
+
+        keeps_its_data(X)
+        return experts_told(self)
 
     def _learned(self) -> dict[str, Any]:
         X, y = self._data

@@ -28,6 +28,8 @@ from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress, shown
 from mercer.registry import unknown
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.tables import text_table
 
 METHODS = ("bayesian", "map")
@@ -36,8 +38,9 @@ RELEVANT = 0.01  # of the most relevant latent column: below, a column is not us
 
 
 class GPLVM(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractShared, AbstractSubject, AbstractSavable
-):
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractShared, AbstractSubject, AbstractSavable,
+    AbstractReported,
+):  # fmt: skip
     """Each row of a table by a point x in a few latent dimensions, each column a Gaussian process of x plus
     noise: principal components with curved surfaces in place of planes (Lawrence 2005).
 
@@ -309,6 +312,18 @@ class GPLVM(
             return np.mean(1.0 / (variance + self.noise_variance_), 1)
 
         return LatentSpace(self.embedding_, self.embedding_std_, precision, "predictive precision")
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.others import latent_told
+
+        keeps_its_data(X)
+        check_is_fitted(self)
+        facts = [
+            ("latent dimensions", f"{self.n_relevant_} used", f"of {self._n_features_out}"),
+            ("noise", f"{100 * self.noise_variance_:.3g} %", "of a column's variance"),
+            ("climb", "converged" if self.converged_ else "not converged", f"after {self.n_iter_} steps"),
+        ]
+        return latent_told(self, facts, self.relevance_)
 
     # -- files -----------------------------------------------------------------------------------------------
 

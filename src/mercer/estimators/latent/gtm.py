@@ -21,6 +21,8 @@ from mercer.latent.table import principal_axes
 from mercer.persist import AbstractSavable
 from mercer.processes import check_fork
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 
 NODES = 400  # of the grid, unless told: 400 on a line, 20 x 20, 7 x 7 x 7
 LEAST = 10  # rows, to hold one in five out for the choice of a length-scale
@@ -29,7 +31,7 @@ PART = 10_000  # rows for which responsibilities are kept at a time
 
 class GTM(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, AbstractShown, AbstractSubject,
-    AbstractSavable,
+    AbstractSavable, AbstractReported,
 ):  # fmt: skip
     """A table by a smooth surface through it: a mixture of Gaussians whose centres are the images of a grid
     on the square [-1, 1]^q under a Gaussian process, fitted by EM (Bishop, Svensen and Williams 1998).
@@ -248,6 +250,18 @@ class GTM(
             return 0.5 * np.linalg.slogdet(J.transpose(0, 2, 1) @ J + 1e-12 * np.eye(q))[1]
 
         return LatentSpace(self.embedding_, self.embedding_std_, stretched, "log magnification")
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.others import latent_told
+
+        keeps_its_data(X)
+        check_is_fitted(self)
+        facts = [
+            ("nodes", str(len(self.nodes_)), "of the grid"),
+            ("noise", f"{100 * self.model_.noise_variance:.3g} %", "of a column's variance"),
+            ("EM", "converged" if self.converged_ else "not converged", f"after {self.n_iter_} steps"),
+        ]
+        return latent_told(self, facts, None)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ from mercer.likelihoods import Poisson
 from mercer.means import AbstractMean, Polynomial
 from mercer.params import fixed
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.solvers.protocol import AbstractSolver
 
 RULE = "variational"  # Laplace's mode has some percent too many points where counts are small
@@ -37,7 +39,7 @@ MARGIN_NOTE = "the region is that of the points and a margin: give region= where
 DRAWS = 4000  # of intensities, for what has no closed form
 
 
-class AbstractPoints(AbstractShared, AbstractEstimator):
+class AbstractPoints(AbstractShared, AbstractEstimator, AbstractReported):
     """A GP for the log of an intensity of points, learned from their counts in the cells of a grid."""
 
     numeric_targets: ClassVar[bool] = True
@@ -219,6 +221,12 @@ class AbstractPoints(AbstractShared, AbstractEstimator):
             *([] if coarse is None else [f"note: {coarse}"]),
         ]
         return "\n".join(lines)
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.others import points_told
+
+        keeps_its_data(X)
+        return points_told(self)
 
     # -- what saving asks ------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ class AbstractForecasts(AbstractFittedSeries):
         f, effects = f[:, : t.size], f[:, t.size + 1 :] - f[:, t.size : t.size + 1]
         for effect, (j, paths) in zip(effects.T, drawn.items(), strict=True):
             f += effect[:, None] * (paths - R[:, j])
-        y = np.stack([self._likelihood.sample(rng, path) for path in f])
+        y = self._likelihood.sample(rng, f)
         return np.exp(y) if self.transform_ == "log" else y
 
     def impute(self, level: float = 0.95) -> Any:

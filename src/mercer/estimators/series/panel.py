@@ -23,11 +23,13 @@ from mercer.inputs import InputError
 from mercer.learning import Fit, fit
 from mercer.persist import AbstractSavable
 from mercer.progress import Progress
+from mercer.report import AbstractReported, Report
+from mercer.report.reported import keeps_its_data
 from mercer.solvers import Markov
 from mercer.tables import text_table
 
 
-class GPPanel(AbstractShown, AbstractSavable):
+class GPPanel(AbstractShown, AbstractSavable, AbstractReported):
     """Several time series of one kind, with Gaussian noise: hyperparameters (how fast trends bend, how much
     seasons change, how large noise is) are learned from all of them together, by the sum of their log
     evidences (GPML 5.4.3); each has a trend and seasons of its own. Short series gain most.
@@ -190,6 +192,12 @@ class GPPanel(AbstractShown, AbstractSavable):
                 + f", {status.evaluations} evaluations",
             ]
         )
+
+    def _told(self, budget: float | str, X: Any) -> Report:
+        from mercer.estimators.reports.others import panel_told
+
+        keeps_its_data(X)
+        return panel_told(self)
 
     # -- what saving asks ------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp, ndtr, ndtri
 
 from mercer.likelihoods import Gaussian
 
@@ -33,6 +33,11 @@ class Predictive:
             centre = np.exp(mean + 0.5 * variance)
             return centre, centre**2 * np.expm1(variance)
 
+    def normal(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of what is modelled, y or its logarithm, where that is normal."""
+        mean, variance = self.likelihood.predict(self.mean, self.variance)
+        return mean, np.sqrt(variance)
+
     def quantile(self, q: float) -> np.ndarray:
         """Quantile q of y."""
         out = self.likelihood.quantile(q, self.mean, self.variance) if self.mean.size else np.zeros(0)
@@ -46,7 +51,8 @@ class Predictive:
         """Probability of values up to each y."""
         z = np.log(y) if self.transform else y
         if isinstance(self.likelihood, Gaussian):
-            return ndtr((z - self.mean) / np.sqrt(self.likelihood.predict(self.mean, self.variance)[1]))
+            mean, std = self.normal()
+            return ndtr((z - mean) / std)
         return self.likelihood.cdf(z, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
@@ -61,8 +67,8 @@ class Predictive:
         """
         z = np.log(y) if self.transform else y
         if isinstance(self.likelihood, Gaussian):
-            scaled = (z - self.mean) / np.sqrt(self.likelihood.predict(self.mean, self.variance)[1])
-            return 2.0 * ndtr(-np.abs(scaled))
+            mean, std = self.normal()
+            return 2.0 * ndtr(-np.abs((z - mean) / std))
         below = self.likelihood.cdf(z, self.mean, self.variance)
         short_of = self.likelihood.cdf(z - 1.0, self.mean, self.variance) if self._counts else below
         return np.minimum(1.0, 2.0 * np.minimum(below, 1.0 - short_of))
@@ -74,7 +80,9 @@ class Predictive:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Averaged:
-    """Values y (m,) whose distribution is an average of others, with weights (k,) that sum to one."""
+    """Values y (m,) whose distribution, or that of log y, is an average of normal ones, with weights (k,)
+    that sum to one.
+    """
 
     parts: tuple[Predictive, ...]
     weights: np.ndarray
@@ -87,13 +95,15 @@ class Averaged:
 
     def quantile(self, q: float) -> np.ndarray:
         """Quantile q of y, by halving the interval between the least and the largest of the parts."""
-        ends = np.array([part.quantile(q) for part in self.parts])
+        mean, std = np.array([part.normal() for part in self.parts]).swapaxes(0, 1)  # (k, m)
+        ends = mean + std * ndtri(q)
         low, high = ends.min(0), ends.max(0)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            below = self.weights @ np.array([part.cdf(middle) for part in self.parts]) < q
+            below = self.weights @ ndtr((middle - mean) / std) < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return 0.5 * (low + high)
+        found = 0.5 * (low + high)
+        return np.exp(found) if self.parts[0].transform else found
 
     def columns(self, level: float) -> dict[str, np.ndarray]:
         """mean, std, and the ends lower, upper of the central interval."""

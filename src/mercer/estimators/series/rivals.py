@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.signal import lfilter
 from scipy.special import expit, logit
 
 MOST = 1000  # values that exponential smoothing learns from at most: the last (and five seasons at least)
@@ -75,6 +74,8 @@ class Smoother:
 
     def errors(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors e (n,) of values y, and the states at the start that make them least."""
+        from scipy.signal import lfilter  # which takes long to load
+
         c, a = self.filter()
         seen, response = lfilter(a, c, y), lfilter(a, c, self.response(y.size), axis=0)
         start = np.linalg.lstsq(response, seen, rcond=1e-10)[0]
@@ -82,6 +83,8 @@ class Smoother:
 
     def forecast(self, y: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (horizon,) of what follows values y."""
+        from scipy.signal import lfilter
+
         n = y.size
         c, a = self.filter()
         e, start = self.errors(y)

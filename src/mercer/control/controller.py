@@ -176,11 +176,18 @@ class Controller(AbstractSavable):
         self.forget()
         return record(env, self.act, steps, seed)
 
+    def __repr__(self) -> str:
+        learned = f"{len(self.dynamics.transitions.states)} transitions"
+        return f"<Controller: {self._kind}, learned from {learned}>"
+
+    @property
+    def _kind(self) -> str:
+        return f"{type(self.policy).__name__} for {', '.join(self.dynamics.actions)}, horizon {self.horizon}"
+
     def summary(self) -> str:
         """What it is, and what came of each episode, in words."""
-        kind = type(self.policy).__name__
         lines = [
-            f"{kind} for {', '.join(self.dynamics.actions)}, horizon {self.horizon}",
+            self._kind,
             f"learned from {len(self.dynamics.transitions.states)} transitions, "
             f"{self.interactions} interactions, in {len(self.episodes)} episodes",
         ]

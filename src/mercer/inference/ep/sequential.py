@@ -20,7 +20,7 @@ from mercer.inference.ep.point import End, OneLatent, Point, largest_change
 from mercer.solvers.protocol import Sites
 
 BLOCK = 32  # sites between two updates of the whole covariance
-LOOPS_FROM = 200  # sites; fewer are visited before numba is imported
+LOOPS_FROM = 500  # sites; fewer are visited before numba is imported
 
 # d and D of a datum by its number, and mean and variance of its cavity
 Tilted = Callable[[int, float, float], tuple[float, float]]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ASK = """
@@ -33,6 +34,28 @@ def test_without_numba_scans_do_the_same(tmp_path):
     unready, same = run(ASK, PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     assert (ready, unready) == ("True", "False")
     assert float(same) == pytest.approx(float(value), rel=1e-11)
+
+
+ONE_BY_ONE = """
+import numpy as np, mercer as mc
+from mercer import compiled, kernels as k
+from mercer.inference import EP
+from mercer.inference.ep import sequential
+from mercer.online import markov
+sequential.LOOPS_FROM = markov.LOOPS_FROM = 0
+x = np.linspace(-3, 3, 40)
+labels = mc.Model(mc.GP(k.SE()), mc.likelihoods.Bernoulli()).condition(x[:, None], x > 0, EP("sequential"))
+online = mc.online.OnlineMarkov(mc.GP(k.Matern(1.0, nu=1.5)), 0.1).update(x, np.sin(x))
+print(compiled.ready(), repr(float(labels.log_evidence)), repr(online.log_evidence))
+"""
+
+
+def test_without_numba_data_one_by_one_are_the_same():
+    pytest.importorskip("numba", reason="numba is not installed: nothing to compare")
+    ready, *values = run(ONE_BY_ONE)
+    unready, *same = run(ONE_BY_ONE, MERCER_NUMBA="0")
+    assert (ready, unready) == ("True", "False")
+    np.testing.assert_allclose([float(v) for v in same], [float(v) for v in values], rtol=1e-10)
 
 
 def test_what_is_compiled_is_kept_in_the_cache_folder(tmp_path):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer import compiled, means
 from mercer import kernels as k
-from mercer import means
 from mercer.inputs import InputError
-from mercer.online import OnlineMarkov
+from mercer.online import OnlineMarkov, markov
 from mercer.solvers import SolverError
 
 RNG = np.random.default_rng(0)
@@ -35,8 +35,14 @@ def check(online, batch):
     np.testing.assert_allclose(variances, variance[-6:, 0], rtol=1e-9, atol=1e-11)
 
 
-def test_one_by_one_and_in_pieces_is_the_batch(batch):
+needs_numba = pytest.mark.skipif(not compiled.ready(), reason="numba is not to be had: there are no loops")
+
+
+@pytest.mark.parametrize("least", [pytest.param(0, marks=needs_numba), 10**9], ids=("loop", "scan"))
+def test_one_by_one_and_in_pieces_is_the_batch(batch, least, monkeypatch):
     """Forecasts, evidence, and the last six smoothed values, however the data came."""
+    monkeypatch.setattr(markov, "LOOPS_FROM", least)
+    monkeypatch.setattr(markov, "PIECE", 9)
     online = OnlineMarkov(GP, 0.05, lag=5)
     for t, y in zip(T, Y, strict=True):
         online.update(t, y)
@@ -45,6 +51,32 @@ def test_one_by_one_and_in_pieces_is_the_batch(batch):
         OnlineMarkov(GP, 0.05, lag=5).update(T[:7], Y[:7]).update(T[7:8], Y[7:8]).update(T[8:], Y[8:]), batch
     )
     assert online.count == 23
+
+
+KERNELS = [
+    k.Matern(0.8, 1.1, nu=1.5),
+    2.0 * k.Matern(0.8, nu=0.5) + k.Matern(2.0, nu=2.5),
+    k.Matern(3.0, nu=1.5) * k.Linear(0.3) + k.Constant(2.0),
+    k.Wiener(1.3) + k.Cosine(0.7),
+    k.SE(0.6),
+]
+
+
+@needs_numba
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_loops_are_the_scans(kernel, monkeypatch):
+    """From the first datum on, and where a loop goes on from what scans have left."""
+    found = []
+    for least in (10**9, 0, 12):
+        monkeypatch.setattr(markov, "LOOPS_FROM", least)
+        online = OnlineMarkov(mc.GP(kernel, means.Constant(0.4)), 0.05, lag=3).update(T[:7], Y[:7])
+        for t, y in zip(T[7:12], [*Y[7:11], np.nan], strict=True):
+            online.update(t, y)
+        online.update(T[12:], Y[12:])
+        found.append([online.log_evidence, *online.forecast([5.5, 7.0]), *online.smoothed()])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def test_missing_values_add_nothing(batch):

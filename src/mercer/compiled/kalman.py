@@ -120,6 +120,18 @@ def filtered(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> Filtered:
     return Filtered(k, D, W / D, e, means, after)
 
 
+def go_on(
+    links: Links, W: np.ndarray, z: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """k (n, s), D (n,) and e (n,) of the filter from the state N(mean, covariance), which is overwritten by
+    that after the last datum.
+    """
+    n, s = links.h.shape
+    k, D, e, *rest = (np.empty(shape) for shape in ((n, s), n, n, (n, s), (n, s, s)))
+    sweeps((s,)).forward(*links, W, z, k, D, e, *rest, mean, covariance)
+    return k, D, e
+
+
 def _filter(steps, W, z, *out):
     run, carry = _learning(steps, sweeps(steps.sizes).forward, kalman_few.one, kalman_few.two)
     return _summed(

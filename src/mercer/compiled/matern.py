@@ -73,6 +73,25 @@ class Block(NamedTuple):
         return sum(self.sizes)
 
 
+def transitions(
+    blocks: tuple[Block, ...], theta: np.ndarray, gaps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Phi and Q (n, s, s) of all these blocks over gaps (n,), at once; theta: as in `MaternSteps`."""
+    s = sum(block.size for block in blocks)
+    Phi, Q = np.zeros((2, len(gaps), s, s))
+    at, values = 0, iter(theta.reshape(-1, 2))
+    for block in blocks:
+        if block.s:
+            rate, variance = next(values)
+            x = rate * gaps
+            _loops(block.s).make(x, np.exp(-x), variance, Phi, Q, at, block.copies)
+        else:
+            still = range(at, at + block.size)
+            Phi[:, still, still] = 1.0
+        at += block.size
+    return Phi, Q
+
+
 class MaternBar(NamedTuple):
     """Derivatives with respect to theta, and to the observations unless f is the first state."""
 

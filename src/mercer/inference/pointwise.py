@@ -53,13 +53,16 @@ def tilted(
     return log_Z[:, None], d[:, None], D[:, None]
 
 
-def tilted_one(likelihood: AbstractLikelihood) -> Callable[[float, float, float], np.ndarray]:
+def tilted_one(
+    likelihood: AbstractLikelihood, power: float = 1.0
+) -> Callable[[float, float, float], np.ndarray]:
     """`tilted` for data that come one at a time: log Z, d and D as a function of y, mean and variance, (3,).
     Nothing is padded, and the likelihood is taken apart only here.
     """
     leaves, treedef = jax.tree.flatten(strip(likelihood))
     rows = functools.partial(tiles.compiled(_tilted_rows, treedef), leaves)
-    return lambda y, mean, variance: np.asarray(rows(*np.array([[y], [mean], [variance]])))[0]
+    powers = _powers(power, np.zeros(1))
+    return lambda y, mean, variance: np.asarray(rows(*np.array([[y], [mean], [variance]]), *powers))[0]
 
 
 def expected(
@@ -154,8 +157,8 @@ def _tilted(likelihood, y, mean, variance, *power):
     return value, d, -D
 
 
-def _tilted_rows(likelihood, y, mean, variance):
-    return jnp.stack(_tilted(likelihood, y, mean, variance), -1)
+def _tilted_rows(likelihood, y, mean, variance, *power):
+    return jnp.stack(_tilted(likelihood, y, mean, variance, *power), -1)
 
 
 def _expected(likelihood, y, mean, variance):

@@ -182,6 +182,13 @@ class AbstractLikelihood(Parametrised):
         """log of the integral of p(y | f)^power N(f | mean, variance) df: (n,). Power EP asks."""
         return quadrature.log_integral(lambda f: self.log_prob(f, y) * power, mean, variance, *self.bend(y))
 
+    def probits(self) -> tuple[np.ndarray, np.ndarray, float, bool] | None:
+        """Where p(y | f) = flip + (1 - 2 flip) sum_j w_j Phi(y f / s_j) for y = +-1: s^2 (J,), w (J,), flip,
+        and whether the sum is the logistic function. None where it is not. Loops over single data ask, which
+        cannot call a likelihood.
+        """
+        return None
+
     def tilted_moments(
         self, y: np.ndarray | float, mean: np.ndarray | float, variance: np.ndarray | float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from mercer.inputs import Array
 from mercer.likelihoods.base import AbstractLikelihood, refuse
-from mercer.likelihoods.special import log_logistic_normal, log_ndtr, log_sigmoid
+from mercer.likelihoods.special import LOG_WEIGHTS, SCALES, log_logistic_normal, log_ndtr, log_sigmoid
 from mercer.params import Hyper, ParameterError, hyper, interval
 
 
@@ -75,6 +75,11 @@ class Bernoulli(AbstractLikelihood):
         if self.link == "probit":
             return self._flipped(log_ndtr(y * mean / jnp.sqrt(1.0 + variance)))
         return self._flipped(log_logistic_normal(y * mean, variance))
+
+    def probits(self) -> tuple[np.ndarray, np.ndarray, float, bool]:
+        if self.link == "probit":
+            return np.ones(1), np.ones(1), float(self.flip), False
+        return SCALES, np.exp(LOG_WEIGHTS), float(self.flip), True
 
     def bend(self, y: Array) -> tuple[float, float]:
         return 0.0, 1.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mercer.inputs import as_inputs
@@ -33,18 +33,13 @@ def pivoted_cholesky(
     rest = tiles.diagonal(kernel, panels)
     total, floor = rest.sum(), 4 * np.finfo(float).eps * rest.max()
     G, pivots = np.zeros((n, min(rank, n)), order="F"), np.empty(min(rank, n), int)
-    # a factor of full rank is as large as K: then all rows at once
-    rows = np.empty((n if rank >= n else 1, n))
-    if rank >= n:
-        tiles.rectangle(kernel, panels, panels, rows)
+    column = _column(kernel, panels, at_once=rank >= n)  # a factor of full rank is as large as K
     for j in range(G.shape[1]):
         i = int(np.argmax(rest))
         if rest[i] <= floor or rest.sum() <= tol * total:
             return G[:, :j], pivots[:j], rest
         pivots[j] = i
-        if rank < n:
-            tiles.rectangle(kernel, _one(panels, i), panels, rows)
-        G[:, j] = (rows[i if rank >= n else 0] - G[:, :j] @ G[i, :j]) / np.sqrt(rest[i])
+        G[:, j] = (column(i) - G[:, :j] @ G[i, :j]) / np.sqrt(rest[i])
         G[pivots[:j], j] = 0.0
         rest = np.maximum(rest - G[:, j] ** 2, 0.0)
         rest[i] = 0.0
@@ -59,9 +54,16 @@ def _panels(kernel, X) -> tuple[Any, tiles.Panels]:
     return bound, tiles.Panels(bound.encode(inputs.values), tiles.tile_size(inputs.values.shape[0]))
 
 
-def _one(panels: tiles.Panels, i: int) -> tiles.Panels:
-    """Row i alone, as panels of height one."""
-    tile, offset = divmod(i, panels.size)
-    return tiles.Panels(
-        jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[offset : offset + 1]), panels.tiles[tile]), 1
-    )
+def _column(kernel, panels: tiles.Panels, at_once: bool) -> Callable[[int], np.ndarray]:
+    """Column i of K (n,), computed when it is asked for, or all of them now."""
+    if at_once:
+        K = tiles.between(kernel, panels, panels)
+        return lambda i: K[i]
+    encoded = [jax.tree.map(np.asarray, tile) for tile in panels.tiles]
+    strips = tiles.strips(kernel, panels)
+
+    def column(i: int) -> np.ndarray:
+        tile, offset = divmod(i, panels.size)
+        return strips(jax.tree.map(lambda a: a[offset : offset + 1], encoded[tile]))[:, 0]
+
+    return column

@@ -83,6 +83,10 @@ class SumForm(AbstractForm):
         known = [blocks for blocks in found if blocks is not None]
         return tuple(itertools.chain(*known)) if len(known) == len(found) else None
 
+    @property
+    def fixed_observation(self) -> bool:
+        return all(part.fixed_observation for part in self.parts)
+
     def theta(self) -> jax.Array:
         return jnp.concatenate([part.theta() for part in self.parts])
 
@@ -201,6 +205,10 @@ class ScaleForm(AbstractForm):
     @property
     def blocks(self) -> tuple[Block, ...] | None:
         return self.part.blocks
+
+    @property
+    def fixed_observation(self) -> bool:
+        return self.part.fixed_observation
 
     def theta(self) -> jax.Array:
         return self.part.theta()

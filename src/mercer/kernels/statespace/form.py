@@ -87,6 +87,11 @@ class AbstractForm(eqx.Module):
         """Whether f is the first state at all times."""
         return False
 
+    @property
+    def fixed_observation(self) -> bool:
+        """Whether h is the same at all times."""
+        return self.f_is_first
+
     def theta(self) -> jax.Array:
         """Rate and variance (2 b,) of the processes among the blocks."""
         return jnp.zeros(0)

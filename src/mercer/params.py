@@ -239,6 +239,10 @@ class Parametrised(eqx.Module):
 
     info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
 
+    # Equinox makes every bound method a tree, in Python, whenever an attribute is read: most of the time of an
+    # evaluation on few data. Methods of ours are not handed to `jit` as values.
+    __getattribute__ = object.__getattribute__
+
     def _repr_html_(self) -> str:
         """As notebooks show it: what it is, and its hyperparameters."""
         rows = listed(self)

@@ -240,8 +240,8 @@ class Parametrised(eqx.Module):
 
     info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
 
-    # Equinox makes every bound method a tree, in Python, whenever an attribute is read: most of the time of an
-    # evaluation on few data. Methods of ours are not handed to `jit` as values.
+    # Equinox looks, in Python, whether an attribute is a method, to make a tree of it: a third of the time of
+    # an evaluation on few data. Methods of ours are not handed to `jit` as values.
     __getattribute__ = object.__getattribute__
 
     def _repr_html_(self) -> str:
@@ -351,7 +351,7 @@ def _leaf_names(treedef: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _kind(of: type) -> type | None:
-    """What walks see in a value of this type: `Parametrised`, tuple (or a list), dict (any mapping), or None."""
+    """What walks see in a value of this type: `Parametrised`, tuple (or list), dict (any mapping), None."""
     if issubclass(of, Parametrised):
         return Parametrised
     if issubclass(of, (tuple, list)):

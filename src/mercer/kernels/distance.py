@@ -48,8 +48,8 @@ def _squared_distance(A, B):
 def _squared_distance_jvp(primals, tangents):
     A, B = primals
     dA, dB = tangents
-    # d r2 = 2 (a - b).(da - db) as two products [2 a.da, -2 da] [1, b]' + [1, a] [2 b.db, -2 db]': pulled back
-    # they read the cotangent as one matrix, which is made once
+    # d r2 = 2 (a - b).(da - db) as two products, [2 a.da, -2 da] [1, b]' + [1, a] [2 b.db, -2 db]': pulled
+    # back, both read the cotangent as one matrix, which is made once
     along = _moved(A, dA) @ _with_one(B).T + _with_one(A) @ _moved(B, dB).T
     return _squared_distance(A, B), along
 

@@ -5,9 +5,9 @@ optimiser.
 ``python -m benchmarks.by_size --picture docs/images/time_by_size.png`` prints the table and draws it.
 
 The model is the same everywhere: an ARD squared exponential and Gaussian noise, from length-scales and
-variance 1 and noise variance 0.1. scikit-learn's L-BFGS-B is called with the tolerances of ``mc.fit``, and with the
-objective counted from its first value, as there: below 800 rows both take the same path. From 800 on Mercer
-climbs on a part of the rows first.
+variance 1 and noise variance 0.1. scikit-learn's L-BFGS-B is called with the tolerances of ``mc.fit``, and
+with the objective counted from its first value, as there: below 800 rows both climb in the same way. From
+800 on Mercer climbs on a part of the rows first.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Libraries:
 
 
 def draw(measured: dict[tuple[int, int], dict[str, tuple[float, int]]], path: Path) -> None:
-    """Time against n, a panel for each number of columns, lines named where they end."""
+    """Time against n, a panel for each number of columns."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -162,7 +162,6 @@ def draw(measured: dict[tuple[int, int], dict[str, tuple[float, int]]], path: Pa
         1, len(columns), figsize=(5.2 * len(columns), 4.2), sharey=True, squeeze=False
     )
     for panel, d in zip(panels[0], columns, strict=True):
-        ends = []
         for name, colour in COLOURS.items():
             line = [
                 (n, found[name][0]) for (n, k), found in sorted(measured.items()) if k == d and name in found
@@ -170,26 +169,24 @@ def draw(measured: dict[tuple[int, int], dict[str, tuple[float, int]]], path: Pa
             if not line:
                 continue
             wide = dict(lw=2.4, zorder=3) if name == "Mercer" else dict(lw=1.4)
-            panel.loglog(*zip(*line, strict=True), color=colour, marker="o", ms=3.5, **wide)
-            ends.append((*line[-1], TITLES.get(name, name), colour))
-        _name(panel, ends)
+            panel.loglog(
+                *zip(*line, strict=True),
+                color=colour,
+                marker="o",
+                ms=3.5,
+                label=TITLES.get(name, name),
+                **wide,
+            )
         panel.set_title(f"d = {d}", loc="left")
         panel.set_xlabel("rows n")
-        panel.set_xlim(8, 11000)
+        panel.set_xlim(8, 4000)
         panel.grid(alpha=0.25, which="major")
         panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylabel("seconds of a fit")
+    panels[0][0].legend(frameon=False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
-
-
-def _name(panel: Any, ends: list[tuple[float, float, str, str]]) -> None:
-    """Names to the right of where lines end, moved apart where they would overlap."""
-    last = 0.0
-    for n, seconds, name, colour in sorted(ends, key=lambda end: end[1]):
-        last = max(seconds, 1.45 * last)
-        panel.text(1.12 * n, last, name, color=colour, va="center", fontsize=9)
 
 
 def main() -> None:

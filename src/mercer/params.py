@@ -367,7 +367,7 @@ def _fields(of: type) -> tuple[dataclasses.Field[Any], ...]:
 def _walk(
     node: Any, path: tuple[str, ...], held: frozenset[str]
 ) -> Iterator[tuple[str, Any, Constraint, Info, bool]]:
-    kind = _kind(type(node))
+    kind = _kind(type(node))  # type: ignore[arg-type]
     if kind is tuple:
         for i, child in enumerate(node):
             yield from _walk(child, (*path, str(i)), held)
@@ -377,7 +377,7 @@ def _walk(
     elif kind is Parametrised:
         info = dict(node.info)
         held = held | {".".join((*path, name)) for name in node.held()}
-        for f in _fields(type(node)):
+        for f in _fields(type(node)):  # type: ignore[arg-type]
             child = getattr(node, f.name)
             if "constraint" in f.metadata:
                 if child is not None and not isinstance(child, Static):
@@ -410,7 +410,7 @@ def strip(value: Value) -> Value:
 def _rebuild(
     node: Any, path: tuple[str, ...], leaf: Callable[[str, Any], Any], keep_info: bool = True
 ) -> Any:
-    kind = _kind(type(node))
+    kind = _kind(type(node))  # type: ignore[arg-type]
     if kind is tuple:
         return type(node)(_rebuild(c, (*path, str(i)), leaf, keep_info) for i, c in enumerate(node))
     if kind is dict:
@@ -418,7 +418,7 @@ def _rebuild(
     if kind is not Parametrised:
         return node
     new = object.__new__(type(node))
-    for f in _fields(type(node)):
+    for f in _fields(type(node)):  # type: ignore[arg-type]
         child = getattr(node, f.name)
         if f.name == "info":
             child = child if keep_info else ()

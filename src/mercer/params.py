@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -80,31 +81,31 @@ class Constraint:
 
     def value(self, u: np.ndarray) -> np.ndarray:
         """Unconstrained number -> value."""
-        if np.isfinite(self.lower) and np.isfinite(self.upper):
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
             inside: np.ndarray = self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
             return inside
-        return self.lower + np.exp(u) if np.isfinite(self.lower) else u
+        return self.lower + np.exp(u) if math.isfinite(self.lower) else u
 
     def unconstrained(self, value: np.ndarray) -> np.ndarray:
         """Value -> unconstrained number (ends of an interval are moved inwards by 1e-13 of its width)."""
-        if np.isfinite(self.lower) and np.isfinite(self.upper):
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
             t = np.clip((value - self.lower) / (self.upper - self.lower), 1e-13, 1 - 1e-13)
             return np.log(t) - np.log1p(-t)
-        return np.log(np.maximum(value - self.lower, 1e-300)) if np.isfinite(self.lower) else value
+        return np.log(np.maximum(value - self.lower, 1e-300)) if math.isfinite(self.lower) else value
 
     def slope(self, value: np.ndarray) -> np.ndarray:
         """d value / d unconstrained, expressed by the value itself."""
-        if np.isfinite(self.lower) and np.isfinite(self.upper):
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
             return (value - self.lower) * (self.upper - value) / (self.upper - self.lower)
-        return value - self.lower if np.isfinite(self.lower) else np.ones_like(value)
+        return value - self.lower if math.isfinite(self.lower) else np.ones_like(value)
 
     def log_slope_derivative(self, value: np.ndarray) -> np.ndarray:
         """d log(slope) / d unconstrained: the Jacobian's part in the gradient of a log density over the
         unconstrained scale.
         """
-        if np.isfinite(self.lower) and np.isfinite(self.upper):
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
             return 1.0 - 2.0 * (value - self.lower) / (self.upper - self.lower)
-        return np.ones_like(value) if np.isfinite(self.lower) else np.zeros_like(value)
+        return np.ones_like(value) if math.isfinite(self.lower) else np.zeros_like(value)
 
     def check(self, value: np.ndarray, where: str) -> None:
         """Refuse a value that is not within, or not finite; `where` says of what."""
@@ -239,6 +240,10 @@ class Parametrised(eqx.Module):
 
     info: tuple[tuple[str, Info], ...] = eqx.field(static=True, default=(), kw_only=True, repr=False)
 
+    # Equinox looks, in Python, whether an attribute is a method, to make a tree of it: a third of the time of
+    # an evaluation on few data. Methods of ours are not handed to `jit` as values.
+    __getattribute__ = object.__getattribute__
+
     def _repr_html_(self) -> str:
         """As notebooks show it: what it is, and its hyperparameters."""
         rows = listed(self)
@@ -344,19 +349,35 @@ def _leaf_names(treedef: Any) -> tuple[str, ...]:
     return tuple(p.name for p in parameters(jax.tree.unflatten(treedef, [np.zeros(())] * treedef.num_leaves)))
 
 
+@functools.lru_cache(maxsize=4096)
+def _kind(of: type) -> type | None:
+    """What walks see in a value of this type: `Parametrised`, tuple (or list), dict (any mapping), None."""
+    if issubclass(of, Parametrised):
+        return Parametrised
+    if issubclass(of, (tuple, list)):
+        return tuple
+    return dict if issubclass(of, Mapping) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _fields(of: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(of)
+
+
 def _walk(
     node: Any, path: tuple[str, ...], held: frozenset[str]
 ) -> Iterator[tuple[str, Any, Constraint, Info, bool]]:
-    if isinstance(node, (tuple, list)):
+    kind = _kind(type(node))  # type: ignore[arg-type]
+    if kind is tuple:
         for i, child in enumerate(node):
             yield from _walk(child, (*path, str(i)), held)
-    elif isinstance(node, Mapping):
+    elif kind is dict:
         for key in sorted(node):
             yield from _walk(node[key], (*path, str(key)), held)
-    elif isinstance(node, Parametrised):
+    elif kind is Parametrised:
         info = dict(node.info)
         held = held | {".".join((*path, name)) for name in node.held()}
-        for f in dataclasses.fields(node):
+        for f in _fields(type(node)):  # type: ignore[arg-type]
             child = getattr(node, f.name)
             if "constraint" in f.metadata:
                 if child is not None and not isinstance(child, Static):
@@ -389,14 +410,15 @@ def strip(value: Value) -> Value:
 def _rebuild(
     node: Any, path: tuple[str, ...], leaf: Callable[[str, Any], Any], keep_info: bool = True
 ) -> Any:
-    if isinstance(node, (tuple, list)):
+    kind = _kind(type(node))  # type: ignore[arg-type]
+    if kind is tuple:
         return type(node)(_rebuild(c, (*path, str(i)), leaf, keep_info) for i, c in enumerate(node))
-    if isinstance(node, Mapping):
+    if kind is dict:
         return {k: _rebuild(v, (*path, str(k)), leaf, keep_info) for k, v in node.items()}
-    if not isinstance(node, Parametrised):
+    if kind is not Parametrised:
         return node
     new = object.__new__(type(node))
-    for f in dataclasses.fields(node):
+    for f in _fields(type(node)):  # type: ignore[arg-type]
         child = getattr(node, f.name)
         if f.name == "info":
             child = child if keep_info else ()
@@ -411,6 +433,14 @@ def _rebuild(
 
 
 # ------------------------------------------------------------------------------------------------- one vector
+
+
+class _Mark:
+    """Stands for a hyperparameter in a tree."""
+
+    def __init__(self, name: str):
+        self.name = name
+
 
 LARGEST_LOG = 300.0  # of a hyperparameter: its square is still a number
 
@@ -431,10 +461,23 @@ class Flattened:
 
     def unflatten(self, vector: np.ndarray) -> Any:
         """The value with the hyperparameters of a vector."""
-        new = {}
-        for p, s in self.slots:
-            new[p.name] = p.constraint.value(np.asarray(vector[s], float)).reshape(np.shape(p.value))
-        return _rebuild(self.value, (), lambda name, leaf: new.get(name, leaf))
+        (leaves, structure), vector = self._places, np.asarray(vector, float)
+        leaves = leaves.copy()
+        for (p, s), place in zip(self.slots, self._of_slots, strict=True):
+            leaves[place] = p.constraint.value(vector[s]).reshape(np.shape(p.value))
+        return jax.tree.unflatten(structure, leaves)
+
+    @functools.cached_property
+    def _places(self) -> tuple[list[Any], Any]:
+        """The leaves of the value as a tree, and its structure."""
+        return jax.tree.flatten(self.value)
+
+    @functools.cached_property
+    def _of_slots(self) -> list[int]:
+        """Where among the leaves each slot's parameter is."""
+        marked = _rebuild(self.value, (), lambda name, leaf: _Mark(name))
+        where = {leaf.name: i for i, leaf in enumerate(jax.tree.leaves(marked)) if type(leaf) is _Mark}
+        return [where[p.name] for p, _ in self.slots]
 
     def pull(self, gradient: Mapping[str, Any], vector: np.ndarray) -> np.ndarray:
         """Gradient with respect to the visible values (by dotted name) -> gradient with respect to the
@@ -442,15 +485,21 @@ class Flattened:
         """
         out = np.zeros_like(self.vector)
         for p, s in self.slots:
-            value = p.constraint.value(np.asarray(vector[s], float))
+            value = p.constraint.value(vector[s])
             out[s] += np.ravel(gradient[p.name]) * p.constraint.slope(value)
         return out
 
     def within_reach(self, vector: np.ndarray) -> bool:
         """Whether all numbers are finite, and none is so large that its exponential would overflow."""
-        under = [s for p, s in self.slots if p.constraint != real]
-        most = max((float(np.abs(vector[s]).max(initial=0.0)) for s in under), default=0.0)
-        return bool(np.isfinite(vector).all()) and most <= LARGEST_LOG
+        return bool(np.isfinite(vector).all() and (np.abs(vector[self._under]) <= LARGEST_LOG).all())
+
+    @functools.cached_property
+    def _under(self) -> np.ndarray:
+        """Which entries (p,) have an exponential taken."""
+        under = np.zeros(self.vector.shape, bool)
+        for p, s in self.slots:
+            under[s] |= p.constraint != real
+        return under
 
     def bounds(self) -> list[tuple[float | None, float | None]]:
         """Bounds of the unconstrained vector, for the optimiser; None where there are none."""

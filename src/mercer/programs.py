@@ -130,6 +130,8 @@ class _Nameless(Exception):
 
 def _shaped(x: Any) -> tuple[Any, ...]:
     """Shape and type of a concrete array."""
+    if type(x) is np.ndarray:
+        return x.shape, x.dtype, False
     if isinstance(x, np.ndarray | np.generic):
         return x.shape, x.dtype, False
     if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):

@@ -44,9 +44,9 @@ Progress = bool | Listener | None
 """What a `progress=` argument may be."""
 
 
-def tell(done: float, total: float | None, text: str) -> None:
+def tell(done: float, total: float | None, text: str | Callable[[], str]) -> None:
     """So many of `total` are done (a share of 1.0, or of a number of `text`); the time is up where a deadline
-    has passed.
+    has passed. A `text` that takes time to write is a function, called where somebody listens.
 
     >>> tell(0.25, 1.0, "rows")
     >>> tell(150, 4000, "draws")
@@ -54,7 +54,7 @@ def tell(done: float, total: float | None, text: str) -> None:
     """
     listener, watch = _listener.get(), _watch.get()
     if listener is not None:
-        listener(done, total, text)
+        listener(done, total, text if isinstance(text, str) else text())
     if watch is not None:
         watch.step(finished=total is not None and done >= total)
 

@@ -48,9 +48,18 @@ def _squared_distance(A, B):
 def _squared_distance_jvp(primals, tangents):
     A, B = primals
     dA, dB = tangents
-    # d r2 = 2 (a - b).(da - db), as products of matrices
-    along = jnp.sum(A * dA, 1)[:, None] + jnp.sum(B * dB, 1)[None, :] - dA @ B.T - A @ dB.T
-    return _squared_distance(A, B), 2.0 * along
+    # d r2 = 2 (a - b).(da - db) as two products, [2 a.da, -2 da] [1, b]' + [1, a] [2 b.db, -2 db]': pulled
+    # back, both read the cotangent as one matrix, which is made once
+    along = _moved(A, dA) @ _with_one(B).T + _with_one(A) @ _moved(B, dB).T
+    return _squared_distance(A, B), along
+
+
+def _moved(A, dA):
+    return jnp.concatenate([2.0 * jnp.sum(A * dA, 1)[:, None], -2.0 * dA], 1)
+
+
+def _with_one(A):
+    return jnp.concatenate([jnp.ones((A.shape[0], 1), A.dtype), A], 1)
 
 
 def safe_sqrt(r2: jax.Array) -> jax.Array:

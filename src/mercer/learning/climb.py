@@ -62,18 +62,18 @@ class Recorder:
 
     def note(self, start: str, size: int, value: float) -> None:
         self.history.append(Evaluation(start, size, value, time.perf_counter() - self.began))
-        whole = size == self.size
-        if whole:
+        if size == self.size:
             self.highest = max(self.highest, value)
             reached(value)
-        part = "" if whole else f" on {size:,} of {self.size:,} rows"
-        best = f", best {self.highest:.2f}" if self.highest > -np.inf else ""
-        left = ""
         if self.foresight is not None:
             self.foresight.note(size)
-            left = f", about {duration(self.foresight.left())} left"
-        count = len(self.history)
-        tell(count, None, f"evaluation {count} (start: {start}{part}){best}{left}")
+        tell(len(self.history), None, partial(self._told, start, size))
+
+    def _told(self, start: str, size: int) -> str:
+        part = "" if size == self.size else f" on {size:,} of {self.size:,} rows"
+        best = f", best {self.highest:.2f}" if self.highest > -np.inf else ""
+        left = "" if self.foresight is None else f", about {duration(self.foresight.left())} left"
+        return f"evaluation {len(self.history)} (start: {start}{part}){best}{left}"
 
     def ask(self, problem: Any, vector: np.ndarray, label: str) -> Answer:
         """What the objective says at a vector; noted."""

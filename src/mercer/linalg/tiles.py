@@ -1,9 +1,9 @@
 """Kernel matrices tile by tile: one compiled function serves every n.
 
 A kernel's `block` is compiled for a pair of fixed-size tiles; the last tile is padded. The same function,
-pulled back by `jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 64, 128 or 256
-rows (512 for long rectangles whose columns fill them; 8 for a few new rows beside many data): small data do
-not pay for a large tile, and no other size is ever compiled.
+pulled back by `jax.vjp`, takes the cotangent of the matrix to the kernel's leaves. Tiles of 32, 64, 128 or
+256 rows (512 for long rectangles whose columns fill them; 8 for a few new rows beside many data): small data
+do not pay for a large tile, and no other size is ever compiled.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from mercer.linalg.lapack import symmetrise
 from mercer.programs import program
 
-SIZES = (64, 128, 256)
+SIZES = (32, 64, 128, 256)
 MANY, WIDE = 8192, 512  # from so many rows on, tiles of so many where the columns fill them: a fifth faster
-FEW = 8  # new rows that have a tile of their own
+FEW, BESIDE = 8, 64  # so many new rows have a tile of their own beside tiles of more rows than this
 IN_FLIGHT = 16  # tiles being computed at once: JAX runs them on all cores while the host copies finished ones
 
 
@@ -52,7 +52,7 @@ class Panels:
         """New inputs in tiles like those of the data; a row or two, as a server is asked for, beside many
         data in a small one of their own.
         """
-        return cls(A, FEW if rows(A) <= FEW and data.size > SIZES[0] else data.size)
+        return cls(A, FEW if rows(A) <= FEW and data.size > BESIDE else data.size)
 
     def _cut(self, A, start):
         rows = np.minimum(np.arange(start, start + self.size), self.n - 1)

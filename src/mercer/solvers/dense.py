@@ -76,7 +76,7 @@ class Dense(AbstractSolver):
         return CoupledWorkspace(self, prior, X) if isinstance(prior, tuple) else DenseWorkspace(prior, X)
 
     def factor(self, prior: Any, X: np.ndarray, sites: Sites, workspace: Any = None) -> AbstractState:
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((strip(prior), X, sites)))
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((prior, X, sites)))
         if self.backend == "jax" or traced:
             if self.backend == "lapack":
                 raise SolverError(

@@ -516,8 +516,8 @@ class AbstractState(abc.ABC):
         spent afterwards.
         """
         bars = Bars(log_normaliser_bar, mean_bar, var_bar, alpha_bar, kappa_bar, apply_bar, inputs, consume)
-        missing = [words for name, words in PULLS.items() if name in bars.asked() - self.pulls]
-        if missing:
+        if beyond := bars.asked() - self.pulls:
+            missing = [words for name, words in PULLS.items() if name in beyond]
             raise SolverError(
                 f"{self.who} has no derivatives of {' and '.join(missing)}; use {self.instead}."
             )

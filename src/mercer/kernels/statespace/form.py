@@ -48,6 +48,8 @@ class AbstractForm(eqx.Module):
     for all times of a vector at once.
     """
 
+    __getattribute__ = object.__getattribute__  # as in `Parametrised`
+
     @property
     @abc.abstractmethod
     def size(self) -> int:

@@ -131,9 +131,9 @@ class Lanes:
 
 
 def _log_product(D: np.ndarray) -> float:
-    few = np.multiply.reduce(D.reshape(TOGETHER, -1))
-    total = float(np.log(few).sum())
-    return total if np.isfinite(total) else float(np.log(D).sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # where D is not positive, `least` tells
+        total = float(np.log(np.multiply.reduce(D.reshape(TOGETHER, -1))).sum())
+        return total if np.isfinite(total) else float(np.log(D).sum())
 
 
 def _counts(steps: int) -> tuple[np.uint64, np.uint64]:

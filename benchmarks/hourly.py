@@ -1,10 +1,10 @@
-"""Ten years of hourly values, trend and seasons of a day and a week: a whole fit of `GPTimeSeries`, how often it
-evaluates the evidence, and forecasts of the next week; beside a structural model of statsmodels (of the test
-extra), and Prophet in an environment of its own.
+"""Eleven years of hourly values, trend and seasons of a day and a week: a whole fit of `GPTimeSeries`, how
+often it evaluates the evidence, and forecasts of the next week; beside a structural model of statsmodels (of
+the test extra), and Prophet in an environment of its own.
 
-``python -m benchmarks.hourly [--n 100000] [--peers statsmodels,prophet]`` runs it. A library answers ``python -m
-benchmarks.hourly NAME data.npz`` in its own environment (`python -m benchmarks setup` does not make Prophet's:
-`pip install prophet` into benchmarks/envs/prophet does).
+``python -m benchmarks.hourly [--n 100000] [--peers statsmodels,prophet]`` runs it. A library answers
+``python -m benchmarks.hourly NAME data.npz`` in its own environment (`python -m benchmarks setup` does not
+make Prophet's: `pip install prophet` into benchmarks/envs/prophet does).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def series(n: int) -> np.ndarray:
 
 
 def stamps(n: int) -> np.ndarray:
+    """Of n hours."""
     return np.datetime64("2010-01-01T00") + np.arange(n).astype("timedelta64[h]")
 
 
@@ -61,7 +62,9 @@ def by_mercer(y: np.ndarray) -> dict[str, Any]:
     forecast = model.forecast(AHEAD)
     return {
         "first fit s": found[0], "fit s": found[1], "forecast s": time.perf_counter() - start,
-        "evaluations": sum(asked.values()), "by rows": dict(asked), "climb": model.fit_.status.evaluations,
+        "evaluations": sum(asked.values()), "by rows": dict(asked),
+        "in passes over all rows": sum(n * k for n, k in asked.items()) / len(y),
+        "climb": model.fit_.status.evaluations,
         "notes": list(model.notes_), "mean": np.asarray(forecast["mean"], float).tolist(),
         "std": np.asarray(forecast["std"], float).tolist(),
     }  # fmt: skip
@@ -85,7 +88,7 @@ def by_statsmodels(y: np.ndarray) -> dict[str, Any]:
     fitted = model.fit(disp=False, maxiter=50)
     fit = time.perf_counter() - start
     ahead = fitted.get_forecast(AHEAD)
-    return {"fit s": fit, "forecast s": time.perf_counter() - start - fit, "evaluations": calls["evaluations"],
+    return {"fit s": fit, "forecast s": time.perf_counter() - start - fit, **calls,
             "mean": np.asarray(ahead.predicted_mean).tolist(),
             "std": np.sqrt(np.asarray(ahead.var_pred_mean)).tolist()}  # fmt: skip
 
@@ -139,4 +142,7 @@ if __name__ == "__main__":
         print(json.dumps(LIBRARIES[sys.argv[1]](np.load(sys.argv[2])["y"])))
     else:
         options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=False))
-        alone(int(options.get("--n", 100_000)), [p for p in options.get("--peers", "statsmodels").split(",") if p])
+        alone(
+            int(options.get("--n", 100_000)),
+            [p for p in options.get("--peers", "statsmodels").split(",") if p],
+        )

@@ -148,8 +148,8 @@ def test_transitions_of_loops_are_those_of_the_form(s):
 @pytest.mark.parametrize("s", (1, 2))
 @pytest.mark.parametrize("lengthscale", (0.05, 3.0, 1e4), ids=("forgets", "remembers some", "remembers all"))
 def test_chunks_side_by_side_are_the_chain(s, lengthscale, monkeypatch):
-    """In blocks of a few steps, where a chunk forgets where it began and where it does not; silent data, times
-    that repeat, and a long gap.
+    """In blocks of a few steps, where a chunk forgets where it began and where it does not; silent data,
+    times that repeat, and a long gap.
     """
     monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
     monkeypatch.setattr(lanes, "SCRATCH", 2**14)
@@ -158,7 +158,7 @@ def test_chunks_side_by_side_are_the_chain(s, lengthscale, monkeypatch):
     t[:40], t[200], W[50:80], W[7] = 4.0, 900.0, 0.0, 1e9
     form = state_space(strip(k.Matern(lengthscale, 1.3, nu=s - 0.5).bind(1)), 1e-2)
     scans, loops = (kind(form, Line(t), W, z) for kind in (Scans, Loops))
-    assert loops.lanes is not None and loops.lanes.layout.count > 1
+    assert loops.lanes is not None and loops.lanes.layout.blocks > 1
     loops = pickle.loads(pickle.dumps(loops))
     np.testing.assert_allclose(loops.logdet, scans.logdet, rtol=1e-12)
     np.testing.assert_allclose(loops.solve(z)[0], scans.solve(z)[0], rtol=1e-11)
@@ -169,7 +169,7 @@ def test_chunks_side_by_side_are_the_chain(s, lengthscale, monkeypatch):
 def test_sites_of_negative_precision_are_filtered_one_after_the_other(monkeypatch):
     """Whether the posterior is proper is seen in the order of time."""
     monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
-    scans, loops = both("one state", "irregular", np.zeros(N))
+    _, loops = both("one state", "irregular", np.zeros(N))
     assert loops.lanes is not None
     loops = Loops(loops.form, loops.line, -0.1 * loops.line.back(loops.W), np.zeros(N))
     assert loops.lanes is None and loops.least < 1.0

@@ -1,4 +1,4 @@
-"""Evidence and its derivatives of a chain of Matern processes, cut into LANES chunks that are run side by side.
+"""Evidence of a Matern process and its derivatives, by LANES chunks of the chain that are run side by side.
 
 A filter waits for the step before; chunks do not wait for each other. So every chunk is run as if the state x
 before it were zero, and what it says of that is found on the way: x at its end moves by G x, and its data see
@@ -29,9 +29,9 @@ FORGOTTEN = 1e-40  # of what a chunk began with
 
 
 class Layout(NamedTuple):
-    """LANES chunks of `count` blocks of `steps` each."""
+    """LANES chunks of so many blocks of `steps` each."""
 
-    count: int
+    blocks: int
     steps: int
 
     @classmethod
@@ -43,14 +43,14 @@ class Layout(NamedTuple):
 
     def lanes(self, *values: np.ndarray) -> np.ndarray:
         """Each (n,) as rows of (count, steps, rows, LANES), zeros at the end."""
-        out = np.empty((self.count * self.steps, len(values), LANES))
+        out = np.empty((self.blocks * self.steps, len(values), LANES))
         for row, value in enumerate(values):
             whole, rest = divmod(len(value), len(out))
             out[:, row, :whole] = value[: whole * len(out)].reshape(whole, -1).T
             out[:, row, whole:] = 0.0
             if rest:
                 out[:rest, row, whole] = value[-rest:]
-        return out.reshape(self.count, self.steps, len(values), LANES)
+        return out.reshape(self.blocks, self.steps, len(values), LANES)
 
     def row(self, lanes: np.ndarray, n: int) -> np.ndarray:
         """And back, of (count, steps, LANES)."""
@@ -80,7 +80,7 @@ class Lanes:
         G = carry[rows + 2 : rows + 2 + s * s].reshape(s, s, LANES)
         G[:] = np.eye(s)[:, :, None]
         D, logdet, run = np.empty((self.layout.steps, LANES)), 0.0, sweeps(s).start
-        for i in range(self.layout.count):
+        for i in range(self.layout.blocks):
             self._make(i)
             self._run(run, i, carry, D)
             logdet += _log_product(D)
@@ -107,12 +107,12 @@ class Lanes:
         later, L = np.empty((s, LANES)), np.empty((s, s, LANES))
         link_back(self.G, self.after, self.seen, later, L)
         carry[:], carry[:rows] = 0.0, _packed(L, later)
-        spread, (steps_, lanes) = self.variance * process(s).density, _counts(steps)
+        spread = self.variance * process(s).density
         for i in reversed(range(count)):
             self._make(i)
             self._run(sweeps(s).keep, i, begins[i], kept)
-            arrays = (a.reshape(-1) for a in (self.gaps[i], self.given[i], self.made, kept))
-            sweeps(s).back(*arrays, spread, carry.reshape(-1), out[i].reshape(-1), steps_, lanes)
+            arrays = (a.reshape(-1) for a in (self.gaps[i], self.given[i], self.made, kept, carry, out[i]))
+            sweeps(s).back(*arrays, spread, *_counts(steps))
         by_rate, by_variance = carry[rows:].sum(1)
         bar = MaternBar(np.array([[by_rate, by_variance / self.variance]]), None)
         return bar, self.layout.row(out[:, :, 0], self.n), self.layout.row(out[:, :, 1], self.n)
@@ -125,9 +125,12 @@ class Lanes:
         x, decay = self.scratch
         np.multiply(self.gaps[i, :, 0], self.rate, out=x)
         np.exp(np.negative(x, out=decay), out=decay)
-        _make(self.s)(x.reshape(-1), decay.reshape(-1), self.variance, self.made.reshape(-1), _counts(len(x))[0])
+        _make(self.s)(
+            x.reshape(-1), decay.reshape(-1), self.variance, self.made.reshape(-1), _counts(len(x))[0]
+        )
         if i == 0:
-            self.made[0, -(self.s * (self.s + 1) // 2) :, 0] = _triangle(self.variance * process(self.s).stationary)
+            start = _triangle(self.variance * process(self.s).stationary)
+            self.made[0, -len(start) :, 0] = start
 
 
 def _log_product(D: np.ndarray) -> float:

@@ -1,5 +1,5 @@
-"""The loops of `mercer.compiled.lanes`: chunks of one chain side by side, so that a step of all of them is a few
-vector instructions that wait for nothing.
+"""The loops of `mercer.compiled.lanes`: chunks of one chain side by side, so that a step of all of them is
+a few vector instructions that wait for nothing.
 
 Arrays are flat: for each step, `rows` of as many numbers as there are lanes. Their indices are unsigned, and
 few arrays are written, so that the compiler sees that vectors do no harm.
@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer.compiled import compiled
 
+Array = np.ndarray
 LANES = 32
 ONE, BOUND = np.uint64(1), np.uint64(2**32 - 1)  # by which the compiler sees that offsets do not wrap around
 GIVEN, MADE, CARRIED = 2, {1: 2, 2: 7}, {1: 2, 2: 5}  # rows
@@ -24,13 +25,15 @@ STARTS = {1: 3, 2: 9}  # that are carried along for what a chunk began with: G, 
 
 
 class Sweeps(NamedTuple):
-    """start, forward(given, made, carry, D), keep(given, made, carry, kept): the filter. carry: also the sum of
-    w e^2 and the least D and, in `start`, G, J and eta. D: (rows, lanes), one of them for each step; kept:
-    what is carried to each step.
+    """start, forward(given, made, carry, D), keep(given, made, carry, kept): the filter. After the states,
+    `carry` has the sum of w e^2, the least D and, in `start`, G, J and eta; kept: what is carried to each
+    step.
 
-    back(gaps, given, made, kept, spread, carry, out): derivatives of the evidence. spread: variance times the density of
-    the noise; carry: L and adjoints, then the derivative with respect to the rate, and that to the variance,
-    times itself; out: R z and the posterior variances.
+    back(gaps, given, made, kept, carry, out, spread): derivatives of the evidence. carry: L and adjoints,
+    then the derivative with respect to the rate, and that to the variance, times itself; out: R z and
+    posterior variances; spread: variance times the density of the noise.
+
+    The numbers of steps and of lanes come last.
     """
 
     start: Any
@@ -123,14 +126,22 @@ def _two(starts: bool, keep: bool):
 
 def _one_back():
     _, r1, r2, r3 = _rows(4)
-    n_gaps, n_given, n_made, n_kept, n_out = (np.uint64(LANES * k) for k in (1, GIVEN, MADE[1], CARRIED[1], 2))
+    n_gaps, n_given, n_made, n_kept, n_out = (
+        np.uint64(LANES * k) for k in (1, GIVEN, MADE[1], CARRIED[1], 2)
+    )
 
-    def run(gaps, given, made, kept, spread, carry, out, steps, lanes):
+    def run(gaps, given, made, kept, carry, out, spread, steps, lanes):
         for back in range(steps):
             t = (steps - back - ONE) & BOUND
             g, m, k, o = t * n_given, t * n_made, t * n_kept, t * n_out
             for c in range(lanes):
-                A, Q, W, before, x = made[m + c], made[m + r1 + c], given[g + c], kept[k + c], kept[k + r1 + c]
+                A, Q, W, before, x = (
+                    made[m + c],
+                    made[m + r1 + c],
+                    given[g + c],
+                    kept[k + c],
+                    kept[k + r1 + c],
+                )
                 L, later = carry[c], carry[r1 + c]
                 P = Q + A * A * before
                 over = 1.0 / (1.0 + W * P)
@@ -150,16 +161,24 @@ def _one_back():
 
 def _two_back():
     _, r1, r2, r3, r4, r5, r6 = _rows(7)
-    n_gaps, n_given, n_made, n_kept, n_out = (np.uint64(LANES * k) for k in (1, GIVEN, MADE[2], CARRIED[2], 2))
+    n_gaps, n_given, n_made, n_kept, n_out = (
+        np.uint64(LANES * k) for k in (1, GIVEN, MADE[2], CARRIED[2], 2)
+    )
 
-    def run(gaps, given, made, kept, spread, carry, out, steps, lanes):
+    def run(gaps, given, made, kept, carry, out, spread, steps, lanes):
         for back in range(steps):
             t = (steps - back - ONE) & BOUND
             g, m, k, o = t * n_given, t * n_made, t * n_kept, t * n_out
             for c in range(lanes):
                 A, B, C, E = made[m + c], made[m + r1 + c], made[m + r2 + c], made[m + r3 + c]
                 Q_11, Q_12, Q_22 = made[m + r4 + c], made[m + r5 + c], made[m + r6 + c]
-                p, q, v, x, y = kept[k + c], kept[k + r1 + c], kept[k + r2 + c], kept[k + r3 + c], kept[k + r4 + c]
+                p, q, v, x, y = (
+                    kept[k + c],
+                    kept[k + r1 + c],
+                    kept[k + r2 + c],
+                    kept[k + r3 + c],
+                    kept[k + r4 + c],
+                )
                 L, M, O, later, last = carry[c], carry[r1 + c], carry[r2 + c], carry[r3 + c], carry[r4 + c]
                 T, U, W = A * p + B * q, A * q + B * v, given[g + c]
                 P, R = Q_11 + T * A + U * B, Q_12 + T * C + U * E
@@ -188,7 +207,9 @@ def _two_back():
 
 
 @compiled
-def link(x, P, G, J, eta, m, V, seen):
+def link(
+    x: Array, P: Array, G: Array, J: Array, eta: Array, m: Array, V: Array, seen: Array
+) -> tuple[float, float]:
     """A chunk says of the state before it as much as s observations of it: rows u of J = sum d u u', with
     values y. Means m (s, LANES) and covariances V (s, s, LANES) of these states, from those that the chunks
     find from zeros; seen (s, s + 3, LANES): u, d, D and e = y - u . m of each. Returns what has to be added
@@ -243,7 +264,7 @@ def link(x, P, G, J, eta, m, V, seen):
 
 
 @compiled
-def link_back(G, V, seen, later, L):
+def link_back(G: Array, V: Array, seen: Array, later: Array, L: Array) -> None:
     """What follows each chunk says of the state at its end: adjoints later (s, LANES) and L (s, s, LANES)."""
     s, C = later.shape
     r, N, T = np.zeros(s), np.zeros((s, s)), np.zeros((s, s))

@@ -339,7 +339,8 @@ class Loops(AbstractSweeps):
         if form.blocks is not None:
             self._made_of = jax.tree.map(np.asarray, tiles.call(_made_of, form, line.t))
         self.lanes: Lanes | None = None
-        if form.f_is_first and form.size <= LANES_STATES and line.n >= LANES_FROM and self.W.min() >= 0:
+        simple = form.f_is_first and form.size <= LANES_STATES and line.n >= LANES_FROM
+        if self._made_of is not None and simple and self.W.min() >= 0:
             gaps = line.gaps_in_lanes(form.size)
             self.lanes = Lanes(form.size, self._made_of.theta, gaps, self.W, self._data)
             found = self.lanes.evidence()

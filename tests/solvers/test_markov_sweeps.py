@@ -8,9 +8,10 @@ import pytest
 import mercer as mc
 from mercer import compiled
 from mercer import kernels as k
-from mercer.compiled import matern
+from mercer.compiled import lanes, matern
 from mercer.kernels.statespace import state_space
 from mercer.params import strip
+from mercer.solvers import markov_sweeps
 from mercer.solvers.markov_sweeps import Line, Loops, Scans
 
 N = 41
@@ -142,6 +143,56 @@ def test_transitions_of_loops_are_those_of_the_form(s):
     scale = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
     assert (np.abs(links.Q - Q)[1:] <= 1e-11 * (scale[:, :, None] * scale[:, None, :])[1:]).all()
     np.testing.assert_allclose(links.Q[0], form.covariance(np.zeros(1))[0])
+
+
+@pytest.mark.parametrize("s", (1, 2))
+@pytest.mark.parametrize("lengthscale", (0.05, 3.0, 1e4), ids=("forgets", "remembers some", "remembers all"))
+def test_chunks_side_by_side_are_the_chain(s, lengthscale, monkeypatch):
+    """In blocks of a few steps, where a chunk forgets where it began and where it does not; silent data,
+    times that repeat, and a long gap.
+    """
+    monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
+    monkeypatch.setattr(lanes, "SCRATCH", 2**14)
+    rng, n = np.random.default_rng(s), 333
+    t, W, z = rng.uniform(0.0, 30.0, n), rng.uniform(0.0, 20.0, n), rng.normal(size=n)
+    t[:40], t[200], W[50:80], W[7] = 4.0, 900.0, 0.0, 1e9
+    form = state_space(strip(k.Matern(lengthscale, 1.3, nu=s - 0.5).bind(1)), 1e-2)
+    scans, loops = (kind(form, Line(t), W, z) for kind in (Scans, Loops))
+    assert loops.lanes is not None and loops.lanes.layout.blocks > 1
+    loops = pickle.loads(pickle.dumps(loops))
+    np.testing.assert_allclose(loops.logdet, scans.logdet, rtol=1e-12)
+    np.testing.assert_allclose(loops.solve(z)[0], scans.solve(z)[0], rtol=1e-11)
+    same_evidence(loops, scans, z)
+    np.testing.assert_allclose(loops.solve(z)[1](), scans.solve(z)[1](), **EXACT)
+
+
+def test_sites_of_negative_precision_are_filtered_one_after_the_other(monkeypatch):
+    """Whether the posterior is proper is seen in the order of time."""
+    monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
+    _, loops = both("one state", "irregular", np.zeros(N))
+    assert loops.lanes is not None
+    loops = Loops(loops.form, loops.line, -0.1 * loops.line.back(loops.W), np.zeros(N))
+    assert loops.lanes is None and loops.least < 1.0
+
+
+def test_factors_too_large_to_be_multiplied_have_logarithms_of_their_own():
+    D = np.full((8, lanes.LANES), 1e200)
+    np.testing.assert_allclose(lanes._log_product(D), D.size * np.log(1e200), rtol=1e-13)
+
+
+def test_a_climb_filters_once_and_finds_the_same():
+    """After the first derivative filters keep what the next one needs."""
+    z = RNG.normal(size=N)
+    _, first = both("trend and season", "irregular", z)
+    (bar, variances), line = first.pull_evidence(z), first.line
+    assert line.climbed
+    second = Loops(first.form, line, line.back(first.W), z)
+    assert "filtered" in vars(second)
+    np.testing.assert_array_equal([second.logdet, second.least], [first.logdet, first.least])
+    again, others = second.pull_evidence(z)
+    np.testing.assert_array_equal(variances, others)
+    for a, b in zip(_leaves(bar), _leaves(again), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def _leaves(form):

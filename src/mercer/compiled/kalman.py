@@ -110,14 +110,14 @@ def evidence(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> Sums:
     return _filter(steps, W, z, *(np.empty(shape) for shape in ((0, s), 0, 0, (0, s), (0, s, s))))
 
 
-def filtered(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> Filtered:
-    """What the same filter finds at every step."""
+def filtered(steps: AbstractSteps, W: np.ndarray, z: np.ndarray) -> tuple[Filtered, Sums]:
+    """What the same filter finds at every step, and its sums."""
     n, s = steps.n, steps.s
     k, D, e = np.empty((n, s)), np.empty(n), np.empty(n)
     means, after = np.empty((n + 1, s)), np.empty((n + 1, s, s))
     means[0], after[0] = 0.0, 0.0
-    _filter(steps, W, z, k, D, e, means[1:], after[1:])
-    return Filtered(k, D, W / D, e, means, after)
+    sums = _filter(steps, W, z, k, D, e, means[1:], after[1:])
+    return Filtered(k, D, W / D, e, means, after), sums
 
 
 def go_on(

@@ -16,6 +16,7 @@ import numpy as np
 
 from mercer import compiled
 from mercer.compiled import kalman as loops
+from mercer.compiled.lanes import Lanes, Layout
 from mercer.compiled.matern import MaternBar, MaternSteps
 from mercer.inputs import Array
 from mercer.kernels.statespace import AbstractForm, chain, chain_by_steps
@@ -24,19 +25,36 @@ from mercer.programs import program
 
 COLUMN_BYTES = 128 * 2**20  # of right-hand sides at a time
 LOOPS_FROM = 2000  # data; a scan over fewer ends before numba is imported
+LANES_FROM, LANES_STATES = 4000, 2  # data, and states, from and up to which chunks are run side by side
 FEW = 0.5  # different steps for each datum, up to which they are looked up
 
 
 class Line:
     """Times in order, padded at the end by silent repetitions of the last so that few lengths are ever
     compiled.
+
+    climbed: whether derivatives were asked for, as a climb does every time; filters then keep what they need
     """
+
+    climbed = False
 
     def __init__(self, t: np.ndarray):
         self.n, self.length = t.shape[0], _padded(t.shape[0])
         self.order: Any = slice(None) if (t[1:] >= t[:-1]).all() else np.argsort(t, kind="stable")
         self._ordered = t[self.order]
+        self._in_lanes: dict[int, np.ndarray] = {}
         self.t = jax.device_put(_repeat_last(self._ordered, self.length))
+
+    @functools.cached_property
+    def every_gap(self) -> np.ndarray:
+        """The lengths (n,) of all steps, the first zero."""
+        return np.diff(self._ordered, prepend=self._ordered[0])
+
+    def gaps_in_lanes(self, s: int) -> np.ndarray:
+        """The same for chunks side by side, of s states."""
+        if s not in self._in_lanes:
+            self._in_lanes[s] = Layout.of(self.n, s).lanes(self.every_gap)
+        return self._in_lanes[s]
 
     def onto(self, V: np.ndarray) -> np.ndarray:
         """Rows in the order of time, padded by zeros."""
@@ -78,7 +96,7 @@ class Line:
         """
         t0, t1, step = self.different_steps
         lengths = np.asarray(t1)[: step.max() + 1] - np.asarray(t0)[: step.max() + 1]
-        return np.diff(self._ordered, prepend=self._ordered[0]), lengths, step
+        return self.every_gap, lengths, step
 
 
 def _padded(n: int) -> int:
@@ -309,7 +327,7 @@ def _pull_steps(form, t, t0, t1, bar):
 
 class Loops(AbstractSweeps):
     """By compiled loops; steps of one length are made once where the form allows it. A filter that is asked
-    for nothing but the evidence keeps nothing.
+    for nothing but the evidence keeps nothing; that of a simple process runs in chunks side by side.
     """
 
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
@@ -317,13 +335,27 @@ class Loops(AbstractSweeps):
         self.W, self._z = self._onto(precision), z
         self._data = np.zeros(line.n) if z is None else self._onto(z)
         self._dual_of_data: np.ndarray | None = None  # once it was found on the way
-        self.steps: loops.AbstractSteps
-        if form.blocks is None:
-            self.steps = loops.Given(self.links)
+        self._made_of: MaternBar | None = None
+        if form.blocks is not None:
+            self._made_of = jax.tree.map(np.asarray, tiles.call(_made_of, form, line.t))
+        self.lanes: Lanes | None = None
+        simple = form.f_is_first and form.size <= LANES_STATES and line.n >= LANES_FROM
+        if self._made_of is not None and simple and self.W.min() >= 0:
+            gaps = line.gaps_in_lanes(form.size)
+            self.lanes = Lanes(form.size, self._made_of.theta, gaps, self.W, self._data)
+            found = self.lanes.evidence()
+        elif line.climbed:
+            self.filtered, found = loops.filtered(self.steps, self.W, self._data)
         else:
-            made_of = jax.tree.map(np.asarray, tiles.call(_made_of, form, line.t))
-            self.steps = MaternSteps(form.blocks, made_of.theta, made_of.h, *line.gaps)
-        self.logdet, self._squares, self.least = loops.evidence(self.steps, self.W, self._data)
+            found = loops.evidence(self.steps, self.W, self._data)
+        self.logdet, self._squares, self.least = found
+
+    @functools.cached_property
+    def steps(self) -> loops.AbstractSteps:
+        if self._made_of is None:
+            return loops.Given(self.links)
+        assert self.form.blocks is not None
+        return MaternSteps(self.form.blocks, *self._made_of, *self.line.gaps)
 
     @functools.cached_property
     def links(self) -> loops.Links:
@@ -338,7 +370,7 @@ class Loops(AbstractSweeps):
 
     @functools.cached_property
     def filtered(self) -> loops.Filtered:
-        return loops.filtered(self.steps, self.W, self._data)
+        return loops.filtered(self.steps, self.W, self._data)[0]
 
     def solve(self, z: np.ndarray) -> tuple[float, Callable[[], np.ndarray]]:
         if self._z is z:
@@ -404,8 +436,12 @@ class Loops(AbstractSweeps):
         return total
 
     def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
-        f = self.filtered if self._z is z else loops.filtered(self.steps, self.W, self._onto(z))
-        bar, alpha, variances = loops.pull_evidence(self.steps, self.W, f)
+        self.line.climbed = True
+        if self._z is z and self.lanes is not None:
+            bar, alpha, variances = self.lanes.pull()
+        else:
+            f = self.filtered if self._z is z else loops.filtered(self.steps, self.W, self._onto(z))[0]
+            bar, alpha, variances = loops.pull_evidence(self.steps, self.W, f)
         if self._z is z:
             self._dual_of_data = alpha
         return self._pulled(bar), self.line.back(variances)

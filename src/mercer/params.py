@@ -382,30 +382,52 @@ def strip(value: Value) -> Value:
     """The same value without priors, bounds and ties: what compiled code sees,
     so that they never cause a recompilation.
     """
-    bare: Value = _rebuild(value, (), lambda name, leaf: leaf, keep_info=False)
+    bare: Value = _stripped(value)
     return bare
 
 
-def _rebuild(
-    node: Any, path: tuple[str, ...], leaf: Callable[[str, Any], Any], keep_info: bool = True
-) -> Any:
+def _stripped(node: Any) -> Any:
+    if isinstance(node, Parametrised):
+        new = object.__new__(type(node))
+        for name, may_have_info in _parts(type(node)):
+            child = () if name == "info" else _plain(node, name)
+            object.__setattr__(new, name, _stripped(child) if may_have_info else child)
+        return new
     if isinstance(node, (tuple, list)):
-        return type(node)(_rebuild(c, (*path, str(i)), leaf, keep_info) for i, c in enumerate(node))
+        return type(node)(map(_stripped, node))
     if isinstance(node, Mapping):
-        return {k: _rebuild(v, (*path, str(k)), leaf, keep_info) for k, v in node.items()}
+        return {k: _stripped(v) for k, v in node.items()}
+    return node
+
+
+_plain = object.__getattribute__  # a module's own binds methods as modules, which takes its time
+
+
+@functools.cache
+def _parts(kind: type[Parametrised]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a class, and whether values with priors, bounds and ties of their own may stand there."""
+    return tuple(
+        (f.name, not ("constraint" in f.metadata or f.metadata.get("static", False)))
+        for f in dataclasses.fields(kind)
+    )
+
+
+def _rebuild(node: Any, path: tuple[str, ...], leaf: Callable[[str, Any], Any]) -> Any:
+    if isinstance(node, (tuple, list)):
+        return type(node)(_rebuild(c, (*path, str(i)), leaf) for i, c in enumerate(node))
+    if isinstance(node, Mapping):
+        return {k: _rebuild(v, (*path, str(k)), leaf) for k, v in node.items()}
     if not isinstance(node, Parametrised):
         return node
     new = object.__new__(type(node))
     for f in dataclasses.fields(node):
-        child = getattr(node, f.name)
-        if f.name == "info":
-            child = child if keep_info else ()
-        elif "constraint" in f.metadata:
+        child = _plain(node, f.name)
+        if "constraint" in f.metadata:
             if child is not None and not isinstance(child, Static):
                 child = leaf(".".join((*path, f.name)), child)
         elif not f.metadata.get("static", False):
             transparent = f.metadata.get("transparent", False) and not isinstance(child, (tuple, list))
-            child = _rebuild(child, path if transparent else (*path, f.name), leaf, keep_info)
+            child = _rebuild(child, path if transparent else (*path, f.name), leaf)
         object.__setattr__(new, f.name, child)
     return new
 

@@ -225,7 +225,7 @@ class _Point(NamedTuple):
 def _newton(
     state: Any, point: _Point, r: np.ndarray, rtol: float | None = None, iterations: int = ITERATIONS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """s = (I + W K)^-1 r and K s (n, L) with W at a point, by conjugate gradients in the metric of K: the
+    """s = (I + W K)^-1 r and K s (n, 1) with W at a point, by conjugate gradients in the metric of K: the
     State, of other sites, is what they begin with, and are preconditioned by.
 
     rtol: of the gain 1/2 r'K s, what may be missing; None: so much that Newton's steps are quadratic
@@ -240,8 +240,6 @@ def _newton(
             break
         p, Kp = z + now / before * p, Kz + now / before * Kp
         Mp = p + point.W * Kp
-        if point.P is not None:
-            Mp -= np.einsum("nlr,nkr,nk->nl", point.P, point.P, Kp)
         curvature = float(np.sum(Kp * Mp))
         if not curvature > 0.0:
             raise NotPositiveDefinite("the Hessian of the log posterior density is not negative definite.")
@@ -267,8 +265,9 @@ class _Newton(AbstractSiteProblem):
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
         self.now, self.close = self._point(self.m, np.zeros_like(self.m)), False
-        # negative curvature is left to conjugate gradients
-        self.flat = solver.cheap_solves and self.m.shape[1] == 1
+        # steps may share a factor, which goes without negative curvature; of several latent functions the
+        # products take too long
+        self.shares = solver.cheap_solves and self.m.shape[1] == 1
 
     def start_at(self, state: AbstractState) -> None:
         """The mean of a posterior with other sites, to which its own a = K^-1(f - m) belongs."""
@@ -278,7 +277,7 @@ class _Newton(AbstractSiteProblem):
         """One full step from a guess of the mode, if that is better than the prior mean."""
         guess = self._point(f, np.zeros_like(f))  # whose a is not known, nor needed
         try:
-            self.close, state = self._state_at(guess, clip=self.flat)
+            self.close, state = self._state_at(guess, clip=self.shares)
         except (NotPositiveDefinite, SolverError):
             return
         new = self._point(state.mean(), state.alpha.reshape(f.shape))
@@ -296,14 +295,14 @@ class _Newton(AbstractSiteProblem):
         """
         last, gain, near = False, 0.0 if self.close else np.inf, NEAR
         for steps in range(1, max_iterations + 1):
-            clip = self.flat or gain > near
+            clip = self.shares or gain > near
             true, state = self._state_at(self.now, clip)
             full, a = state.mean(), state.alpha.reshape(self.m.shape)
             gain = 0.5 * float(np.sum((self.now.g - self.now.a) * (full - self.now.f)))
             if not (clip or true):
                 near = 0.1 * min(near, gain)
             small = gain <= max(tol, 1e-15 * abs(self.now.value))
-            done = last or ((true or self.flat) and gain <= _enough(tol))
+            done = last or ((true or self.shares) and gain <= _enough(tol))
             if (small and done) or steps == max_iterations:
                 break
             if small and true:
@@ -320,7 +319,7 @@ class _Newton(AbstractSiteProblem):
         """Further steps by a State whose own promised so much, as long as each promises far less than the one
         before: until that is so little that the next State is the last, which is what is returned.
         """
-        if not self.solver.cheap_solves:
+        if not self.shares:
             return False
         goal = max(0.5 * _enough(tol), 1e-15 * abs(self.now.value))
         ahead = gain  # what the next step will promise, if it is less than this one by the same factor
@@ -371,7 +370,7 @@ class _Newton(AbstractSiteProblem):
         """The State with negative curvature taken as none, whether it can be taken as it is, and, if that
         makes a difference, the solution of (I + W K) t = u where it is.
         """
-        if self.flat:
+        if self.shares:
             exact = functools.partial(_newton, state, self.now, rtol=EXACT, iterations=50 * ITERATIONS)
             return state, True, None if true else exact
         if not true:
@@ -379,7 +378,9 @@ class _Newton(AbstractSiteProblem):
         if not true:
             return self._state_at(self.now)[1], False, None
         without = state.flattened()
-        return (state, True, None) if without is None else (without, True, functools.partial(_by_state, state))
+        return (
+            (state, True, None) if without is None else (without, True, functools.partial(_by_state, state))
+        )
 
     def _point(self, f: np.ndarray, a: np.ndarray) -> _Point:
         log_p, g, W, P = pointwise.slopes(self.likelihood, f, self.y)

@@ -58,10 +58,8 @@ def learn(task: Task) -> Fit:
             problem.solver = problem.solver.with_inducing(Z, learn=False)
     if not np.isfinite(best.value):
         raise nowhere_finite(problem, best)
-    # the last conditioning begins where learning ended if that is where it would end anyway, or if the fit is
-    # one of several, from starts known to be good
-    again = task.starts == "given" or task.model.likelihood.log_concave
-    memories = problem.memories() if again else [{} for _ in problem.data]
+    # from starts known to be good a fit is one of several: its last conditioning begins where learning ended
+    memories = problem.memories() if task.starts == "given" else [{} for _ in problem.data]
     problem.release()
     status = status_of(problem, found._replace(best=best), recorder)
     fitted = problem.flat.unflatten(best.vector)

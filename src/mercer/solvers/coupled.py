@@ -77,6 +77,9 @@ class CoupledState(AbstractState):
             one = Sites(sites.centre[:, [j]], self.D[:, [j]], slope)
             self.parts.append(factor_one(priors[j], X, one, spaces[j]))
         self.jitter = max(part.jitter for part in self.parts)
+        n = X.shape[0]
+        # a column for each datum, as in softmax
+        self.every_datum = self.rows.shape[0] == n and bool((self.rows == np.arange(n)).all())
         self.G, M = self._downdate()
         self.U = M  # the factor of M in its upper triangle
         if M.shape[0] and (lapack.potrf(M) != 0 or not np.isfinite(np.einsum("ii->i", M)).all()):
@@ -118,8 +121,7 @@ class CoupledState(AbstractState):
         """Where D > 0, with scale = P / D: G = N P = R diag(scale) (n, q), which is returned, and M gains
         P'(K R K - K) P = diag(scale) R diag(scale) - diag(scale) P.
         """
-        rows, n = self.rows, self.X.shape[0]
-        every_datum = rows.shape[0] == n and bool((rows == np.arange(n)).all())  # as in softmax: no copies
+        rows, every_datum = self.rows, self.every_datum  # then no copies
         R = part.resolvent(reuse=True)
         G = R if every_datum else R[:, rows]
         if (scale != 1.0).any():
@@ -213,17 +215,50 @@ class CoupledState(AbstractState):
         return out
 
     @functools.cached_property
+    def _T(self) -> list[np.ndarray]:
+        """T_l = U'^-1 G_l' (q, n) for every latent function: what the blocks and a pullback have in
+        common, kept for it.
+        """
+        return [self._whiten(G) for G in self.G]
+
+    @functools.cached_property
     def _blocks(self) -> np.ndarray:
-        n, out = self.X.shape[0], np.zeros((self.X.shape[0], self.L, self.L))
-        H = [self._whiten(self._explained(j)) for j in range(self.L)]
-        for j in range(self.L):
-            out[:, j, j] = self.parts[j].variances()
-            for i in range(j + 1):
-                shared = np.einsum("qn,qn->n", H[i], H[j]) if H[j].size else np.zeros(n)
-                out[:, i, j] += shared
-                if i != j:
-                    out[:, j, i] += shared
+        """diag A_l, and H_i'H_j with H_l = U'^-1 (K_l G_l)'."""
+        n, L = self.X.shape[0], self.L
+        out = np.zeros((n, L, L))
+        if self.every_datum and (self.D > 0).all():
+            self._add_products(out)
+        elif self.rows.size:
+            H = [self._whiten(self._explained(j)) for j in range(L)]
+            for j in range(L):
+                for i in range(j + 1):
+                    out[:, i, j] = out[:, j, i] = np.einsum("qn,qn->n", H[i], H[j])
+        for j, part in enumerate(self.parts):
+            out[:, j, j] += part.variances()
         return out
+
+    def _add_products(self, out: np.ndarray, block: int = 32) -> None:
+        """H_i'H_j for every datum, where each has a column with D > 0: by the sites' own equation
+        H_l = U'^-1 diag(P_l / D_l) - T_l D_l^-1, some data at a time; where a site says too little, directly.
+        """
+        inverse = self.U.copy()
+        lapack.trtri(inverse)
+        inverse = np.triu(inverse)  # row j is column j of U'^-1
+        direct = {}
+        for j, part in enumerate(self.parts):
+            weak = np.flatnonzero(part.prior_variance() * self.D[:, j] < WEAK)
+            if weak.size:
+                direct[j] = weak, self._whiten(part.rows_times_K(weak, self.G[j])).T
+        for first in range(0, out.shape[0], block):
+            rows = slice(first, first + block)
+            H = np.stack(
+                [p[rows, None] * inverse[rows] - T.T[rows] for p, T in zip(self.P, self._T, strict=True)], 1
+            )
+            H /= self.D[rows, :, None]
+            for j, (weak, columns) in direct.items():
+                here = (weak >= first) & (weak < first + block)
+                H[weak[here] - first, j] = columns[here]
+            out[rows] += H @ H.transpose(0, 2, 1)
 
     def blocks(self) -> np.ndarray:
         """Posterior covariance of the L latent values at each datum: (n, L, L)."""
@@ -273,6 +308,7 @@ class CoupledState(AbstractState):
             V, bar = (np.asarray(x, float).reshape(n, L, -1) for x in bars.apply)
             self._pull_apply(V, bar, total)
         priors = self._pull_priors(ln, total)
+        vars(self).pop("_T", None)
         slope = None if self.sites.slope is None else total.slope
         precision = total.precision[:, :, 0] if L == 1 else total.precision
         return Cotangents(priors[0] if L == 1 else priors, SiteBars(total.centre, precision, slope))
@@ -334,19 +370,25 @@ class CoupledState(AbstractState):
         return tuple(PriorBar(*pair) for pair in zip(kernels, means, strict=True))
 
     def _kernel_bar(self, ln: float, same: list[int], total: _Total) -> np.ndarray:
-        """The cotangent of the covariance (n, n) that some latent functions share:
+        """The cotangent of the covariance (n, n) that some latent functions share, in its upper triangle:
         the sum over them of -1/2 ln (R - G M^-1 G') and of the pairs sym(p q').
         """
         bar = np.zeros((self.X.shape[0],) * 2)
         if ln:
             for i in same:
-                T = self._whiten(self.G[i])
-                bar += self.parts[i].resolvent()
-                bar -= lapack.matmul(T.T, T)
+                bar += self._resolvent(i)
+                if self.rows.size:
+                    lapack.syrk("T", -1.0, self._T[i].T, 1.0, bar)
             bar *= -0.5 * ln
         P, Q = total.columns(same)
         bar += lapack.matmul(P, Q.T)
         return bar
+
+    def _resolvent(self, j: int) -> np.ndarray:
+        """R_j (n, n), which is G_j where each datum has a column with P = D > 0."""
+        P, D = self.P[j], self.D[:, j]
+        known = self.every_datum and bool((D > 0).all() and (P == D).all())
+        return self.G[j] if known else self.parts[j].resolvent()
 
 
 class _Total:

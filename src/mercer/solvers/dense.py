@@ -43,7 +43,7 @@ from mercer.solvers.protocol import (
 )
 
 WEAK = 1e-4  # below this W k(x, x) the variance at a datum is computed as if it were a test input
-PREDICT_BYTES = 256 * 2**20  # working memory of a blocked prediction
+PREDICT_BYTES = 16 * 2**20  # of covariances at a time in a prediction: the allocator keeps such blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Dense(AbstractSolver):
 
     backend: str = "auto"
 
+    cheap_solves: ClassVar[bool] = True
     offers: ClassVar[frozenset[str]] = frozenset(
         {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
     )
@@ -278,15 +279,16 @@ class AbstractDenseState(AbstractHostState):
             K = tiles.between(self.kernel, test, self.panels)
             mean = m + K @ self.alpha
             return mean[:, None], conditional(tiles.between(self.kernel, test, test), self.half(K))
-        if variance and tiles.few(test):  # one matrix serves both
-            K = tiles.between(self.kernel, test, self.panels)
-            mean, explained = m + (K @ self.alpha[:, None])[:, 0], self._squares(K)
-            return mean[:, None], np.maximum(tiles.diagonal(self.kernel, test) - explained, 0.0)[:, None]
-        mean = m + tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
         if not variance:
+            mean = m + tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
             return mean[:, None], None
+        mean, explained = np.empty(test.n), np.empty(test.n)
+        # as `tiles.times` multiplies a few rows, so that their means are the same with and without variances
+        product = np.matmul if tiles.few(test) else lapack.matmul
+        for rows, K in self._rectangles(test):  # one matrix serves both
+            mean[rows], explained[rows] = product(K, self.alpha[:, None])[:, 0], self._squares(K)
         prior = tiles.diagonal(self.kernel, test)
-        return mean[:, None], np.maximum(prior - self._explained(test), 0.0)[:, None]
+        return (m + mean)[:, None], np.maximum(prior - explained, 0.0)[:, None]
 
     def mean_weights(self) -> MeanWeights:
         return MeanWeights(self.alpha[:, None])

@@ -88,16 +88,19 @@ def draw(points: list[dict[str, Any]], path: Path) -> None:
                 label, colour, marker = SHOWN[p["library"]]
                 seconds, nlpd = ([point[i] for point in p["course"]] for i in (0, 1))
                 panel.plot(seconds, nlpd, marker=marker, color=colour, label=label, markersize=4, lw=1.2)
+            panel.set_title(f"{kind}, {rows:,} rows", fontsize=10)
+            if not own:
+                continue
             lowest = min(nlpd for p in own for _, nlpd, _ in p["course"])
             reach = 0.6 if kind == "regression" else 0.12
             panel.set_ylim(lowest - 0.05 * reach, lowest + reach)
             panel.set_xscale("log")
-            panel.set_title(f"{kind}, {rows:,} rows", fontsize=10)
             panel.grid(alpha=0.3)
         row[0].set_ylabel("held-out NLPD, nats")
     for panel in axes[-1]:
         panel.set_xlabel("processor seconds of training")
-    axes[0][0].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(SHOWN), frameon=False, fontsize=9)
     figure.savefig(path, dpi=130)
 
 

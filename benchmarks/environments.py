@@ -28,13 +28,14 @@ PEERS: dict[str, Peer] = {
     "gpy": Peer((["GPy>=1.13,<2", "numpy>=1.26,<3", "scipy>=1.11,<2"],), ("fit", "ep", "robust")),
     "gpytorch": Peer(
         (["torch==2.13.0"], ["gpytorch>=1.14,<2", "botorch>=0.14,<0.19"]),
-        ("fit", "sgpr", "kiss", "svgp", "cokriging"),
+        ("fit", "sgpr", "kiss", "svgp", "svgp_race", "cokriging"),
     ),
     "tinygp": Peer((["tinygp>=0.3,<0.4", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("fit", "markov")),
     "celerite2": Peer((["celerite2>=0.3,<0.4", "numpy>=1.26,<3"],), ("markov",)),
     "numpyro": Peer(
         (["numpyro>=0.19,<0.23", "jax>=0.7,<0.13", "scipy>=1.14,<2"],), ("sampling", "hyperparameters")
     ),
+    "pymc": Peer((["pymc>=5.28,<6", "numba"],), ("hyperparameters",)),
     "gpflow": Peer(  # needs NumPy 1 and TensorFlow 2.15
         (["tensorflow>=2.15,<2.16", "tensorflow-probability>=0.23,<0.24", "gpflow>=2.9,<2.12", "numpy<2"],),
         ("fit", "sgpr"),

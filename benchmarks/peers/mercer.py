@@ -16,7 +16,7 @@ from scipy.linalg import blas, lapack
 
 import mercer as mc
 from benchmarks.peers import Timer, serve, versions
-from benchmarks.peers.mercer_large import kiss, sgpr, svgp
+from benchmarks.peers.mercer_large import kiss, sgpr, svgp, svgp_race
 from benchmarks.peers.mercer_sampling import draws_of_y, hyperparameters, sampling, sampling_blackjax
 from benchmarks.reference import covariance
 from mercer import kernels as k
@@ -310,4 +310,5 @@ if __name__ == "__main__":
         sgpr,
         kiss,
         svgp,
+        svgp_race,
     )

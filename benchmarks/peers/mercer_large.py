@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from scipy.linalg import blas
 
@@ -72,3 +74,21 @@ def svgp(data: str, m: int, batch: int, epochs: int) -> dict:
         "course": course,
         "versions": versions("mercer", "jax"),
     }
+
+
+def svgp_race(data: str, m: int, batch: int, epochs: list[int], seed: int, classes: bool) -> dict:
+    """`course`: processor seconds of whole fits with so many epochs, start and posterior included, and the
+    NLPD of held-out data, after a fit of a few batches, which compiles.
+    """
+    arrays = np.load(data)
+    X, y, Xs, ys = (arrays[name] for name in ("X", "y", "Xs", "ys"))
+    likelihood = mc.likelihoods.Bernoulli("probit") if classes else mc.likelihoods.Gaussian(0.1)
+    model = mc.Model(mc.GP(k.SE(lengthscale=np.ones(X.shape[1]), variance=1.0)), likelihood)
+    few, course = 10 * batch, []
+    for rows, e in ((few, 1), *((len(y), e) for e in epochs)):
+        began = time.process_time()
+        rule = mc.inference.SVGP(m=m, batch=batch, epochs=e, seed=seed)
+        post = mc.fit(model, X[:rows], y[:rows], inference=rule, progress=False).posterior
+        seconds = time.process_time() - began
+        course.append((seconds, -float(np.mean(post.log_density(Xs, ys))), e))
+    return {"course": course[1:], "versions": versions("mercer", "jax")}

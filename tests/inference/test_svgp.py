@@ -45,6 +45,30 @@ def test_batches_estimate_the_bound_of_all_data():
     assert np.mean(parts) == pytest.approx(whole, rel=1e-10) and np.ptp(parts) > 1.0
 
 
+def test_marginals_under_q_are_those_of_vfe():
+    """With Gaussian noise one step of all data at once takes q to its best; the last block overlaps."""
+    model = mc.Model(mc.GP(k.SE(1.0)), lik.Gaussian(0.1))
+    rule, Z = SVGP(m=10, batch=250), X[:10]
+    batches = Batches(model, X, Y, rule)
+    prior = Training.begin(mc.params.flatten(model).vector, Z, rule)
+    _, q = batches.step(prior, np.arange(600), 0)
+    mean, variance = batches.marginals(q)
+    same = model.condition(X, Y, solver=VFE(inducing=Z))
+    np.testing.assert_allclose(mean[:, 0], same.mean(X, latent=True), atol=1e-6)
+    np.testing.assert_allclose(variance[:, 0], same.variance(X, latent=True), atol=1e-6)
+
+
+def test_the_posterior_is_looked_for_from_the_last_q(monkeypatch):
+    """The same one as from anywhere, in fewer iterations."""
+    monkeypatch.setattr(stochastic, "FIRST", 60)
+    model = mc.Model(mc.GP(k.SE(1.0)), lik.Bernoulli())
+    found = mc.fit(model, X[:300], LABELS[:300], inference=SVGP(m=8, batch=100, epochs=4)).posterior
+    other = found.model.condition(X[:300], LABELS[:300], SVGP(m=8), found.solver)
+    assert found.log_evidence == pytest.approx(other.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(found.mean(X, latent=True), other.mean(X, latent=True), atol=1e-5)
+    assert found.status.iterations < other.status.iterations
+
+
 @pytest.mark.slow
 def test_classification():
     model = mc.Model(mc.GP(k.SE(1.0)), lik.Bernoulli("logit"))

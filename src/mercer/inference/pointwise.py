@@ -66,10 +66,13 @@ def tilted_one(
 
 
 def expected(
-    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, rough: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E[log p], E[its gradient] and minus E[its second derivative] under N(mean, variance), each (n, 1)."""
-    value, gradient, precision = _rowwise(_expected, likelihood, y, mean[:, 0], variance[:, 0])
+    """E[log p], E[its gradient] and minus E[its second derivative] under N(mean, variance), each (n, 1);
+    `rough`: by fewer nodes, for guesses.
+    """
+    function = _roughly_expected if rough else _expected
+    value, gradient, precision = _rowwise(function, likelihood, y, mean[:, 0], variance[:, 0])
     return value[:, None], gradient[:, None], precision[:, None]
 
 
@@ -162,7 +165,15 @@ def _tilted_rows(likelihood, y, mean, variance, *power):
 
 
 def _expected(likelihood, y, mean, variance):
-    value, pull = jax.vjp(lambda m, v: likelihood.expectation(y, m, v), mean, variance)
+    return _with_slopes(likelihood.expectation, y, mean, variance)
+
+
+def _roughly_expected(likelihood, y, mean, variance):
+    return _with_slopes(likelihood.rough_expectation, y, mean, variance)
+
+
+def _with_slopes(expectation, y, mean, variance):
+    value, pull = jax.vjp(lambda m, v: expectation(y, m, v), mean, variance)
     by_mean, by_variance = pull(jnp.ones_like(value))
     return value, by_mean, -2.0 * by_variance  # Bonnet and Price: d/dm E = E', d/dv E = E'' / 2
 

@@ -172,11 +172,9 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         """The rule for a first look at a part of the data."""
         return self.rough()
 
-    def foresee(
-        self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
-    ) -> dict[str, np.ndarray]:
+    def foresee(self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
         """What `workspace.memory` would hold after a run, guessed from predictions (n, L) of f by a part of
-        the data.
+        the data, or by an earlier q.
         """
         return {}
 

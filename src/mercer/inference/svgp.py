@@ -84,6 +84,9 @@ class SVGP(AbstractSiteRule):
         self.check_single(model)
         return self.rule(model.likelihood).run(model, X, y, solver, workspace)
 
+    def foresee(self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+        return self.rule(model.likelihood).foresee(model, y, mean, variance)
+
     def gradient(
         self, model: Any, y: np.ndarray, result: Result, consume: bool = False, **bars: Any
     ) -> dict[str, np.ndarray]:

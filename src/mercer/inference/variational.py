@@ -97,6 +97,10 @@ class KL(AbstractSiteRule):
         status = InferenceStatus(converged, iteration, f"last change {change:.1e}")
         return Result(state, bound, (*jitter_notes(state), "log_evidence is a lower bound", *notes), status)
 
+    def foresee(self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+        _, g, W = pointwise.expected(model.likelihood, y, mean, variance, rough=True)
+        return {"kl": Sites(mean, np.maximum(W, 0.0), g)}
+
     def gradient(
         self,
         model: Any,

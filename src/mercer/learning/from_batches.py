@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.gp import Model, posterior, settle
+from mercer.gp import Model, settle
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import site_rule
 from mercer.inputs import Inputs
@@ -49,11 +49,15 @@ def learn(task: Task) -> Fit:
             training, interrupted = Training.read(checkpoint.found), False
         else:
             training, ends, interrupted = begin(task, rule, recorder)
+        batches = Batches(task.model, inputs.values, y, rule)
         if not interrupted:
-            training, interrupted = train(training, task.model, inputs.values, y, rule, recorder, checkpoint)
+            training, interrupted = train(batches, training, recorder, checkpoint)
     fitted = flatten(task.model).unflatten(training.theta)
     solver = rule.solver().with_inducing(training.inducing, learn=False)
-    post = posterior(fitted, inputs, y, rule, solver)
+    memory = {}
+    if not isinstance(fitted.likelihood, Gaussian):  # whose posterior is found at once
+        memory = rule.foresee(fitted, y, *batches.marginals(training))
+    post = rule.posterior(fitted, inputs, y, solver, memory)
     status = Status(
         converged=not interrupted,
         message="interrupted: the last model" if interrupted else f"{rule.epochs} epochs",

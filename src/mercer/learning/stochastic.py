@@ -100,17 +100,11 @@ class Training:
 
 
 def train(
-    training: Training,
-    model: Model,
-    X: np.ndarray,
-    y: np.ndarray,
-    rule: SVGP,
-    recorder: Recorder,
-    checkpoint: Checkpoint | None = None,
+    batches: Batches, training: Training, recorder: Recorder, checkpoint: Checkpoint | None = None
 ) -> tuple[Training, bool]:
     """Where learning stands after `rule.epochs` passes over the data, and whether Ctrl-C ended it before."""
-    batches = Batches(model, X, y, rule)
-    n = y.shape[0]
+    n = batches.n
+    rule = batches.rule
     try:
         while training.epoch < rule.epochs:
             order, training = training.shuffled(n)
@@ -184,7 +178,7 @@ class Batches:
         A = jax.tree.map(lambda a: a[rows], self.encoded)
         rho = max(rule.step, 1.0 / (1 + i)) if first_epoch else rule.step
         batch, scale = (A, self.X[rows], self.y[rows]), n / len(rows)
-        bound, bars, Z_bar, h, P = _compiled(treedef, rule.learn_inducing)(
+        bound, bars, Z_bar, h, P = _compiled(treedef, rule.learn_inducing)[0](
             leaves, training.inducing, training.h, training.P, *batch, scale, rho
         )
         by_name = {name: np.asarray(bar) for (name, _), bar in zip(named_leaves(bare), bars, strict=True)}
@@ -202,6 +196,18 @@ class Batches:
             moved = dataclasses.replace(moved, theta=bounds.clip(self.flat, moved.theta))
         return float(bound), moved
 
+    def marginals(self, training: Training) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n, 1) of f under q at every datum."""
+        leaves, treedef = jax.tree.flatten(strip(self.flat.unflatten(training.theta)))
+        q = training.inducing, training.h, training.P
+        moments, n = _compiled(treedef, self.rule.learn_inducing)[1], self.y.shape[0]
+        size, found = min(self.rule.batch, n), np.empty((2, n, 1))
+        for first in range(0, n, size):
+            rows = slice(min(first, n - size), min(first + size, n))  # of one size, so that it compiles once
+            A = jax.tree.map(lambda a, rows=rows: a[rows], self.encoded)
+            found[:, rows, 0] = moments(leaves, *q, A, self.X[rows])[0]
+        return found[0], found[1]
+
 
 def equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
     """Batches of one size, so that a step is compiled once; rows in ascending order."""
@@ -211,7 +217,9 @@ def equal_parts(order: np.ndarray, batch: int) -> list[np.ndarray]:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
+def _compiled(treedef: Any, learn_inducing: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """A step, and the moments of f under q."""
+
     def moments(
         leaves: Any, Z: Array, h: Array, P: Array, A: Any, X: Array
     ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array, Array]]:
@@ -257,4 +265,4 @@ def _compiled(treedef: Any, learn_inducing: bool) -> Callable[..., Any]:
         kl = 0.5 * (jnp.sum(inverse**2) + w @ w - P.shape[0]) + jnp.sum(jnp.log(jnp.diag(U)))
         return scale * value - kl, bars, Z_bar, (1 - rho) * h + rho * new_h, (1 - rho) * P + rho * new_P
 
-    return step
+    return step, jax.jit(moments)

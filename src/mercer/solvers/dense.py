@@ -280,15 +280,21 @@ class AbstractDenseState(AbstractHostState):
             mean = m + K @ self.alpha
             return mean[:, None], conditional(tiles.between(self.kernel, test, test), self.half(K))
         if not variance:
-            mean = m + tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
-            return mean[:, None], None
-        mean, explained = np.empty(test.n), np.empty(test.n)
-        # as `tiles.times` multiplies a few rows, so that their means are the same with and without variances
-        product = np.matmul if tiles.few(test) else lapack.matmul
-        for rows, K in self._rectangles(test):  # one matrix serves both
-            mean[rows], explained[rows] = product(K, self.alpha[:, None])[:, 0], self._squares(K)
+            return (m + self._times_alpha(test))[:, None], None
         prior = tiles.diagonal(self.kernel, test)
+        if tiles.few(test):  # one matrix serves both, multiplied as in `tiles.times`
+            K = tiles.between(self.kernel, test, self.panels)
+            mean, explained = (K @ self.alpha[:, None])[:, 0], self._squares(K)
+        elif len(test.tiles) <= self._at_a_time(test):  # the same means, to the bit, as without variances
+            mean, explained = self._times_alpha(test), self._explained(test)
+        else:
+            mean, explained = np.empty(test.n), np.empty(test.n)
+            for rows, K in self._rectangles(test):
+                mean[rows], explained[rows] = lapack.matmul(K, self.alpha[:, None])[:, 0], self._squares(K)
         return (m + mean)[:, None], np.maximum(prior - explained, 0.0)[:, None]
+
+    def _times_alpha(self, test: tiles.Panels) -> np.ndarray:
+        return tiles.times(self.kernel, test, self.panels, self.alpha[:, None])[:, 0]
 
     def mean_weights(self) -> MeanWeights:
         return MeanWeights(self.alpha[:, None])
@@ -305,10 +311,13 @@ class AbstractDenseState(AbstractHostState):
         V = self.half(K)
         return np.einsum("ij,ij->j", V, V)
 
+    def _at_a_time(self, panels: tiles.Panels) -> int:
+        """Tiles of test rows whose covariances are held at a time."""
+        return max(1, int(PREDICT_BYTES / (8.0 * self.centre.shape[0] * panels.size)))
+
     def _rectangles(self, panels: tiles.Panels) -> Iterator[tuple[slice, np.ndarray]]:
         """K(Xs, X) for blocks of test rows (block, n)."""
-        n, size = self.centre.shape[0], panels.size
-        per = max(1, int(PREDICT_BYTES / (8.0 * n * size)))
+        per, size = self._at_a_time(panels), panels.size
         for first in range(0, len(panels.tiles), per):
             part = panels.part(first, first + per)
             rows = slice(first * size, first * size + part.n)

@@ -5,18 +5,12 @@ Newton's iteration in the form B = I + W^1/2 K W^1/2 (Algorithm 3.1), for severa
 Algorithm 3.3: a site centred at the current f has slope g = grad log p and precision W = -Hessian, so the
 mean of the State is the full Newton step. Steps are taken along a = K^-1 (f - m), which is linear in f, and
 shortened until the posterior density rises.
-
-Where solving with a factor costs far less than making one, the last steps share one, by conjugate gradients
-(`_newton`): near the mode W hardly moves, so that a factor nearby leaves little to do; and one with negative
-curvature taken as none leaves little where there is some. The mode has a factor of its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,9 +30,6 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
-SHARED = 0.25  # of the gain that a step promised, what the next may promise for the two to share a factor
-ITERATIONS = 6  # of conjugate gradients in such a step; more are made where a solution has to be exact
-EXACT = 1e-20  # squared relative error of such a solution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +99,7 @@ class Laplace(AbstractSiteRule):
         search = _Newton(model, X, y, solver, workspace)
         warm = workspace.memory.get("laplace")
         if warm is not None and warm.shape[0] == y.shape[0]:
-            search.start_near(warm, self.tol)
+            search.start_near(warm)
         elif _scales_help(likelihood):
             foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
@@ -116,14 +107,12 @@ class Laplace(AbstractSiteRule):
             other.climb(self.tol, self.max_iterations)
             if not foreseen:
                 search.climb(self.tol, self.max_iterations)
-            search = max(search, other, key=lambda s: s.now.value)
+            search = max(search, other, key=lambda s: s.value)
         state, steps, gain, true = search.climb(self.tol, self.max_iterations)
-        solve = None
+        curved = None
         if self.positive:
-            state, true, solve = search.flattened(state, true)
-        elif not true:
-            true, state = search.as_it_is()
-        converged = gain <= max(self.tol, 1e-12 * abs(search.now.value))
+            state, curved = search.flattened(state, true)
+        converged = gain <= max(self.tol, 1e-12 * abs(search.value))
         notes = [*jitter_notes(state)]
         if not converged:
             notes.append(f"Laplace stopped after {steps} steps; another would gain {gain:.2g}")
@@ -133,25 +122,18 @@ class Laplace(AbstractSiteRule):
                 "for it"
             )
         workspace.memory["laplace"] = np.array(state.sites.centre)
-        evidence = state.log_normaliser + float(np.sum(search.now.log_p))
-        drift = turned = None
+        evidence = state.log_normaliser + float(np.sum(search.log_p))
+        drift = None
         # away from a mode the expansion means little: it is no better than the density there
         if not converged:
-            evidence = min(evidence, search.now.value)
+            evidence = min(evidence, search.value)
         elif self.positive and true:
             # carried along the last step, the evidence is right to the square of the mode's error, and smooth
             drift = self._drift(likelihood, y, state)
-            now = search.now
-            if solve is None:
-                evidence += float(np.sum(drift * (state.mean() - now.f)))
-            else:
-                try:
-                    turned, K_turned = solve(drift)
-                    evidence += float(np.sum(K_turned * (now.g - now.a)))
-                except NotPositiveDefinite:
-                    drift = None
+            mode = (state if curved is None else curved).mean()
+            evidence += float(np.sum(drift * (mode - search.f)))
         status = InferenceStatus(converged, steps, f"last gain {gain:.1e}")
-        return _Mode(state, evidence, tuple(notes), status, drift, turned)
+        return _Mode(state, evidence, tuple(notes), status, curved, drift)
 
     def gradient(
         self,
@@ -172,8 +154,8 @@ class Laplace(AbstractSiteRule):
         drift = self._drift(model.likelihood, y, state) if result.drift is None else result.drift
         u = log_evidence_bar * drift
         # that step has W as it is: what t = (I + W K)^-1 u is for it, (I + W_+ K) t is for `state`
-        if result.turned is not None:
-            t = log_evidence_bar * result.turned
+        if result.curved is not None:
+            t = u - result.curved.apply(result.curved.times_K(u))
             u = t + state.sites.precision * state.times_K(t)
         bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
         by_name, _ = pointwise.pull_slopes(
@@ -201,93 +183,42 @@ def _scales_help(likelihood) -> bool:
     return likelihood.scale_mixture and not likelihood.log_concave
 
 
-Solve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Mode(Result):
+    curved: AbstractState | None = None  # with negative curvature, where `state` goes without
     drift: np.ndarray | None = None  # of the log evidence with the point of expansion (n, L)
-    turned: np.ndarray | None = None  # (I + W K)^-1 drift with negative curvature, where `state` goes without
-
-
-class _Point(NamedTuple):
-    """f (n, L) and a = K^-1(f - m), which belong together, and what the likelihood says there."""
-
-    f: np.ndarray
-    a: np.ndarray
-    value: float  # log p(y | f) - 1/2 a'(f - m)
-    log_p: np.ndarray  # (n,)
-    g: np.ndarray  # (n, L), its gradient
-    W: np.ndarray  # minus its Hessian, diag(W) - P P'
-    P: np.ndarray | None
-
-
-def _newton(
-    state: Any, point: _Point, r: np.ndarray, rtol: float | None = None, iterations: int = ITERATIONS
-) -> tuple[np.ndarray, np.ndarray]:
-    """s = (I + W K)^-1 r and K s (n, 1) with W at a point, by conjugate gradients in the metric of K: the
-    State, of other sites, is what they begin with, and are preconditioned by.
-
-    rtol: of the gain 1/2 r'K s, what may be missing; None: so much that Newton's steps are quadratic
-    """
-    s, Ks, p, Kp = (np.zeros_like(r) for _ in range(4))
-    gain, before = 0.0, np.inf
-    for _ in range(iterations):
-        z = r - state.apply(state.times_K(r))  # (I + W K)^-1 r with the State's own W
-        Kz = state.times_K(z)
-        now = float(np.sum(r * Kz))
-        if not now > 0.0:
-            break
-        p, Kp = z + now / before * p, Kz + now / before * Kp
-        Mp = p + point.W * Kp
-        curvature = float(np.sum(Kp * Mp))
-        if not curvature > 0.0:
-            raise NotPositiveDefinite("the Hessian of the log posterior density is not negative definite.")
-        step, before = now / curvature, now
-        s, Ks, r = s + step * p, Ks + step * Kp, r - step * Mp
-        gain += 0.5 * step * now
-        if 0.5 * step * now <= (min(1e-2, gain) if rtol is None else rtol) * gain:
-            break
-    return s, Ks
-
-
-def _by_state(state: Any, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """t = (I + W K)^-1 u and K t by a State with this W."""
-    t = u - state.apply(state.times_K(u))
-    return t, state.times_K(t)
 
 
 class _Newton(AbstractSiteProblem):
-    """The climb to the mode."""
+    """The climb to the mode: f and a = K^-1(f - m) always belong together."""
 
     def __init__(self, model, X, y, solver, workspace):
         super().__init__(model, X, y, solver, workspace)
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
-        self.now, self.close = self._point(self.m, np.zeros_like(self.m)), False
-        # steps may share a factor, which goes without negative curvature; of several latent functions the
-        # products take too long
-        self.shares = solver.cheap_solves and self.m.shape[1] == 1
+        self.f, self.a, self.close = self.m.copy(), np.zeros_like(self.m), False
+        self.log_p = pointwise.log_prob(self.likelihood, self.f, y)
+        self.value = float(np.sum(self.log_p))
 
     def start_at(self, state: AbstractState) -> None:
         """The mean of a posterior with other sites, to which its own a = K^-1(f - m) belongs."""
-        self.now = self._point(state.mean(), state.alpha.reshape(self.m.shape) + 0.0)
+        self.f, self.a = state.mean(), state.alpha.reshape(self.m.shape) + 0.0
+        self.log_p, self.value = self._density(self.f, self.a)
 
-    def start_near(self, f: np.ndarray, tol: float) -> None:
+    def start_near(self, f: np.ndarray) -> None:
         """One full step from a guess of the mode, if that is better than the prior mean."""
-        guess = self._point(f, np.zeros_like(f))  # whose a is not known, nor needed
         try:
-            self.close, state = self._state_at(guess, clip=self.shares)
+            self.close, state = self._state_at(f, clip=False)
         except (NotPositiveDefinite, SolverError):
             return
-        new = self._point(state.mean(), state.alpha.reshape(f.shape))
-        if new.value > self.now.value:
-            self.now = new
-            self._share(state, np.inf, tol)
+        mean, a = state.mean(), state.alpha.reshape(f.shape)
+        log_p, value = self._density(mean, a)
+        if value > self.value:
+            self.f, self.a, self.log_p, self.value = mean, a, log_p, value
 
     def climb(self, tol: float, max_iterations: int) -> tuple[AbstractState, int, float, bool]:
         """The State at the mode, steps taken, the gain another promises, and whether W there is the true
-        Hessian, not one without negative precisions.
+        Hessian.
 
         The error of the evidence is of the order of the last step, the gain that of its square: below `tol`
         one more step is taken. On the way negative precisions are taken as zero, which costs a plain
@@ -295,56 +226,32 @@ class _Newton(AbstractSiteProblem):
         """
         last, gain, near = False, 0.0 if self.close else np.inf, NEAR
         for steps in range(1, max_iterations + 1):
-            clip = self.shares or gain > near
-            true, state = self._state_at(self.now, clip)
-            full, a = state.mean(), state.alpha.reshape(self.m.shape)
-            gain = 0.5 * float(np.sum((self.now.g - self.now.a) * (full - self.now.f)))
+            clip = gain > near
+            true, state = self._state_at(self.f, clip)
+            full, a = state.mean(), state.alpha.reshape(self.f.shape)
+            slope = state.sites.slope - self.a
+            gain = 0.5 * float(np.sum(slope * (full - self.f)))
             if not (clip or true):
                 near = 0.1 * min(near, gain)
-            small = gain <= max(tol, 1e-15 * abs(self.now.value))
-            done = last or ((true or self.shares) and gain <= _enough(tol))
-            if (small and done) or steps == max_iterations:
+            small = gain <= max(tol, 1e-15 * abs(self.value))
+            if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iterations:
                 break
-            if small and true:
+            if small:
                 last = True
-                self.now = self._point(full, a)
+                self.f, self.a = full, a
+                self.log_p, self.value = self._density(full, a)
             elif not self._move(full, a, gain):
                 break
-            promised = gain if true else np.inf  # without its negative entries W promises too little
-            shared = (true or gain <= NEAR) and self._share(state, promised, tol)
-            last = last or (small and not shared)
+        if not true:
+            true, state = self._state_at(self.f, clip=False, step=False)
         return state, steps, gain, true
 
-    def _share(self, state: AbstractState, gain: float, tol: float) -> bool:
-        """Further steps by a State whose own promised so much, as long as each promises far less than the one
-        before: until that is so little that the next State is the last, which is what is returned.
+    def _state_at(self, f: np.ndarray, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
+        """Sites at f: with the true Hessian where that leaves the posterior proper and is not to be clipped,
+        else with a positive stand-in: W without its negative entries for a step, the Fisher information for
+        an evidence.
         """
-        if not self.shares:
-            return False
-        goal = max(0.5 * _enough(tol), 1e-15 * abs(self.now.value))
-        ahead = gain  # what the next step will promise, if it is less than this one by the same factor
-        while ahead > goal:
-            r = self.now.g - self.now.a
-            try:
-                s, step = _newton(state, self.now, r)
-            except NotPositiveDefinite:
-                return False
-            gain, before = 0.5 * float(np.sum(r * step)), gain
-            if not gain <= SHARED * before:
-                return False
-            new = self._point(self.now.f + step, self.now.a + s)
-            if new.value < self.now.value - 1e-14 * abs(self.now.value):
-                return False
-            self.now = new
-            ahead = gain * (gain / before if np.isfinite(before) else 1.0)
-        return True
-
-    def _state_at(self, point: _Point, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
-        """Sites at a point: with the true Hessian where that leaves the posterior proper and is not to be
-        clipped, else with a positive stand-in: W without its negative entries for a step, the Fisher
-        information for an evidence.
-        """
-        f, g, W, P = point.f, point.g, point.W, point.P
+        _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
         negative = bool((W < 0).any())
         single = P is None and W.shape[1] == 1
         choices = []
@@ -362,42 +269,25 @@ class _Newton(AbstractSiteProblem):
         W, P = pointwise.fisher(self.likelihood, f, self.y)
         return False, self.factor(Sites(f, W, g, P))
 
-    def as_it_is(self) -> tuple[bool, Any]:
-        """Whether the true Hessian leaves the posterior proper, and the State with it or its stand-in."""
-        return self._state_at(self.now, clip=False, step=False)
-
-    def flattened(self, state: Any, true: bool) -> tuple[Any, bool, Solve | None]:
-        """The State with negative curvature taken as none, whether it can be taken as it is, and, if that
-        makes a difference, the solution of (I + W K) t = u where it is.
-        """
-        if self.shares:
-            exact = functools.partial(_newton, state, self.now, rtol=EXACT, iterations=50 * ITERATIONS)
-            return state, True, None if true else exact
+    def flattened(self, state: AbstractState, true: bool) -> tuple[AbstractState, AbstractState | None]:
+        """The State with negative curvature taken as none, and the one with it where both are at hand."""
         if not true:
-            true, state = self.as_it_is()
-        if not true:
-            return self._state_at(self.now)[1], False, None
+            return self._state_at(self.f)[1], None
         without = state.flattened()
-        return (
-            (state, True, None) if without is None else (without, True, functools.partial(_by_state, state))
-        )
+        return (state, None) if without is None else (without, state)
 
-    def _point(self, f: np.ndarray, a: np.ndarray) -> _Point:
-        log_p, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
+    def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
+        log_p = pointwise.log_prob(self.likelihood, f, self.y)
         value = float(np.sum(log_p) - 0.5 * np.sum(a * (f - self.m)))
-        return _Point(f, a, value if np.isfinite(value) else -np.inf, log_p, g, W, P)
+        return log_p, value if np.isfinite(value) else -np.inf
 
     def _move(self, full: np.ndarray, a: np.ndarray, gain: float) -> bool:
-        now, step = self.now, 1.0
+        step = 1.0
         while step > 1e-10:
-            new = self._point(now.f + step * (full - now.f), now.a + step * (a - now.a))
-            if new.value >= now.value + 1e-4 * step * gain - 1e-14 * abs(now.value):
-                self.now = new
+            f_new, a_new = self.f + step * (full - self.f), self.a + step * (a - self.a)
+            log_p, value = self._density(f_new, a_new)
+            if value >= self.value + 1e-4 * step * gain - 1e-14 * abs(self.value):
+                self.f, self.a, self.log_p, self.value = f_new, a_new, log_p, value
                 return True
             step *= 0.5
         return False
-
-
-def _enough(tol: float) -> float:
-    """The gain of a step that need not be taken any more."""
-    return 1e-5 * tol

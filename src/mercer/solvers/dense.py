@@ -58,7 +58,6 @@ class Dense(AbstractSolver):
 
     backend: str = "auto"
 
-    cheap_solves: ClassVar[bool] = True
     offers: ClassVar[frozenset[str]] = frozenset(
         {"variance", "logdet", "sample", "full", "exact", "blocks", "indefinite"}
     )

@@ -71,7 +71,7 @@ class AbstractHostState(AbstractState):
         self.prior, self.X, self.sites, self.columns = prior, X, sites, columns
         self.centre, self.precision = sites.centre[:, 0], sites.precision[:, 0]
         self.slope = None if sites.slope is None else sites.slope[:, 0]
-        self.m = columns.mean(prior.mean)
+        self.m = np.asarray(prior.mean.value(X), float)
 
     # -- what a concrete State supplies, beside `apply`, `times_K`, `cross` and `predict` --------------------
 
@@ -107,10 +107,6 @@ class AbstractHostState(AbstractState):
         return alpha, float(-0.5 * self.logdet - 0.5 * delta @ alpha)
 
     def mean(self) -> np.ndarray:
-        return self._mean.copy()
-
-    @functools.cached_property
-    def _mean(self) -> np.ndarray:
         return (self.m + self.times_K(self.alpha[:, None])[:, 0])[:, None]
 
     def prepare_inverse(self, consume: bool) -> None:
@@ -372,17 +368,10 @@ class AbstractHoldingWorkspace(AbstractWorkspace):
 
 
 class Columns:
-    """The inputs as they came, cut into tiles the first time somebody asks; the mean function there."""
+    """The inputs as they came, cut into tiles the first time somebody asks."""
 
     def __init__(self, X: np.ndarray):
         self.X = X
-        self._mean: tuple[AbstractMean | None, np.ndarray] = None, np.empty(0)
-
-    def mean(self, mean: AbstractMean) -> np.ndarray:
-        """The mean function at the data (n,), kept while it stays the same."""
-        if self._mean[0] is not mean:
-            self._mean = mean, np.asarray(mean.value(self.X), float)
-        return self._mean[1]
 
     @functools.cached_property
     def panels(self) -> tiles.Panels:

@@ -268,8 +268,6 @@ class AbstractSolver(abc.ABC):
     offers: ClassVar[frozenset[str]]
     # choices depend on hyperparameters: learning finds rough ones on a part of the data first
     pilot: ClassVar[bool] = False
-    # products and solutions by a State take far less than factoring another
-    cheap_solves: ClassVar[bool] = False
     # how it works on data in chunks: "sums" over rows (`mercer.solvers.lowrank_core`), "members" that see one
     # chunk each; None: it does not
     in_chunks: ClassVar[str | None] = None

@@ -9,6 +9,7 @@ make Prophet's: `pip install prophet` into benchmarks/envs/prophet does).
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -141,8 +142,8 @@ if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] in LIBRARIES:
         print(json.dumps(LIBRARIES[sys.argv[1]](np.load(sys.argv[2])["y"])))
     else:
-        options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=False))
-        alone(
-            int(options.get("--n", 100_000)),
-            [p for p in options.get("--peers", "statsmodels").split(",") if p],
-        )
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+        parser.add_argument("--n", type=int, default=100_000, help="hours")
+        parser.add_argument("--peers", default="statsmodels", help="libraries, by commas")
+        given = parser.parse_args()
+        alone(given.n, [name for name in given.peers.split(",") if name])

@@ -48,10 +48,7 @@ class MountainCar(AbstractSystem):
         self.box = np.array([[-1.0, -2.0], [1.0, 2.0]])
         self.max_steps, self.corrected = max_steps, corrected
         self.loss = Saturating(self.target.tolist(), [0.3, 1.0])
-        self.constraints = (
-            ChanceConstraint("position", -1.0, 1.0),
-            ChanceConstraint("velocity", -2.0, 2.0),
-        )
+        self.constraints = (ChanceConstraint("position", -1.0, 1.0), ChanceConstraint("velocity", -2.0, 2.0))
         self._begin(start, start_std)
 
     def height(self, position: np.ndarray) -> np.ndarray:

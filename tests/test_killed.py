@@ -14,7 +14,7 @@ import mercer as mc
 from mercer.app.tables import write_table
 
 pytestmark = pytest.mark.slow
-KILLS = 8
+KILLS = 20
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_fit_goes_on_to_the_same_end(start, uninterrupted, tmp_path):
 def test_a_fit_that_is_killed_again_and_again_goes_on(start, uninterrupted, tmp_path):
     expected, seconds = uninterrupted
     checkpoint, out = tmp_path / "again.npz", tmp_path / "out"
-    for moment in moments(seconds)[1:6]:
+    for moment in moments(seconds)[1:16:3]:
         killed(start(fit, checkpoint, out), moment)
     whole(start(fit, checkpoint, out))
     assert out.read_text() == expected

@@ -11,6 +11,7 @@ derivatives of log E[p(y | f)] in the mean of f,
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -24,6 +25,8 @@ from mercer.linalg.cholesky import cholesky
 from mercer.linalg.updates import inverse_append, inverse_remove
 from mercer.params import strip
 from mercer.prior import AbstractPrior
+
+BLOCK = 64  # data whose covariances are computed together
 
 
 class OnlineProjectedProcess:
@@ -96,8 +99,10 @@ class OnlineProjectedProcess:
         if not self._bound:
             self._start(values[:0])
         mean = np.asarray(self.gp.mean.value(values), float)
-        for i in range(values.shape[0]):
-            self._learn(values[i : i + 1], mean[i], y[i])
+        for rows in _blocks(values.shape[0]):
+            self._look(values[rows])
+            for i in range(rows.stop - rows.start):
+                self._learn(i, mean[rows.start + i], y[rows.start + i])
         return self
 
     def refine(self, X: Any, y: Any, tol: float = 1e-8, max_iterations: int = 100) -> int:
@@ -117,10 +122,12 @@ class OnlineProjectedProcess:
         sites = [_Site(0.0, 0.0)] * values.shape[0]
         for sweep in range(1, max_iterations + 1):
             change = 0.0
-            for i in range(values.shape[0]):
-                x = self._see(values[i : i + 1])
-                sites[i], moved = self._visit(x, mean[i], y[i], sites[i], sweep == 1)
-                change = max(change, moved)
+            for rows in _blocks(values.shape[0]):
+                self._look(values[rows])
+                for i in range(rows.start, rows.stop):
+                    x = self._see(i - rows.start)
+                    sites[i], moved = self._visit(x, mean[i], y[i], sites[i], sweep == 1)
+                    change = max(change, moved)
             if change <= tol:
                 return sweep
         raise RuntimeError(
@@ -162,7 +169,7 @@ class OnlineProjectedProcess:
         m = Z.shape[0]
         self._kernel, self._bound, self._changes = strip(self.gp.kernel), True, 0
         self._encode, (leaves, treedef) = self._kernel.encode, jax.tree.flatten(self._kernel)
-        self._first_row = functools.partial(tiles.compiled(_first_row, treedef), leaves)
+        self._block = functools.partial(tiles.compiled(_block, treedef), leaves)
         self._Z = np.concatenate([Z, np.zeros((self.capacity + 1 - m, Z.shape[1]), Z.dtype)])
         self._a, self._C, self._K = np.zeros(m), np.zeros((m, m)), np.zeros((m, m))
         if m:
@@ -180,21 +187,29 @@ class OnlineProjectedProcess:
             self._Q = np.zeros((0, 0))
         self._changes = 0
 
-    def _see(self, x: np.ndarray) -> _Seen:
-        """A datum from the active set: one compiled call for every size of it."""
-        m = self._a.size
-        both = np.concatenate([x, self._Z[:m], np.repeat(x, self.capacity + 1 - m, 0)])
-        row = np.asarray(self._first_row(self._encode(both)))
-        k, prior = row[1 : m + 1], float(row[0])
-        return _Seen(k, self._Q @ k, prior)
+    def _look(self, X: np.ndarray) -> None:
+        """Covariances of a block of data with the active set and with each other, in one compiled call for
+        every size of the set: whichever of them joins it, nothing is left to compute.
+        """
+        b, m, room = X.shape[0], self._a.size, self.capacity + 1
+        padded = np.concatenate([X, np.repeat(X[:1], (BLOCK if b > 1 else 1) - b, 0)])
+        both = np.concatenate([self._Z[:m], np.repeat(X[:1], room - m, 0), padded])
+        self._X, self._covariances = X, np.asarray(self._block(self._encode(padded), self._encode(both)))
+        self._own, self._columns = room, list(range(m))
 
-    def _learn(self, x: np.ndarray, mean: float, y: float) -> None:
-        seen = self._see(x)
+    def _see(self, i: int) -> _Seen:
+        """Datum i of the block from the active set."""
+        row = self._covariances[i]
+        k = row[self._columns]
+        return _Seen(k, self._Q @ k, float(row[self._own + i]))
+
+    def _learn(self, i: int, mean: float, y: float) -> None:
+        seen = self._see(i)
         rest = seen.prior - seen.k @ seen.e
         if not self.fixed and rest > self.novelty * seen.prior:
-            self._append(x, seen, rest)
-            m = self._a.size
-            seen = _Seen(np.append(seen.k, seen.prior), np.eye(m)[m - 1], seen.prior)
+            self._append(i, seen, rest)
+            itself = np.append(np.zeros(seen.k.size), 1.0)
+            seen = _Seen(np.append(seen.k, seen.prior), itself, seen.prior)
         self._visit(seen, mean, y, _Site(0.0, 0.0), True)
         if self._a.size > self.capacity:
             weight = np.abs(self._a) if self.forget == "mean" else 1.0
@@ -230,9 +245,10 @@ class OnlineProjectedProcess:
         self._C = self._C - (dW / (1.0 + dW * v)) * np.outer(s, s)
         return _Site(W, g + W * centre), max(abs(dW) * v, abs(dg) * np.sqrt(v))
 
-    def _append(self, x: np.ndarray, seen: _Seen, rest: float) -> None:
+    def _append(self, i: int, seen: _Seen, rest: float) -> None:
         m = self._a.size
-        self._Z[m] = x[0]
+        self._Z[m] = self._X[i]
+        self._columns.append(self._own + i)
         self._K = np.block([[self._K, seen.k[:, None]], [seen.k[None, :], np.array([[seen.prior]])]])
         self._Q = inverse_append(self._Q, seen.k, seen.prior) if m else np.array([[1.0 / rest]])
         self._a, self._C = np.append(self._a, 0.0), np.pad(self._C, (0, 1))
@@ -252,6 +268,7 @@ class OnlineProjectedProcess:
         self._a = self._a[keep] + self._a[i] * e
         self._K = self._K[np.ix_(keep, keep)]
         self._Z[: keep.size] = self._Z[keep]
+        del self._columns[i]
         self._changed()
 
     def _changed(self) -> None:
@@ -275,6 +292,10 @@ class _Seen(NamedTuple):
     prior: float
 
 
-def _first_row(kernel: Any, A: Any) -> jax.Array:
-    """k(first, every row)."""
-    return kernel.block(jax.tree.map(lambda a: a[:1], A), A)[0]
+def _blocks(n: int) -> Iterator[slice]:
+    """Of rows 0 to n."""
+    return (slice(a, min(a + BLOCK, n)) for a in range(0, n, BLOCK))
+
+
+def _block(kernel: Any, A: Any, B: Any) -> jax.Array:
+    return kernel.block(A, B)

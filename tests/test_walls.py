@@ -6,6 +6,7 @@ of it. Another room joins by a line in `WALLS`.
 """
 
 import ast
+import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def modules(room: str) -> Iterator[tuple[str, str]]:
             yield name, path.read_text()
 
 
+@functools.cache
 def looks(text: str, room: str, things: tuple[str, ...]) -> list[str]:
     """What is written where a module looks behind the wall of a room."""
     tree = ast.parse(text)

@@ -359,6 +359,7 @@ def learned():
     )
 
 
+@pytest.mark.slow
 def test_a_controller_acts_from_several_threads_and_is_saved(learned, tmp_path):
     env, controller = learned
     state = env.reset(seed=1)

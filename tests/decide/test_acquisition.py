@@ -132,6 +132,7 @@ def test_values_against_monte_carlo(gp, places, draws):
     assert (found["entropy"] < 3).all() and np.isfinite(found["knowledge"]).all()
 
 
+@pytest.mark.slow
 def test_the_knowledge_gradient_is_what_a_value_tells(gp, places):
     """Against refitting the surrogate on drawn values."""
     score, data = _scores(gp, places)["knowledge"]
@@ -153,6 +154,7 @@ def test_the_knowledge_gradient_is_what_a_value_tells(gp, places):
         assert found[i] == pytest.approx(now - np.mean(after), abs=1e-6)
 
 
+@pytest.mark.representative("improvement", "limits", "entropy")
 @pytest.mark.parametrize(
     "name", ["improvement", "noisy", "volume", "limits", "thompson", "knowledge", "entropy"]
 )

@@ -99,6 +99,7 @@ def test_a_mixed_space_and_a_file(tmp_path):
     assert mc.load(tmp_path / "pending.mercer").pending == opt.pending != []
 
 
+@pytest.mark.slow
 def test_failures_are_learned_and_the_loop_lives_on():
     def fragile(x, y):
         if x < 1:

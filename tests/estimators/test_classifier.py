@@ -474,6 +474,7 @@ def test_strings_are_classified():
     ).shape == (8,)
 
 
+@pytest.mark.slow
 def test_promoters(data_dir):
     data = mc.datasets.load("promoters")
     strings = data.X.tolist()

@@ -128,6 +128,7 @@ def test_counts_are_rates():
     assert found.mean.min() > 0 and np.all(found.lower < found.mean)
 
 
+@pytest.mark.slow
 def test_side_data_of_rows_stay_with_them():
     """Effects and shares are of one trial; left-out rows are judged by theirs."""
     trials = RNG.integers(2, 20, 50)

@@ -157,6 +157,7 @@ def test_evidence_gradient_by_finite_differences():
 # ------------------------------------------------------------------------------------------------- use
 
 
+@pytest.mark.slow
 def test_memory_is_linear_in_n():
     """No array of n x n, at no moment: the peak of a factorisation,
     a gradient and a prediction is far below one.

@@ -31,6 +31,7 @@ from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorks
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
 EXACT = 1e-5  # of `tol`: a gain so small that no other step is taken
+BASIN = 0.1  # tolerance of ScaleMixture where the mode near its mean is looked for
 SHRINKS = 0.2  # a step with an earlier factor is taken if it gains so much less than the one before
 
 
@@ -72,6 +73,9 @@ class Laplace(AbstractSiteRule):
         """
         return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
+    def resumes(self, likelihood: Any) -> bool:
+        return likelihood.log_concave or _scales_help(likelihood)
+
     def foresee(
         self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> dict[str, np.ndarray]:
@@ -100,14 +104,16 @@ class Laplace(AbstractSiteRule):
         workspace = begin(model, X, solver, workspace)
         search = _Newton(model, X, y, solver, workspace)
         warm = workspace.memory.get("laplace")
-        if warm is not None and warm.shape[0] == y.shape[0]:
+        if warm is not None and warm.shape[0] != y.shape[0]:
+            warm = None
+        if warm is not None:
             search.start_near(warm, EXACT * self.tol)
-        elif _scales_help(likelihood):
+        if _scales_help(likelihood) and not (self.positive and warm is not None):
             foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
-            other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
+            other.start_at(ScaleMixture(tol=BASIN).run(model, X, y, solver, workspace).state)
             other.climb(self.tol, self.max_iterations)
-            if not foreseen:
+            if warm is not None or not foreseen:
                 search.climb(self.tol, self.max_iterations)
             search = max(search, other, key=lambda s: s.value)
         state, steps, gain, true = search.climb(self.tol, self.max_iterations)
@@ -160,7 +166,7 @@ class Laplace(AbstractSiteRule):
             t = u - result.curved.apply(result.curved.times_K(u))
             u = t + state.sites.precision * state.times_K(t)
         bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
-        by_name, _ = pointwise.pull_slopes(
+        by_name = pointwise.pull_slopes(
             model.likelihood, f, y, np.full(n, log_evidence_bar), bar.sites.slope, bends * bar.sites.precision
         )
         return prior_gradient(model, bar.prior) | by_name
@@ -171,8 +177,7 @@ class Laplace(AbstractSiteRule):
         """
         f, (_, variance) = state.sites.centre, state.marginals()
         bar = -0.5 * self._bends(state) * variance
-        _, drift = pointwise.pull_slopes(likelihood, f, y, np.zeros(f.shape[0]), np.zeros(f.shape), bar)
-        return drift
+        return pointwise.pull_precision(likelihood, f, y, bar)
 
     def _bends(self, state: Any) -> Any:
         """1 where the curvature moves with f, 0 where it was taken as none."""

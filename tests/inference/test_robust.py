@@ -109,8 +109,7 @@ def test_laplace_finds_the_mode_of_the_most_probable_set_of_outliers(seed):
     for outlying in product((False, True), repeat=7):
         search = _Newton(bound, inputs.values, y, solver, solver.workspace(bound.priors, inputs.values))
         a = np.linalg.solve(K + np.diag(np.where(outlying, 25.0, 0.01)), y)
-        search.f, search.a = (K @ a)[:, None], a[:, None]
-        search.log_p, search.value = search._density(search.f, search.a)
+        search.at = search._point((K @ a)[:, None], a[:, None])
         search.climb(1e-7, 100)
         assert mode >= search.value - 1e-6
 

@@ -10,7 +10,7 @@ shortened until the posterior density rises.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
+EXACT = 1e-5  # of `tol`: a gain so small that no other step is taken
+BASIN = 0.1  # tolerance of ScaleMixture where the mode near its mean is looked for
+SHRINKS = 0.2  # a step with an earlier factor is taken if it gains so much less than the one before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Laplace(AbstractSiteRule):
         """
         return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
+    def resumes(self, likelihood: Any) -> bool:
+        return likelihood.log_concave or _scales_help(likelihood)
+
     def foresee(
         self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> dict[str, np.ndarray]:
@@ -98,14 +104,16 @@ class Laplace(AbstractSiteRule):
         workspace = begin(model, X, solver, workspace)
         search = _Newton(model, X, y, solver, workspace)
         warm = workspace.memory.get("laplace")
-        if warm is not None and warm.shape[0] == y.shape[0]:
-            search.start_near(warm)
-        elif _scales_help(likelihood):
+        if warm is not None and warm.shape[0] != y.shape[0]:
+            warm = None
+        if warm is not None:
+            search.start_near(warm, EXACT * self.tol)
+        if _scales_help(likelihood) and not (self.positive and warm is not None):
             foreseen = "scale-mixture" in workspace.memory
             other = _Newton(model, X, y, solver, workspace)
-            other.start_at(ScaleMixture(tol=1e-2).run(model, X, y, solver, workspace).state)
+            other.start_at(ScaleMixture(tol=BASIN).run(model, X, y, solver, workspace).state)
             other.climb(self.tol, self.max_iterations)
-            if not foreseen:
+            if warm is not None or not foreseen:
                 search.climb(self.tol, self.max_iterations)
             search = max(search, other, key=lambda s: s.value)
         state, steps, gain, true = search.climb(self.tol, self.max_iterations)
@@ -121,8 +129,9 @@ class Laplace(AbstractSiteRule):
                 "the Hessian at the mode is not positive definite: the evidence uses a positive stand-in "
                 "for it"
             )
-        workspace.memory["laplace"] = np.array(state.sites.centre)
-        evidence = state.log_normaliser + float(np.sum(search.log_p))
+        mode = (state if curved is None else curved).mean()
+        workspace.memory["laplace"] = mode
+        evidence = state.log_normaliser + float(np.sum(search.at.log_p))
         drift = None
         # away from a mode the expansion means little: it is no better than the density there
         if not converged:
@@ -130,8 +139,7 @@ class Laplace(AbstractSiteRule):
         elif self.positive and true:
             # carried along the last step, the evidence is right to the square of the mode's error, and smooth
             drift = self._drift(likelihood, y, state)
-            mode = (state if curved is None else curved).mean()
-            evidence += float(np.sum(drift * (mode - search.f)))
+            evidence += float(np.sum(drift * (mode - search.at.f)))
         status = InferenceStatus(converged, steps, f"last gain {gain:.1e}")
         return _Mode(state, evidence, tuple(notes), status, curved, drift)
 
@@ -158,7 +166,7 @@ class Laplace(AbstractSiteRule):
             t = u - result.curved.apply(result.curved.times_K(u))
             u = t + state.sites.precision * state.times_K(t)
         bar = state.pullback(log_evidence_bar, mean_bar=u, consume=consume)
-        by_name, _ = pointwise.pull_slopes(
+        by_name = pointwise.pull_slopes(
             model.likelihood, f, y, np.full(n, log_evidence_bar), bar.sites.slope, bends * bar.sites.precision
         )
         return prior_gradient(model, bar.prior) | by_name
@@ -169,8 +177,7 @@ class Laplace(AbstractSiteRule):
         """
         f, (_, variance) = state.sites.centre, state.marginals()
         bar = -0.5 * self._bends(state) * variance
-        _, drift = pointwise.pull_slopes(likelihood, f, y, np.zeros(f.shape[0]), np.zeros(f.shape), bar)
-        return drift
+        return pointwise.pull_precision(likelihood, f, y, bar)
 
     def _bends(self, state: Any) -> Any:
         """1 where the curvature moves with f, 0 where it was taken as none."""
@@ -189,32 +196,66 @@ class _Mode(Result):
     drift: np.ndarray | None = None  # of the log evidence with the point of expansion (n, L)
 
 
+class _Point(NamedTuple):
+    """A latent f and a = K^-1(f - m), each (n, L); log p (n,), its gradient and minus its Hessian there, and
+    the log posterior density but for a constant.
+    """
+
+    f: np.ndarray
+    a: np.ndarray
+    log_p: np.ndarray
+    g: np.ndarray
+    W: np.ndarray
+    P: np.ndarray | None
+    value: float
+
+
 class _Newton(AbstractSiteProblem):
-    """The climb to the mode: f and a = K^-1(f - m) always belong together."""
+    """The climb to the mode."""
 
     def __init__(self, model, X, y, solver, workspace):
         super().__init__(model, X, y, solver, workspace)
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
-        self.f, self.a, self.close = self.m.copy(), np.zeros_like(self.m), False
-        self.log_p = pointwise.log_prob(self.likelihood, self.f, y)
-        self.value = float(np.sum(self.log_p))
+        self.close = False
+        self.at = self._point(self.m, np.zeros_like(self.m))
+
+    @property
+    def value(self) -> float:
+        return self.at.value
 
     def start_at(self, state: AbstractState) -> None:
         """The mean of a posterior with other sites, to which its own a = K^-1(f - m) belongs."""
-        self.f, self.a = state.mean(), state.alpha.reshape(self.m.shape) + 0.0
-        self.log_p, self.value = self._density(self.f, self.a)
+        self.at = self._point(state.mean(), state.alpha.reshape(self.m.shape) + 0.0)
 
-    def start_near(self, f: np.ndarray) -> None:
+    def start_near(self, f: np.ndarray, tol: float) -> None:
         """One full step from a guess of the mode, if that is better than the prior mean."""
         try:
-            self.close, state = self._state_at(f, clip=False)
+            self.close, state = self._state_at(self._point(f, np.zeros_like(f)), clip=False)
         except (NotPositiveDefinite, SolverError):
             return
-        mean, a = state.mean(), state.alpha.reshape(f.shape)
-        log_p, value = self._density(mean, a)
-        if value > self.value:
-            self.f, self.a, self.log_p, self.value = mean, a, log_p, value
+        at = self._point(state.mean(), state.alpha.reshape(f.shape))
+        if at.value > self.value:
+            self.at = at
+            self._go_on(state, tol)
+
+    def _go_on(self, state: AbstractState, tol: float) -> None:
+        """Steps with the factor of a State near the mode, while each gains much less than the one before:
+        (I + K W)^-1 = I - K R, W as it was.
+        """
+        gain = np.inf
+        while True:
+            at, before = self.at, gain
+            slope = at.g - at.a
+            step = slope - state.apply(state.times_K(slope))
+            forward = state.times_K(step)
+            gain = 0.5 * float(np.sum(slope * forward))
+            if not tol < gain < SHRINKS * before:
+                break
+            new = self._point(at.f + forward, at.a + step)
+            if not new.value >= at.value - 1e-14 * abs(at.value):
+                break
+            self.at = new
 
     def climb(self, tol: float, max_iterations: int) -> tuple[AbstractState, int, float, bool]:
         """The State at the mode, steps taken, the gain another promises, and whether W there is the true
@@ -227,31 +268,30 @@ class _Newton(AbstractSiteProblem):
         last, gain, near = False, 0.0 if self.close else np.inf, NEAR
         for steps in range(1, max_iterations + 1):
             clip = gain > near
-            true, state = self._state_at(self.f, clip)
-            full, a = state.mean(), state.alpha.reshape(self.f.shape)
-            slope = state.sites.slope - self.a
-            gain = 0.5 * float(np.sum(slope * (full - self.f)))
+            true, state = self._state_at(self.at, clip)
+            full, a = state.mean(), state.alpha.reshape(self.m.shape)
+            gain = 0.5 * float(np.sum((self.at.g - self.at.a) * (full - self.at.f)))
             if not (clip or true):
                 near = 0.1 * min(near, gain)
             small = gain <= max(tol, 1e-15 * abs(self.value))
-            if (small and (last or (true and gain <= 1e-5 * tol))) or steps == max_iterations:
+            if (small and (last or (true and gain <= EXACT * tol))) or steps == max_iterations:
                 break
             if small:
                 last = True
-                self.f, self.a = full, a
-                self.log_p, self.value = self._density(full, a)
+                self.at = self._point(full, a)
             elif not self._move(full, a, gain):
                 break
+            self._go_on(state, EXACT * tol)
         if not true:
-            true, state = self._state_at(self.f, clip=False, step=False)
+            true, state = self._state_at(self.at, clip=False, step=False)
         return state, steps, gain, true
 
-    def _state_at(self, f: np.ndarray, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
-        """Sites at f: with the true Hessian where that leaves the posterior proper and is not to be clipped,
-        else with a positive stand-in: W without its negative entries for a step, the Fisher information for
-        an evidence.
+    def _state_at(self, at: _Point, clip: bool = True, step: bool = True) -> tuple[bool, Any]:
+        """Sites at a point: with the true Hessian where that leaves the posterior proper and is not to be
+        clipped, else with a positive stand-in: W without its negative entries for a step, the Fisher
+        information for an evidence.
         """
-        _, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
+        f, g, W, P = at.f, at.g, at.W, at.P
         negative = bool((W < 0).any())
         single = P is None and W.shape[1] == 1
         choices = []
@@ -272,22 +312,21 @@ class _Newton(AbstractSiteProblem):
     def flattened(self, state: AbstractState, true: bool) -> tuple[AbstractState, AbstractState | None]:
         """The State with negative curvature taken as none, and the one with it where both are at hand."""
         if not true:
-            return self._state_at(self.f)[1], None
+            return self._state_at(self.at)[1], None
         without = state.flattened()
         return (state, None) if without is None else (without, state)
 
-    def _density(self, f: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
-        log_p = pointwise.log_prob(self.likelihood, f, self.y)
+    def _point(self, f: np.ndarray, a: np.ndarray) -> _Point:
+        log_p, g, W, P = pointwise.slopes(self.likelihood, f, self.y)
         value = float(np.sum(log_p) - 0.5 * np.sum(a * (f - self.m)))
-        return log_p, value if np.isfinite(value) else -np.inf
+        return _Point(f, a, log_p, g, W, P, value if np.isfinite(value) else -np.inf)
 
     def _move(self, full: np.ndarray, a: np.ndarray, gain: float) -> bool:
-        step = 1.0
+        step, at = 1.0, self.at
         while step > 1e-10:
-            f_new, a_new = self.f + step * (full - self.f), self.a + step * (a - self.a)
-            log_p, value = self._density(f_new, a_new)
-            if value >= self.value + 1e-4 * step * gain - 1e-14 * abs(self.value):
-                self.f, self.a, self.log_p, self.value = f_new, a_new, log_p, value
+            new = self._point(at.f + step * (full - at.f), at.a + step * (a - at.a))
+            if new.value >= at.value + 1e-4 * step * gain - 1e-14 * abs(at.value):
+                self.at = new
                 return True
             step *= 0.5
         return False

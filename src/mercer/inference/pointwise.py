@@ -83,12 +83,21 @@ def pull_slopes(
     log_prob_bar: np.ndarray,
     slope_bar: np.ndarray,
     precision_bar: np.ndarray,
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian): by name
-    of the likelihood's hyperparameters, and with respect to f (n, L). `precision_bar` is (n, 1), or (n, L,
-    L).
+) -> dict[str, np.ndarray]:
+    """Derivatives of sum(log_prob_bar log p + slope_bar . gradient + precision_bar : minus Hessian) with
+    respect to the likelihood's hyperparameters, by name. `precision_bar` is (n, 1), or (n, L, L).
     """
-    return _pull(_pull_slopes, likelihood, f, y, log_prob_bar, slope_bar, precision_bar)
+    if not jax.tree.leaves(strip(likelihood)):
+        return {}
+    return _pull(_pull_slopes, likelihood, f, y, log_prob_bar, slope_bar, precision_bar)[0]
+
+
+def pull_precision(
+    likelihood: AbstractLikelihood, f: np.ndarray, y: np.ndarray, precision_bar: np.ndarray
+) -> np.ndarray:
+    """Derivatives of sum(precision_bar : minus Hessian of log p) with respect to f (n, L)."""
+    nothing = np.zeros(f.shape[0]), np.zeros(f.shape)
+    return _pull(_pull_slopes, likelihood, f, y, *nothing, precision_bar)[1]
 
 
 def pull_partition(

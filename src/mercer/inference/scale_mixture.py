@@ -115,7 +115,7 @@ class ScaleMixture(AbstractSiteRule):
         r = np.sqrt(_squares(model.likelihood, result.state).expected)
         bar = result.state.pullback(log_evidence_bar, consume=consume)
         zero = np.zeros_like(r)
-        by_name, _ = pointwise.pull_slopes(
+        by_name = pointwise.pull_slopes(
             model.likelihood, -r, zero[:, 0], np.full(y.shape, log_evidence_bar), zero, zero
         )
         return prior_gradient(model, bar.prior) | by_name

@@ -20,7 +20,18 @@ import numpy as np
 
 from mercer.compiled import compiled
 from mercer.compiled.kalman import Sums
-from mercer.compiled.lanes_loops import CARRIED, GIVEN, LANES, MADE, STARTS, link, link_back, sweeps
+from mercer.compiled.lanes_loops import (
+    CARRIED,
+    GIVEN,
+    LANES,
+    MADE,
+    STARTS,
+    lay,
+    lift,
+    link,
+    link_back,
+    sweeps,
+)
 from mercer.compiled.matern import MaternBar, process
 
 SCRATCH = 2**20  # bytes of a block
@@ -42,19 +53,17 @@ class Layout(NamedTuple):
         return cls(count, -(-length // (TOGETHER * count)) * TOGETHER)
 
     def lanes(self, *values: np.ndarray) -> np.ndarray:
-        """Each (n,) as rows of (count, steps, rows, LANES), zeros at the end."""
+        """Each (n,) as rows of (blocks, steps, rows, LANES), zeros at the end."""
         out = np.empty((self.blocks * self.steps, len(values), LANES))
         for row, value in enumerate(values):
-            whole, rest = divmod(len(value), len(out))
-            out[:, row, :whole] = value[: whole * len(out)].reshape(whole, -1).T
-            out[:, row, whole:] = 0.0
-            if rest:
-                out[:rest, row, whole] = value[-rest:]
+            lay(value, out, row)
         return out.reshape(self.blocks, self.steps, len(values), LANES)
 
-    def row(self, lanes: np.ndarray, n: int) -> np.ndarray:
-        """And back, of (count, steps, LANES)."""
-        return lanes.transpose(2, 0, 1).reshape(-1)[:n]
+    def row(self, lanes: np.ndarray, row: int, n: int) -> np.ndarray:
+        """And back: row (n,) of (blocks, steps, rows, LANES)."""
+        out = np.empty(n)
+        lift(lanes.reshape(self.blocks * self.steps, -1, LANES), row, out)
+        return out
 
 
 class Lanes:
@@ -80,7 +89,12 @@ class Lanes:
         G = carry[rows + 2 : rows + 2 + s * s].reshape(s, s, LANES)
         G[:] = np.eye(s)[:, :, None]
         D, logdet, run = np.empty((self.layout.steps, LANES)), 0.0, sweeps(s).start
+        self.begins: list[
+            np.ndarray
+        ] = []  # of blocks that chunks reach when they have forgotten how they began
         for i in range(self.layout.blocks):
+            if run is sweeps(s).forward:
+                self.begins.append(carry[: rows + 2].copy())
             self._make(i)
             self._run(run, i, carry, D)
             logdet += _log_product(D)
@@ -98,11 +112,12 @@ class Lanes:
         s, (count, steps), rows = self.s, self.layout, CARRIED[self.s]
         carry, D, begins = np.zeros((rows + 2, LANES)), np.empty((steps, LANES)), []
         carry[:rows] = _packed(self.after, self.means)
-        for i in range(count):
+        for i in range(count - len(self.begins)):
             begins.append(carry.copy())
-            if i < count - 1:
+            if i < count - 1 - len(self.begins):
                 self._make(i)
                 self._run(sweeps(s).forward, i, carry, D)
+        begins += [begin.copy() for begin in self.begins]
         kept, out = np.empty((steps, rows, LANES)), np.empty((count, steps, 2, LANES))
         later, L = np.empty((s, LANES)), np.empty((s, s, LANES))
         link_back(self.G, self.after, self.seen, later, L)
@@ -115,7 +130,7 @@ class Lanes:
             sweeps(s).back(*arrays, spread, *_counts(steps))
         by_rate, by_variance = carry[rows:].sum(1)
         bar = MaternBar(np.array([[by_rate, by_variance / self.variance]]), None)
-        return bar, self.layout.row(out[:, :, 0], self.n), self.layout.row(out[:, :, 1], self.n)
+        return bar, self.layout.row(out, 0, self.n), self.layout.row(out, 1, self.n)
 
     def _run(self, loop, i, carry, out):
         loop(*(a.reshape(-1) for a in (self.given[i], self.made, carry, out)), *_counts(self.layout.steps))

@@ -207,6 +207,27 @@ def _two_back():
 
 
 @compiled
+def lay(values: Array, out: Array, row: int) -> None:
+    """A row of (steps, rows, LANES): values (n,), a chunk of all steps for each lane, then zeros."""
+    steps, n = len(out), len(values)
+    for t in range(steps):
+        for c in range(LANES):
+            k = c * steps + t
+            out[t, row, c] = values[k] if k < n else 0.0
+
+
+@compiled
+def lift(lanes: Array, row: int, values: Array) -> None:
+    """And back."""
+    steps, n = len(lanes), len(values)
+    for t in range(steps):
+        for c in range(LANES):
+            k = c * steps + t
+            if k < n:
+                values[k] = lanes[t, row, c]
+
+
+@compiled
 def link(
     x: Array, P: Array, G: Array, J: Array, eta: Array, m: Array, V: Array, seen: Array
 ) -> tuple[float, float]:

@@ -138,11 +138,13 @@ class Lanes:
     def _make(self, i: int) -> None:
         """Phi and Q of block i."""
         x, decay = self.scratch
-        np.multiply(self.gaps[i, :, 0], self.rate, out=x)
-        np.exp(np.negative(x, out=decay), out=decay)
-        _make(self.s)(
-            x.reshape(-1), decay.reshape(-1), self.variance, self.made.reshape(-1), _counts(len(x))[0]
-        )
+        steps, made = _counts(len(x))[0], self.made.reshape(-1)
+        np.multiply(self.gaps[i, :, 0], -self.rate if self.s == 1 else self.rate, out=x)
+        if self.s == 1:
+            _make_one(np.expm1(x, out=x).reshape(-1), self.variance, made, steps)
+        else:
+            np.exp(np.negative(x, out=decay), out=decay)
+            _make(self.s)(x.reshape(-1), decay.reshape(-1), self.variance, made, steps)
         if i == 0:
             start = _triangle(self.variance * process(self.s).stationary)
             self.made[0, -len(start) :, 0] = start
@@ -171,6 +173,17 @@ def _unpacked(rows: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
     P, at = np.empty((s, s, LANES)), np.tril_indices(s)
     P[at] = P[at[::-1]] = rows[:-s]
     return P, rows[-s:].copy()
+
+
+@compiled
+def _make_one(lost, variance, made, steps):
+    """Phi = 1 + lost and Q = variance (1 - Phi^2), lost = exp(-x) - 1."""
+    size = np.uint64(LANES)
+    for t in range(steps):
+        o = t * size
+        for c in range(size):
+            made[o + o + c] = 1.0 + lost[o + c]
+            made[o + o + size + c] = -variance * lost[o + c] * (2.0 + lost[o + c])
 
 
 @functools.cache

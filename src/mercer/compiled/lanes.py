@@ -52,6 +52,10 @@ class Layout(NamedTuple):
         count = -(-length * 8 * LANES * (GIVEN + MADE[s] + CARRIED[s] + 3) // SCRATCH)
         return cls(count, -(-length // (TOGETHER * count)) * TOGETHER)
 
+    def goes_on(self, i: int, n: int) -> np.ndarray:
+        """Which lanes have data after block i, of n in all."""
+        return np.arange(LANES) * self.blocks * self.steps + (i + 1) * self.steps < n
+
     def lanes(self, *values: np.ndarray) -> np.ndarray:
         """Each (n,) as rows of (blocks, steps, rows, LANES), zeros at the end."""
         out = np.empty((self.blocks * self.steps, len(values), LANES))
@@ -98,7 +102,7 @@ class Lanes:
             self._make(i)
             self._run(run, i, carry, D)
             logdet += _log_product(D)
-            if np.abs(G).max() < FORGOTTEN:
+            if np.abs(G[:, :, self.layout.goes_on(i, self.n)]).max(initial=0.0) < FORGOTTEN:
                 run = sweeps(s).forward
         J, eta = _unpacked(carry[rows + 2 + s * s :], s)
         P, x = _unpacked(carry[:rows], s)

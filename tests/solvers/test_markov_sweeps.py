@@ -182,6 +182,18 @@ def test_blocks_after_what_is_forgotten_begin_as_they_did(s, monkeypatch):
     np.testing.assert_allclose(loops.solve(z)[1](), scans.solve(z)[1](), **EXACT)
 
 
+def test_gaps_so_long_that_chunks_say_next_to_nothing_of_each_other(monkeypatch):
+    """Their information is a number that has no reciprocal."""
+    monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
+    for gap in np.linspace(80.0, 110.0, 40):
+        t, z = gap * np.arange(64), RNG.normal(size=64)
+        form = state_space(strip(k.Matern(0.5, 1.3, nu=1.5).bind(1)), 1e-2)
+        scans, loops = (kind(form, Line(t), np.ones(64), z) for kind in (Scans, Loops))
+        assert loops.lanes is not None
+        np.testing.assert_allclose(loops.solve(z)[0], scans.solve(z)[0], rtol=1e-12)
+        same_evidence(loops, scans, z)
+
+
 def test_transitions_of_one_state_keep_their_digits():
     """Over gaps of any length, in lanes as one by one."""
     gaps = np.append(0.0, np.geomspace(1e-14, 50.0, 40 * lanes.LANES - 1))

@@ -21,6 +21,7 @@ Array = np.ndarray
 LANES = 32
 ONE, BOUND = np.uint64(1), np.uint64(2**32 - 1)  # by which the compiler sees that offsets do not wrap around
 GIVEN, MADE, CARRIED = 2, {1: 2, 2: 7}, {1: 2, 2: 5}  # rows
+NOTHING = 1e-200  # information about a state that is as good as none, and whose reciprocal would overflow
 STARTS = {1: 3, 2: 9}  # that are carried along for what a chunk began with: G, J, eta
 
 
@@ -245,7 +246,7 @@ def link(
             d, y = J[o, o, c], 0.0
             seen[o, :, c] = 0.0
             seen[o, s + 1, c] = 1.0
-            if d > 0.0:
+            if d > NOTHING:
                 y = eta[o, c] / d
                 for a in range(s):
                     seen[o, a, c] = (J[a, o, c] if a >= o else 0.0) / d

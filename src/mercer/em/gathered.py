@@ -40,7 +40,7 @@ def gathered(
     """log_b: log emissions (N, k) of some slots; summarise: what the M-step needs of them and the posterior
     gamma (N, k) of their states, which can be added up.
 
-    None where the recursions have to be run as a whole: few steps, many states, steps so improbable that they
+    None where the recursions have to be run as a whole: few steps, steps so improbable that they
     need logarithms, chains that do not forget.
     """
     if not by_loops(chunks.total):

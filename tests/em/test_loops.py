@@ -1,5 +1,6 @@
 """Compiled forward-backward and Viterbi: the numbers of the plain recursions."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -64,6 +65,27 @@ def test_one_sweep_gathers_what_the_posterior_says(lengths, transition, known, m
     for name in ("weight", "first", "second"):
         one, two = (getattr(e.emission, name) for e in (found, expected))
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+
+
+def test_memory_that_is_used_again_keeps_nothing(monkeypatch):
+    """E-steps over the same sequences by models of several sizes, in turn and at once in threads."""
+    monkeypatch.setattr(forward, "LOOPS_FROM", 0)
+    rng = np.random.default_rng(2)
+    rows = [rng.normal(size=(n, 1)) for n in (400, 90)]
+
+    def model(N):
+        emission = GaussianEmission(Gaussians(rng.normal(size=(N, 1)), [np.eye(1)] * N))
+        return HMM(np.full(N, 1 / N), np.full((N, N), 0.3 / N) + 0.7 * np.eye(N), emission)
+
+    models = [model(N) for N in (2, 3, 3, 4)]
+    data = models[0].prepare(rows)
+    alone = [m.expect(m.prepare(rows)).transitions for m in models]
+    for m, expected in zip(models, alone, strict=True):
+        np.testing.assert_allclose(m.expect(data).transitions, expected, rtol=1e-12)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda m: m.expect(data).transitions, 10 * models))
+    for one, expected in zip(found, 10 * alone, strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-12)
 
 
 def cut(data, lengths, rows, labels, length):

@@ -166,6 +166,46 @@ def test_chunks_side_by_side_are_the_chain(s, lengthscale, monkeypatch):
     np.testing.assert_allclose(loops.solve(z)[1](), scans.solve(z)[1](), **EXACT)
 
 
+@pytest.mark.parametrize("s", (1, 2))
+def test_blocks_after_what_is_forgotten_begin_as_they_did(s, monkeypatch):
+    """Where all chunks forget, after a few blocks, derivatives need no filter of the others anew."""
+    monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
+    monkeypatch.setattr(lanes, "SCRATCH", 2**16)
+    rng, n = np.random.default_rng(s), 3001
+    t, W, z = rng.uniform(0.0, 300.0, n), rng.uniform(0.0, 20.0, n), rng.normal(size=n)
+    t[:40], W[50:80] = 4.0, 0.0
+    form = state_space(strip(k.Matern(0.05, 1.3, nu=s - 0.5).bind(1)), 1e-2)
+    scans, loops = (kind(form, Line(t), W, z) for kind in (Scans, Loops))
+    assert loops.lanes is not None and 0 < len(loops.lanes.begins) < loops.lanes.layout.blocks - 1
+    np.testing.assert_allclose(loops.logdet, scans.logdet, rtol=1e-12)
+    same_evidence(loops, scans, z)
+    np.testing.assert_allclose(loops.solve(z)[1](), scans.solve(z)[1](), **EXACT)
+
+
+def test_gaps_so_long_that_chunks_say_next_to_nothing_of_each_other(monkeypatch):
+    """Their information is a number that has no reciprocal."""
+    monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)
+    for gap in np.linspace(80.0, 110.0, 40):
+        t, z = gap * np.arange(64), RNG.normal(size=64)
+        form = state_space(strip(k.Matern(0.5, 1.3, nu=1.5).bind(1)), 1e-2)
+        scans, loops = (kind(form, Line(t), np.ones(64), z) for kind in (Scans, Loops))
+        assert loops.lanes is not None
+        np.testing.assert_allclose(loops.solve(z)[0], scans.solve(z)[0], rtol=1e-12)
+        same_evidence(loops, scans, z)
+
+
+def test_transitions_of_one_state_keep_their_digits():
+    """Over gaps of any length, in lanes as one by one."""
+    gaps = np.append(0.0, np.geomspace(1e-14, 50.0, 40 * lanes.LANES - 1))
+    layout = lanes.Layout.of(len(gaps), 1)
+    one = lanes.Lanes(1, np.array([0.7, 1.3]), layout.lanes(gaps), np.ones(len(gaps)), np.zeros(len(gaps)))
+    one._make(0)
+    Phi, Q = (layout.row(one.made[None], row, len(gaps)) for row in (0, 1))
+    np.testing.assert_allclose(Phi, np.exp(-0.7 * gaps), rtol=0.0, atol=3e-16)
+    np.testing.assert_allclose(Q[1:], -1.3 * np.expm1(-1.4 * gaps[1:]), rtol=1e-15 * 4)
+    assert Q[0] == 1.3  # where the chain begins
+
+
 def test_sites_of_negative_precision_are_filtered_one_after_the_other(monkeypatch):
     """Whether the posterior is proper is seen in the order of time."""
     monkeypatch.setattr(markov_sweeps, "LANES_FROM", 0)

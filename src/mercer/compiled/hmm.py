@@ -56,50 +56,46 @@ def backward(
     """Posterior gamma (N, L, C) of the states, and what each step says to the one before it: transitions i to
     j between t and t + 1 have probability alpha_i(t) a_ij ahead_j(t + 1).
     """
-    gamma, ahead = np.empty(B.shape), np.empty(B.shape)
-    _lanes(len(B)).backward(transition, B, alpha, scale, gamma, ahead)
+    (N, L, C), loops = B.shape, _lanes(len(B))
+    gamma, ahead = np.empty((2, N, L, C))
+    loops.backward(np.ones((N, C)), transition, B, alpha, scale, gamma, ahead, 0, L)
     _backward_again(transition, B, links, alpha, scale, gamma, ahead)
     return gamma, ahead
 
 
 class Backward:
-    """The backward procedure, some steps at a time, that keeps sums alone: every chunk goes on from what some
-    steps of the next one say from a guess. Whether that was what they say in the end is `right` when all is
-    done.
+    """The backward procedure, some steps at a time: every chunk goes on from what some steps of the next one
+    say from a guess. Whether that was what they say in the end is `right` when all is done.
 
-    inside: how many steps of each chunk (C,) are not empty
+    B: overwritten by `ahead`, see `backward`
+    most: steps at a time
     """
 
     def __init__(
         self, transition: np.ndarray, B: np.ndarray, links: np.ndarray, alpha: np.ndarray, scale: np.ndarray,
-        inside: np.ndarray,
+        most: int,
     ):  # fmt: skip
         self.A, self.B, self.links, self.alpha, self.scale = transition, B, links, alpha, scale
         N, L, C = B.shape
-        self.inside, self.loops, self.sums = inside, _lanes(N), np.zeros((N, N, C))
-        self.beta, self.ahead = np.ones((N, C)), np.empty((N, C))
+        self.loops, self.beta, self.gamma = _lanes(N), np.ones((N, C)), np.empty((N, min(most, L), C))
         if len(links):
             self.guess = self.loops.warm(transition, B[:, : min(WARM, L)])[:, links + 1]
             self.beta[:, links] = transition @ self.guess
 
     def some(self, begin: int, end: int) -> np.ndarray:
-        """gamma (N, end - begin, C) of steps begin ... end - 1, which come before those asked for last."""
-        gamma = np.empty((len(self.B), end - begin, self.B.shape[2]))
-        given = self.A, self.B, self.alpha, self.scale, self.inside, begin, end
-        self.loops.counted(*given, self.beta, self.ahead, gamma, self.sums)
-        return gamma
+        """gamma (N, end - begin, C) of steps begin ... end - 1, which come before those asked for last; the
+        next call overwrites it.
+        """
+        self.loops.backward(self.beta, self.A, self.B, self.alpha, self.scale, self.gamma, self.B, begin, end)
+        return self.gamma[:, : end - begin]
 
     def right(self) -> bool:
+        """After all steps."""
         if not len(self.links):
             return True
-        said = self.ahead[:, self.links + 1]
+        said = self.B[:, 0, self.links + 1]
         said, guess = said / said.sum(0), self.guess / self.guess.sum(0)
         return bool((np.abs(said - guess) <= AGREES * said).all())
-
-    def pairs(self) -> np.ndarray:
-        """The sums over steps of alpha_i(t) ahead_j(t + 1) (N, N)."""
-        between = self.alpha[:, -1, self.links] @ self.ahead[:, self.links + 1].T
-        return self.sums.sum(2) + between
 
 
 def viterbi(
@@ -120,7 +116,6 @@ class Lanes(NamedTuple):
     forward: Any
     backward: Any
     warm: Any
-    counted: Any
 
 
 @functools.cache
@@ -148,10 +143,10 @@ def _lanes(N: int) -> Lanes:
                         total += A[i, j] * a[i, c]
                     p[j, c] = total
 
-    def backward(A, B, alpha, scale, gamma, ahead):
-        _, L, C = B.shape
-        beta, w, share = np.ones((N, C)), np.empty((N, C)), np.empty(C)
-        for t in range(L - 1, -1, -1):
+    def backward(beta, A, B, alpha, scale, gamma, ahead, begin, end):
+        C = B.shape[2]
+        w, share = np.empty((N, C)), np.empty(C)
+        for t in range(end - 1, begin - 1, -1):
             for c in range(C):
                 total = 0.0
                 for i in range(N):
@@ -159,15 +154,15 @@ def _lanes(N: int) -> Lanes:
                 share[c] = 1.0 / total
             for i in range(N):
                 for c in range(C):
-                    gamma[i, t, c] = alpha[i, t, c] * beta[i, c] * share[c]
+                    gamma[i, t - begin, c] = alpha[i, t, c] * beta[i, c] * share[c]
             for c in range(C):
                 share[c] /= scale[t, c]
             for i in range(N):
                 for c in range(C):
                     w[i, c] = B[i, t, c] * beta[i, c] * share[c]
-                    ahead[i, t, c] = w[i, c]
             for i in range(N):
                 for c in range(C):
+                    ahead[i, t, c] = w[i, c]
                     total = 0.0
                     for j in range(N):
                         total += A[i, j] * w[j, c]
@@ -197,41 +192,7 @@ def _lanes(N: int) -> Lanes:
                     beta[i, c] = total
         return w
 
-    def counted(A, B, alpha, scale, inside, begin, end, beta, w, gamma, pairs):
-        C = B.shape[2]
-        share, before = np.empty(C), np.empty((N, C))
-        for t in range(end - 1, begin - 1, -1):
-            for c in range(C):
-                total = 0.0
-                for i in range(N):
-                    total += alpha[i, t, c] * beta[i, c]
-                share[c] = 1.0 / total
-            for i in range(N):
-                for c in range(C):
-                    gamma[i, t - begin, c] = alpha[i, t, c] * beta[i, c] * share[c]
-            for c in range(C):
-                share[c] /= scale[t, c]
-            for i in range(N):
-                for c in range(C):
-                    w[i, c] = B[i, t, c] * beta[i, c] * share[c]
-            for i in range(N):
-                for c in range(C):
-                    total = 0.0
-                    for j in range(N):
-                        total += A[i, j] * w[j, c]
-                    beta[i, c] = total
-            if t > 0:
-                for c in range(C):
-                    share[c] = 1.0 if t < inside[c] else 0.0
-                for i in range(N):
-                    for c in range(C):
-                        before[i, c] = alpha[i, t - 1, c] * share[c]
-                for i in range(N):
-                    for j in range(N):
-                        for c in range(C):
-                            pairs[i, j, c] += before[i, c] * w[j, c]
-
-    return Lanes(*(compiled(loop) for loop in (forward, backward, warm, counted)))
+    return Lanes(*(compiled(loop) for loop in (forward, backward, warm)))
 
 
 @compiled

@@ -20,7 +20,18 @@ import numpy as np
 
 from mercer.compiled import compiled
 from mercer.compiled.kalman import Sums
-from mercer.compiled.lanes_loops import CARRIED, GIVEN, LANES, MADE, STARTS, link, link_back, sweeps
+from mercer.compiled.lanes_loops import (
+    CARRIED,
+    GIVEN,
+    LANES,
+    MADE,
+    STARTS,
+    lay,
+    lift,
+    link,
+    link_back,
+    sweeps,
+)
 from mercer.compiled.matern import MaternBar, process
 
 SCRATCH = 2**20  # bytes of a block
@@ -41,20 +52,22 @@ class Layout(NamedTuple):
         count = -(-length * 8 * LANES * (GIVEN + MADE[s] + CARRIED[s] + 3) // SCRATCH)
         return cls(count, -(-length // (TOGETHER * count)) * TOGETHER)
 
+    def goes_on(self, i: int, n: int) -> np.ndarray:
+        """Which lanes have data after block i, of n in all."""
+        return np.arange(LANES) * self.blocks * self.steps + (i + 1) * self.steps < n
+
     def lanes(self, *values: np.ndarray) -> np.ndarray:
-        """Each (n,) as rows of (count, steps, rows, LANES), zeros at the end."""
+        """Each (n,) as rows of (blocks, steps, rows, LANES), zeros at the end."""
         out = np.empty((self.blocks * self.steps, len(values), LANES))
         for row, value in enumerate(values):
-            whole, rest = divmod(len(value), len(out))
-            out[:, row, :whole] = value[: whole * len(out)].reshape(whole, -1).T
-            out[:, row, whole:] = 0.0
-            if rest:
-                out[:rest, row, whole] = value[-rest:]
+            lay(value, out, row)
         return out.reshape(self.blocks, self.steps, len(values), LANES)
 
-    def row(self, lanes: np.ndarray, n: int) -> np.ndarray:
-        """And back, of (count, steps, LANES)."""
-        return lanes.transpose(2, 0, 1).reshape(-1)[:n]
+    def row(self, lanes: np.ndarray, row: int, n: int) -> np.ndarray:
+        """And back: row (n,) of (blocks, steps, rows, LANES)."""
+        out = np.empty(n)
+        lift(lanes.reshape(self.blocks * self.steps, -1, LANES), row, out)
+        return out
 
 
 class Lanes:
@@ -80,11 +93,16 @@ class Lanes:
         G = carry[rows + 2 : rows + 2 + s * s].reshape(s, s, LANES)
         G[:] = np.eye(s)[:, :, None]
         D, logdet, run = np.empty((self.layout.steps, LANES)), 0.0, sweeps(s).start
+        self.begins: list[
+            np.ndarray
+        ] = []  # of blocks that chunks reach when they have forgotten how they began
         for i in range(self.layout.blocks):
+            if run is sweeps(s).forward:
+                self.begins.append(carry[: rows + 2].copy())
             self._make(i)
             self._run(run, i, carry, D)
             logdet += _log_product(D)
-            if np.abs(G).max() < FORGOTTEN:
+            if np.abs(G[:, :, self.layout.goes_on(i, self.n)]).max(initial=0.0) < FORGOTTEN:
                 run = sweeps(s).forward
         J, eta = _unpacked(carry[rows + 2 + s * s :], s)
         P, x = _unpacked(carry[:rows], s)
@@ -98,11 +116,12 @@ class Lanes:
         s, (count, steps), rows = self.s, self.layout, CARRIED[self.s]
         carry, D, begins = np.zeros((rows + 2, LANES)), np.empty((steps, LANES)), []
         carry[:rows] = _packed(self.after, self.means)
-        for i in range(count):
+        for i in range(count - len(self.begins)):
             begins.append(carry.copy())
-            if i < count - 1:
+            if i < count - 1 - len(self.begins):
                 self._make(i)
                 self._run(sweeps(s).forward, i, carry, D)
+        begins += [begin.copy() for begin in self.begins]
         kept, out = np.empty((steps, rows, LANES)), np.empty((count, steps, 2, LANES))
         later, L = np.empty((s, LANES)), np.empty((s, s, LANES))
         link_back(self.G, self.after, self.seen, later, L)
@@ -115,7 +134,7 @@ class Lanes:
             sweeps(s).back(*arrays, spread, *_counts(steps))
         by_rate, by_variance = carry[rows:].sum(1)
         bar = MaternBar(np.array([[by_rate, by_variance / self.variance]]), None)
-        return bar, self.layout.row(out[:, :, 0], self.n), self.layout.row(out[:, :, 1], self.n)
+        return bar, self.layout.row(out, 0, self.n), self.layout.row(out, 1, self.n)
 
     def _run(self, loop, i, carry, out):
         loop(*(a.reshape(-1) for a in (self.given[i], self.made, carry, out)), *_counts(self.layout.steps))
@@ -123,11 +142,13 @@ class Lanes:
     def _make(self, i: int) -> None:
         """Phi and Q of block i."""
         x, decay = self.scratch
-        np.multiply(self.gaps[i, :, 0], self.rate, out=x)
-        np.exp(np.negative(x, out=decay), out=decay)
-        _make(self.s)(
-            x.reshape(-1), decay.reshape(-1), self.variance, self.made.reshape(-1), _counts(len(x))[0]
-        )
+        steps, made = _counts(len(x))[0], self.made.reshape(-1)
+        np.multiply(self.gaps[i, :, 0], -self.rate if self.s == 1 else self.rate, out=x)
+        if self.s == 1:
+            _make_one(np.expm1(x, out=x).reshape(-1), self.variance, made, steps)
+        else:
+            np.exp(np.negative(x, out=decay), out=decay)
+            _make(self.s)(x.reshape(-1), decay.reshape(-1), self.variance, made, steps)
         if i == 0:
             start = _triangle(self.variance * process(self.s).stationary)
             self.made[0, -len(start) :, 0] = start
@@ -156,6 +177,17 @@ def _unpacked(rows: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
     P, at = np.empty((s, s, LANES)), np.tril_indices(s)
     P[at] = P[at[::-1]] = rows[:-s]
     return P, rows[-s:].copy()
+
+
+@compiled
+def _make_one(lost, variance, made, steps):
+    """Phi = 1 + lost and Q = variance (1 - Phi^2), lost = exp(-x) - 1."""
+    size = np.uint64(LANES)
+    for t in range(steps):
+        o = t * size
+        for c in range(size):
+            made[o + o + c] = 1.0 + lost[o + c]
+            made[o + o + size + c] = -variance * lost[o + c] * (2.0 + lost[o + c])
 
 
 @functools.cache

@@ -21,6 +21,7 @@ Array = np.ndarray
 LANES = 32
 ONE, BOUND = np.uint64(1), np.uint64(2**32 - 1)  # by which the compiler sees that offsets do not wrap around
 GIVEN, MADE, CARRIED = 2, {1: 2, 2: 7}, {1: 2, 2: 5}  # rows
+NOTHING = 1e-200  # information about a state that is as good as none, and whose reciprocal would overflow
 STARTS = {1: 3, 2: 9}  # that are carried along for what a chunk began with: G, J, eta
 
 
@@ -207,6 +208,27 @@ def _two_back():
 
 
 @compiled
+def lay(values: Array, out: Array, row: int) -> None:
+    """A row of (steps, rows, LANES): values (n,), a chunk of all steps for each lane, then zeros."""
+    steps, n = len(out), len(values)
+    for t in range(steps):
+        for c in range(LANES):
+            k = c * steps + t
+            out[t, row, c] = values[k] if k < n else 0.0
+
+
+@compiled
+def lift(lanes: Array, row: int, values: Array) -> None:
+    """And back."""
+    steps, n = len(lanes), len(values)
+    for t in range(steps):
+        for c in range(LANES):
+            k = c * steps + t
+            if k < n:
+                values[k] = lanes[t, row, c]
+
+
+@compiled
 def link(
     x: Array, P: Array, G: Array, J: Array, eta: Array, m: Array, V: Array, seen: Array
 ) -> tuple[float, float]:
@@ -224,7 +246,7 @@ def link(
             d, y = J[o, o, c], 0.0
             seen[o, :, c] = 0.0
             seen[o, s + 1, c] = 1.0
-            if d > 0.0:
+            if d > NOTHING:
                 y = eta[o, c] / d
                 for a in range(s):
                     seen[o, a, c] = (J[a, o, c] if a >= o else 0.0) / d

@@ -4,7 +4,9 @@ emissions and posteriors of the states are made for some steps at a time and for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,6 @@ from mercer.compiled import hmm as loops
 from mercer.em.forward import FAINT, Chunks, by_loops, guesses
 
 SLOTS = 8192  # whose emissions are at hand at a time
-SCRATCH = 2**16  # bytes of sums of pairs that a loop may carry along
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,21 @@ def gathered(
     """log_b: log emissions (N, k) of some slots; summarise: what the M-step needs of them and the posterior
     gamma (N, k) of their states, which can be added up.
 
-    None where the recursions have to be run as a whole: few steps, many states, steps so improbable that they
+    None where the recursions have to be run as a whole: few steps, steps so improbable that they
     need logarithms, chains that do not forget.
     """
-    (N, L, C), links = (len(initial), chunks.length, chunks.count), chunks.links
-    if not by_loops(chunks.total) or 8 * N * N * C > SCRATCH:
+    if not by_loops(chunks.total):
         return None
-    A = np.ascontiguousarray(transition)
-    B, alpha, scale, tops = np.empty((N, L, C)), np.empty((N, L, C)), np.empty((L, C)), np.empty((L, C))
-    p, steps = guesses(np.asarray(initial), chunks), max(SLOTS // C, 1)
+    with _room(chunks, 2 * len(initial) + 2) as room:
+        return _gathered(
+            np.asarray(initial), np.ascontiguousarray(transition), log_b, summarise, chunks, room
+        )
+
+
+def _gathered(initial, A, log_b, summarise, chunks: Chunks, room: np.ndarray) -> Gathered | None:
+    (N, L, C), links = (len(initial), chunks.length, chunks.count), chunks.links
+    B, alpha, scale, tops = room[:N], room[N : 2 * N], room[-2], room[-1]
+    p, steps = guesses(initial, chunks), max(SLOTS // C, 1)
     parts = [(begin, min(begin + steps, L)) for begin in range(0, L, steps)]
     for begin, end in parts:
         b = log_b(slice(begin * C, end * C)).reshape(N, end - begin, C)
@@ -60,17 +67,40 @@ def gathered(
     loops.forward_again(A, B, links, alpha, scale)
     if not scale.min() > FAINT:
         return None
-    back, summary = loops.Backward(A, B, links, alpha, scale, chunks.inside), None
+    back, summary, pairs = loops.Backward(A, B, links, alpha, scale, steps), None, np.zeros((N, N))
+    before, ahead = alpha.reshape(N, -1), B.reshape(N, -1)
     for begin, end in reversed(parts):
         gamma = back.some(begin, end)
         if begin == 0:
             first = gamma[:, 0, chunks.first].sum(1)
         if (chunks.inside < end).any():
-            gamma[:, np.arange(begin, end)[:, None] >= chunks.inside] = 0.0
+            empty = np.arange(begin, end)[:, None] >= chunks.inside
+            gamma[:, empty] = B[:, begin:end][:, empty] = 0.0
         part = summarise(slice(begin * C, end * C), gamma.reshape(N, -1))
         summary = part if summary is None else summary + part
+        start = max(begin, 1)  # a first step has none before it
+        pairs += before[:, (start - 1) * C : (end - 1) * C] @ ahead[:, start * C : end * C].T
     if not back.right():
         return None
+    pairs += alpha[:, -1, links] @ B[:, 0, links + 1].T
     steps_log = np.log(scale) + tops
     log_likelihood = np.bincount(chunks.sequence, steps_log.sum(0), len(chunks.lengths))
-    return Gathered(first, A * back.pairs(), summary, log_likelihood)
+    return Gathered(first, A * pairs, summary, log_likelihood)
+
+
+@contextlib.contextmanager
+def _room(chunks: Chunks, rows: int) -> Iterator[np.ndarray]:
+    """Memory (rows, length, chunks), kept for the next E-step over the same sequences: that the system hands
+    it out afresh takes as long as the recursions. Who runs over them at the same time has his own.
+    """
+    kept = _rooms.setdefault(chunks, [])
+    room = kept.pop() if kept else np.empty(0)
+    shape = (rows, chunks.length, chunks.count)
+    room = room if room.shape == shape else np.empty(shape)
+    try:
+        yield room
+    finally:
+        kept[:] = [room]
+
+
+_rooms: weakref.WeakKeyDictionary[Chunks, list[np.ndarray]] = weakref.WeakKeyDictionary()

@@ -160,9 +160,9 @@ class AbstractHostState(AbstractState):
         """r = c - posterior mean (n,), without cancellation where W is not 0: alpha = g + W r."""
         dual = self.alpha if self.slope is None else self.alpha - self.slope
         told = self.precision != 0
-        out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=told)
         if told.all():
-            return out
+            return dual / self.precision
+        out = np.divide(dual, self.precision, out=np.zeros_like(dual), where=told)
         return np.where(told, out, self.centre - self.m - self.times_K(self.alpha[:, None])[:, 0])
 
     def unit_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

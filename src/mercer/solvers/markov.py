@@ -281,9 +281,12 @@ class MarkovState(AbstractHostState):
             return super().pull(bars)
         pulled, variances = self.sweeps.pull_evidence(self._delta)
         kernel = jax.tree.map(lambda leaf: bar * np.asarray(leaf), self._as_kernel(pulled))
-        mean = pull_mean(self.prior.mean, self.columns, bar * self.alpha)
-        precision = -0.5 * bar * (self.residual() ** 2 + variances)
-        return Cotangents(PriorBar(kernel, mean), SiteBars(-bar * self.alpha[:, None], precision[:, None]))
+        alpha = bar * self.alpha
+        mean = pull_mean(self.prior.mean, self.columns, alpha)
+        precision = self.residual() ** 2
+        precision += variances
+        precision *= -0.5 * bar
+        return Cotangents(PriorBar(kernel, mean), SiteBars(-alpha[:, None], precision[:, None]))
 
     def weighted_squares(self, k: np.ndarray | None, v: np.ndarray | None) -> np.ndarray:
         out = self.sweeps.turn(self._direction(k, v))

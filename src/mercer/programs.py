@@ -86,19 +86,25 @@ class Program:
         self._found: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
+        return self.ready(*args)(*args)
+
+    def ready(self, *args: Any) -> Callable[..., Any]:
+        """The call for arguments of these structures, shapes and types, for whoever makes it again and again:
+        to look for it takes as long as to make it.
+        """
         leaves, structure = jax.tree.flatten(args)
         try:
             key = structure, tuple(map(_shaped, leaves))
         except _Nameless:
-            return self._jit(*args)
+            return self._jit
         if _settings(jax.config) != LOADED_WITH:
-            return self._jit(*args)
+            return self._jit
         call = self._found.get(key)
         if call is None:
             with _FINDING:  # of threads that ask for the same, one compiles: JAX's cache is not written whole
                 call = self._found.get(key) or self._find(key, args)
                 self._found[key] = call
-        return call(*args)
+        return call
 
     def _find(self, key: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
         try:

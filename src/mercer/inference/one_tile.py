@@ -18,7 +18,7 @@ import numpy as np
 from mercer.linalg import lapack, tiles
 from mercer.linalg.cholesky import factor, invert
 from mercer.params import Flattened, Layout, strip
-from mercer.programs import Program, program
+from mercer.programs import Program, inline, program
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -33,8 +33,8 @@ class OneTile:
         self.n, size = y.shape[0], tiles.tile_size(y.shape[0])
         if not jax.tree.leaves(model.gp.mean):  # it need not be compiled
             y = y - np.asarray(model.gp.mean.value(X), float)
-        encoded = tiles.Panels((model.gp.kernel.encode(X), _columns(X), y), size)
-        self.given = jax.device_put(jax.tree.leaves(model)), *encoded.tiles[0]
+        (rows,) = tiles.Panels((model.gp.kernel.encode(X), _columns(X), y), size).tiles
+        self.given = jax.device_put((jax.tree.leaves(model), *rows), inline())
         self.B, self.alpha = _aligned(size, size), _aligned(size)
         layout, vector = flat.layout(), flat.vector
         self.covariances = _compiled(_covariances, layout).ready(vector, *self.given)

@@ -40,7 +40,7 @@ def test_what_is_found_gives_the_same_numbers(folder):
     K = np.asarray(made(leaves, A, A))
     (name,) = kept(folder)
     read = []
-    load, programs._load = programs._load, lambda content: read.append(1) or load(content)
+    load, programs._load = programs._load, lambda *args: read.append(1) or load(*args)
     try:
         np.testing.assert_array_equal(found(leaves, A, A), K)
     finally:
@@ -49,6 +49,15 @@ def test_what_is_found_gives_the_same_numbers(folder):
     np.testing.assert_allclose(K, np.asarray(kernels.SE(lengthscale=[1.0, 2.0])(A, A)), rtol=1e-14)
     jitted = jax.jit(lambda A: jnp.sum(found(leaves, A, A)))(A)  # inside jit there is nothing to find
     np.testing.assert_allclose(jitted, K.sum(), rtol=1e-14)
+
+
+def test_programs_in_the_calling_thread_are_found_too(folder):
+    A = jax.device_put(np.random.default_rng(0).standard_normal((5, 2)), programs.inline())
+    leaves, structure = jax.tree.flatten(kernels.SE(lengthscale=[1.0, 2.0]))
+    made, found = (programs.program(tiles._rebuilt, tiles._block, structure) for _ in range(2))
+    K, again = made(leaves, A, A), found(leaves, A, A)
+    assert len(kept(folder)) == 1 and K.device == again.device == programs.inline()
+    np.testing.assert_array_equal(again, K)
 
 
 def test_every_function_structure_shape_and_type_has_a_program_of_its_own(folder):

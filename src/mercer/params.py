@@ -32,6 +32,7 @@ __all__ = [
     "Held",
     "Hyper",
     "Info",
+    "Layout",
     "Param",
     "Parameter",
     "ParameterError",
@@ -79,12 +80,11 @@ class Constraint:
     upper: float = np.inf
     closed: bool = False  # the ends themselves are legal values, though never reached by learning
 
-    def value(self, u: np.ndarray) -> np.ndarray:
-        """Unconstrained number -> value."""
+    def value(self, u: Any, xp: Any = np) -> Any:
+        """Unconstrained number -> value; xp: the module of arrays, `jax.numpy` in compiled code."""
         if math.isfinite(self.lower) and math.isfinite(self.upper):
-            inside: np.ndarray = self.lower + (self.upper - self.lower) / (1.0 + np.exp(-u))
-            return inside
-        return self.lower + np.exp(u) if math.isfinite(self.lower) else u
+            return self.lower + (self.upper - self.lower) / (1.0 + xp.exp(-u))
+        return self.lower + xp.exp(u) if math.isfinite(self.lower) else u
 
     def unconstrained(self, value: np.ndarray) -> np.ndarray:
         """Value -> unconstrained number (ends of an interval are moved inwards by 1e-13 of its width)."""
@@ -442,6 +442,24 @@ class _Mark:
         self.name = name
 
 
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How a vector becomes a value, for compiled code: its structure, without what a person says of it; and
+    for every free hyperparameter its place among the leaves, where it stands in the vector, its shape and its
+    constraint.
+    """
+
+    structure: Any
+    slots: tuple[tuple[int, int, int, tuple[int, ...], Constraint], ...]
+
+    def value(self, vector: Any, leaves: list[Any]) -> Any:
+        """The value with the hyperparameters of a vector; the others are those of `leaves`."""
+        leaves = list(leaves)
+        for place, start, stop, shape, constraint in self.slots:
+            leaves[place] = constraint.value(vector[start:stop], jax.numpy).reshape(shape)
+        return jax.tree.unflatten(self.structure, leaves)
+
+
 LARGEST_LOG = 300.0  # of a hyperparameter: its square is still a number
 
 
@@ -478,6 +496,12 @@ class Flattened:
         marked = _rebuild(self.value, (), lambda name, leaf: _Mark(name))
         where = {leaf.name: i for i, leaf in enumerate(jax.tree.leaves(marked)) if type(leaf) is _Mark}
         return [where[p.name] for p, _ in self.slots]
+
+    def layout(self) -> Layout:
+        """How a vector becomes the value, as compiled code is told."""
+        places = zip(self.slots, self._of_slots, strict=True)
+        slots = tuple((place, s.start, s.stop, np.shape(p.value), p.constraint) for (p, s), place in places)
+        return Layout(jax.tree.structure(strip(self.value)), slots)
 
     def pull(self, gradient: Mapping[str, Any], vector: np.ndarray) -> np.ndarray:
         """Gradient with respect to the visible values (by dotted name) -> gradient with respect to the

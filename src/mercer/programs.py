@@ -42,7 +42,7 @@ import numpy as np
 
 from mercer import files, jax_settings
 
-__all__ = ["Program", "program"]
+__all__ = ["Program", "inline", "program"]
 
 EDITIONS = 4  # whose programs are kept
 MOST = 1000  # of an edition, some 50 kB each: then the older half goes
@@ -75,6 +75,24 @@ def program(function: Callable[..., Any], *static: Any) -> Program:
     return Program(function, static)
 
 
+@functools.cache
+def inline() -> jax.Device:
+    """The processor as a device whose programs run in the thread that calls them: for many small ones after
+    each other, each of which would be handed over to a thread of XLA's, and waited for, longer than it runs.
+    Arrays that were put there (`jax.device_put`) make a program run there. The usual device where JAX has no
+    such thing.
+    """
+    usual: jax.Device = jax.local_devices()[0]
+    if usual.platform != "cpu":
+        return usual
+    try:
+        from jaxlib import xla_client
+
+        return xla_client.make_cpu_client(asynchronous=False).local_devices()[0]
+    except (ImportError, AttributeError, TypeError):  # it is not part of what JAX promises
+        return usual
+
+
 class Program:
     """A function of arrays and trees of them, compiled once for each structure and shape, or found
     on disk.
@@ -86,27 +104,34 @@ class Program:
         self._found: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
+        return self.ready(*args)(*args)
+
+    def ready(self, *args: Any) -> Callable[..., Any]:
+        """The call for arguments of these structures, shapes and types, for whoever makes it again and again:
+        to look for it takes as long as to make it.
+        """
         leaves, structure = jax.tree.flatten(args)
         try:
             key = structure, tuple(map(_shaped, leaves))
         except _Nameless:
-            return self._jit(*args)
+            return self._jit
         if _settings(jax.config) != LOADED_WITH:
-            return self._jit(*args)
+            return self._jit
         call = self._found.get(key)
         if call is None:
             with _FINDING:  # of threads that ask for the same, one compiles: JAX's cache is not written whole
                 call = self._found.get(key) or self._find(key, args)
                 self._found[key] = call
-        return call(*args)
+        return call
 
     def _find(self, key: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
         try:
             path = _folder() / _digest(_words((self._parts, key)), 20)
         except _Nameless:
             return self._jit
+        device = _device(args)
         with contextlib.suppress(Exception):  # not there, or not to be read: it is compiled again
-            return _load(_read(path))
+            return _load(_read(path), device)
         function, static = self._parts
         # by a name that JAX's own cache does not know: what it has read, XLA cannot tell in bytes again
         name = f"{function.__name__}_{_digest(str(path), 10)}"
@@ -114,7 +139,7 @@ class Program:
         made = lowered.compile()
         if "custom_call" not in lowered.as_text():  # which may hold addresses of this process
             with contextlib.suppress(Exception):  # nobody can write there, or it cannot be told in bytes
-                _store(path, made, args)
+                _store(path, made, args, device)
         return made
 
 
@@ -192,18 +217,24 @@ def _own(status: os.stat_result) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _load(content: bytes) -> Callable[..., Any]:
+def _device(args: tuple[Any, ...]) -> jax.Device:
+    """Where a program with these arguments runs: where the first of them is that was put somewhere."""
+    arrays = (x for x in jax.tree.leaves(args) if isinstance(x, jax.Array))
+    return next((x.device for x in arrays if x.committed), jax.local_devices()[0])
+
+
+def _load(content: bytes, device: jax.Device) -> Callable[..., Any]:
     from jax.experimental.serialize_executable import deserialize_and_load
 
-    return deserialize_and_load(*pickle.loads(content))
+    return deserialize_and_load(*pickle.loads(content), backend=device.client, execution_devices=[device])
 
 
-def _store(path: Path, made: jax.stages.Compiled, args: tuple[Any, ...]) -> None:
+def _store(path: Path, made: jax.stages.Compiled, args: tuple[Any, ...], device: jax.Device) -> None:
     """Keep a program that, read again, gives the same numbers."""
     from jax.experimental.serialize_executable import serialize
 
     content = pickle.dumps(serialize(made))
-    if not _same(_load(content)(*args), made(*args)):
+    if not _same(_load(content, device)(*args), made(*args)):
         return
     if not path.parent.exists():
         path.parent.parent.mkdir(parents=True, exist_ok=True)

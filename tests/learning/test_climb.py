@@ -33,7 +33,7 @@ def test_no_evaluations_learn_nothing():
     found = fitted(mc.param(1.3, bounds=(0.1, 2.0)), max_evaluations=0)
     assert float(found.model.gp.kernel.lengthscale) == pytest.approx(1.3, rel=1e-12)
     assert found.status.evaluations == 1 and "nothing was learned" in found.status.message
-    assert found.value == mc.log_evidence(found.model, X, Y)
+    assert found.value == pytest.approx(mc.log_evidence(found.model, X, Y), rel=1e-13)  # two ways to it
     with pytest.raises(ValueError, match="max_evaluations must be 0"):
         fitted(1.0, max_evaluations=-1)
 

@@ -9,12 +9,13 @@ import jax
 import numpy as np
 
 from mercer.inference.gradient import prior_gradient
+from mercer.inference.one_tile import OneTile
 from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Array
 from mercer.likelihoods.gaussian import AbstractGaussianNoise
 from mercer.linalg import tiles
 from mercer.linalg.cholesky import NOISE_FLOOR
-from mercer.params import strip
+from mercer.params import Flattened, strip
 from mercer.solvers.protocol import AbstractSolver, AbstractWorkspace, Sites, SolverError
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -53,6 +54,11 @@ class Exact(AbstractSiteRule):
             notes.append(f"jitter of {state.jitter:.3g} times the noise variance was added to the diagonal")
         return Result(state, evidence, tuple(notes))
 
+    def at_vectors(self, flat: Flattened, X: np.ndarray, y: np.ndarray, solver: AbstractSolver) -> Any:
+        if tiles.in_one(y.shape[0]) and solver.one_matrix(y.shape[0]) and _even_noise(flat.value, y):
+            return OneTile(flat, X, y)
+        return None
+
     def gradient(
         self,
         model: Any,
@@ -70,6 +76,14 @@ class Exact(AbstractSiteRule):
         noise_bar = -W_bar * W**2
         by_noise = model.likelihood.pull(noise_bar, y, cotangents.sites.centre, log_evidence_bar)
         return gradient | {f"likelihood.{name}": bar for name, bar in by_noise.items()}
+
+
+def _even_noise(model: Any, y: np.ndarray) -> bool:
+    """Whether y is f plus noise of one positive variance for all data."""
+    likelihood = model.likelihood
+    if not isinstance(likelihood, AbstractGaussianNoise) or likelihood.warped(y) is not y:
+        return False
+    return np.ndim(likelihood.variances) == 0 and bool(likelihood.variances > 0)
 
 
 def gaussian_sites(model: Any, X: np.ndarray, y: Array) -> tuple[Sites, float]:

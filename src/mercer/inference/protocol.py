@@ -16,6 +16,7 @@ import numpy as np
 
 from mercer.inference import pointwise
 from mercer.inputs import Inputs
+from mercer.params import Flattened
 from mercer.posteriors.answers import InferenceStatus
 from mercer.posteriors.gaussian import GaussianPosterior
 from mercer.posteriors.protocol import AbstractPosterior
@@ -134,6 +135,12 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         """Derivatives with respect to every hyperparameter, by dotted name: of the log evidence, or of what
         the bars say. `consume=True` lets the State of the `result` be spent.
         """
+
+    def at_vectors(self, flat: Flattened, X: np.ndarray, y: np.ndarray, solver: AbstractSolver) -> Any:
+        """The log evidence as a function of the vector that gives (value, gradient), where there is a faster
+        way to it than by a State; None by default.
+        """
+        return None
 
     def posterior(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mercer.gp import Model, at_rows
 from mercer.inference.protocol import AbstractSiteRule, Result
 from mercer.inputs import Inputs
 from mercer.learning.checkpoint import fingerprint
-from mercer.learning.objectives import Objective
+from mercer.learning.objectives import Objective, evidence
 from mercer.linalg.cholesky import NotPositiveDefinite
 from mercer.params import Flattened, flatten
 
@@ -33,7 +34,7 @@ class LearningProblem:
     def __post_init__(self) -> None:
         self.flat: Flattened = flatten(self.model)
         self.workspaces: list[Any] = [None] * len(self.data)
-        self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation, on the last data set
+        self.by_name: dict[str, np.ndarray] = {}  # of the last evaluation by States, on the last data set
 
     @property
     def size(self) -> int:
@@ -71,27 +72,38 @@ class LearningProblem:
         failed = (-np.inf, np.zeros_like(vector), -np.inf)
         if not self.flat.within_reach(vector):
             return failed
-        model = self.flat.unflatten(vector)
         if self.objective.value is not None and not self.rule.fixed_sites:
             return self._by_differences(vector)
         total, gradient = 0.0, np.zeros_like(vector)
-        self.open(vector)
-        for i, (inputs, y) in enumerate(self.data):
+        for i in range(len(self.data)):
             try:
                 with np.errstate(all="ignore"):
-                    result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])
-                    value, bars = self.objective.evaluate(result)
-                    by_name = self.rule.gradient(model, y, result, consume=True, **bars)
+                    value, slope = (self.short_cuts[i] or partial(self._by_state, i))(vector)
             except NotPositiveDefinite:
                 return failed
             total += value
-            gradient += self.flat.pull(by_name, vector)
-            self.by_name = by_name
+            gradient += slope
         prior, prior_gradient = self.flat.log_prior(vector, self.jacobian)
         value, gradient = total + prior, gradient + prior_gradient
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             return failed
         return float(value), gradient, float(total)
+
+    @functools.cached_property
+    def short_cuts(self) -> list[Any]:
+        """What the rule knows of each data set that is faster than a State; None where it knows nothing."""
+        if self.objective.evaluate is not evidence:
+            return [None] * len(self.data)
+        return [self.rule.at_vectors(self.flat, inputs.values, y, self.solver) for inputs, y in self.data]
+
+    def _by_state(self, i: int, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """The objective of one data set, and its gradient."""
+        self.open(vector)
+        model, (inputs, y) = self.flat.unflatten(vector), self.data[i]
+        result = self.rule.run(model, inputs.values, y, self.solver, self.workspaces[i])
+        value, bars = self.objective.evaluate(result)
+        self.by_name = self.rule.gradient(model, y, result, consume=True, **bars)
+        return value, self.flat.pull(self.by_name, vector)
 
     def _by_differences(self, vector: np.ndarray) -> tuple[float, np.ndarray, float]:
         """The same of an objective that has no derivatives for this rule: by central differences."""

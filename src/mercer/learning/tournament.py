@@ -1,8 +1,10 @@
 """Which solver learns and predicts best: what `solver="auto"` asks while hyperparameters are looked for.
 
-Every candidate is conditioned on the same rows, at hyperparameters of its own: found on many rows by its own
-objective in a few evaluations, from those of the best candidate before it, the first from a pilot. Those of a
-few rows alone would be too smooth, and make every approximation look accurate.
+Every candidate is conditioned on the same rows, at the hyperparameters of the best candidate before it (the
+first: at those of a pilot) and at its own, found from there on many rows by its own objective in a few
+evaluations; the better counts. A climb may end at a lesser optimum, which rounding alone may decide, and the
+optimum of an approximation is not that of the exact answer. Hyperparameters of a few rows alone would be too
+smooth, and make every approximation look accurate.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from mercer.solvers.auto import TRIED, name
 from mercer.solvers.protocol import AbstractSolver, SolverError
 
 OWN_ROWS = 10_000  # at most so many teach a candidate hyperparameters of its own
+EXACT_ROWS = 1600  # and one that is exact, be it on a part of the data
 
 
 class Tournament:
@@ -62,17 +65,19 @@ class Tournament:
         return {name(solver): self.own.get(name(solver), self.vector)}
 
     def _tried(self, solver: AbstractSolver) -> tuple[np.ndarray, float]:
-        """Hyperparameters of a candidate, and how well it predicts with them. One that is exact, be it on a
-        part of the data, takes those of the best before it.
+        """Hyperparameters of a candidate, and how well it predicts with them: those of the best before it, or
+        its own.
         """
-        given = "exact" in solver.offers or self.task.max_evaluations == 0 or self.flat.vector.size == 0
-        vector = self.vector if given else self._learned(solver)
-        value = self.held.score(self.flat.unflatten(vector), solver)
-        return vector, value
+        vectors = [self.vector]
+        if self.task.max_evaluations and self.flat.vector.size:
+            vectors.append(self._learned(solver, EXACT_ROWS if "exact" in solver.offers else OWN_ROWS))
+        scores = [self.held.score(self.flat.unflatten(vector), solver) for vector in vectors]
+        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+        return vectors[best], scores[best]
 
-    def _learned(self, solver: AbstractSolver) -> np.ndarray:
-        """Hyperparameters that the candidate finds on many of the rows."""
-        model, inputs, y = self.held.data(self.flat.unflatten(self.vector), OWN_ROWS)
+    def _learned(self, solver: AbstractSolver, rows: int) -> np.ndarray:
+        """Hyperparameters that the candidate finds on so many of the rows."""
+        model, inputs, y = self.held.data(self.flat.unflatten(self.vector), rows)
         inputs, y, _, settled = settle(model, inputs, y, self.rule, solver)
         goal = objective_by_name(self.task.objective, self.task.n_folds, self.task.seed)
         problem = LearningProblem(model, [(inputs, y)], self.rule.rough(), settled, goal, self.task.jacobian)

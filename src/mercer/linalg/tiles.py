@@ -32,6 +32,11 @@ def tile_size(n: int, columns: int | None = None) -> int:
     return next((s for s in SIZES if n <= s), SIZES[-1])
 
 
+def in_one(n: int) -> bool:
+    """Whether one tile holds n data."""
+    return n <= SIZES[-1]
+
+
 def rows(A: Any) -> int:
     """Number of rows of encoded inputs."""
     return jax.tree.leaves(A)[0].shape[0]

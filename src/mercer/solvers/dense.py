@@ -89,6 +89,9 @@ class Dense(AbstractSolver):
             return CoupledState(DenseState, prior, X, sites, workspace)
         return DenseState(prior, X, sites, workspace)
 
+    def one_matrix(self, n: int) -> bool:
+        return self.backend != "jax"
+
     def check_room(self, n: int) -> None:
         check_square(n)
 

@@ -310,6 +310,10 @@ class AbstractSolver(abc.ABC):
         """
         return self
 
+    def one_matrix(self, n: int) -> bool:
+        """Whether its algebra of n data is one covariance matrix, factored by LAPACK on the host."""
+        return False
+
     def learned_from(self, n: int) -> int:
         """How many rows there were, where it holds n of them."""
         return n

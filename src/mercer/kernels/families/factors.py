@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +20,10 @@ class LowerTriangular(Constraint):
     zeros above.
     """
 
-    def value(self, u: np.ndarray) -> np.ndarray:
+    def value(self, u: Any, xp: Any = np) -> Any:
         p = math.isqrt(np.size(u))
-        U = np.reshape(u, (p, p))
-        return (np.tril(U, -1) + np.diag(np.exp(np.diag(U)))).reshape(np.shape(u))
+        U = xp.reshape(u, (p, p))
+        return (xp.tril(U, -1) + xp.diag(xp.exp(xp.diag(U)))).reshape(np.shape(u))
 
     def unconstrained(self, value: np.ndarray) -> np.ndarray:
         if np.ndim(value) == 0:

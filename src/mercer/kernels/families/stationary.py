@@ -166,7 +166,8 @@ def SteinMatern(lengthscale: Hyper = 1.0, variance: Hyper = 1.0, nu: Hyper = 2.5
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _half_integer(p: int, z2):
     """exp(-z) times the polynomial of (4.16), z2 = z^2 = 2 nu r2."""
-    z = safe_sqrt(z2)
+    # derivatives of the root are never taken; its guard would make compiled code compute distances again
+    z = jnp.sqrt(z2) if p else safe_sqrt(z2)
     scale = math.factorial(p) / math.factorial(2 * p)
     coefficients = [
         scale * math.factorial(2 * p - j) / (math.factorial(p - j) * math.factorial(j)) * 2.0**j

@@ -78,6 +78,7 @@ def learn(task: Task) -> Fit:
         best.objective,
         best.value - best.objective,
         dict(zip(problem.flat.names, gradient_of(best), strict=True)),
+        best.curvature,
     )
 
 
@@ -117,7 +118,8 @@ def settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Lea
         interrupted = pilot.interrupted if judge is None else judge.interrupted
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
     if task.starts == "given":
-        return problem, Starts({"given": flatten(model).vector}, good=True), False
+        given = Starts({"given": flatten(model).vector}, good=True, curvature=task.curvature)
+        return problem, given, False
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
 

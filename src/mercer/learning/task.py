@@ -40,6 +40,7 @@ class Task:
     checkpoint: str | os.PathLike[str] | None
     starts: str = "several"
     workers: Team = Team()
+    curvature: np.ndarray | None = None
 
     def one_data_set(self, who: str) -> tuple[Inputs, np.ndarray]:
         """Inputs and targets, for a learner that takes one set of them and no objective but the evidence."""

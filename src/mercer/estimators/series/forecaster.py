@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators import defaults
 from mercer.estimators.series import repeats, structure
 from mercer.estimators.series.ahead import read
+from mercer.estimators.series.carried import Known, begun, known
 from mercer.estimators.series.changes import MOST
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.design import check_names, design, read_design
@@ -217,7 +218,7 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         """Changes of level become parts, one after the other, as long as any is found."""
         told, rows = ~np.isnan(self._y), _all(windows(z.size))
         settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed(), jacobian=True)
-        settings |= dict(max_evaluations=self.max_evaluations, starts="given")
+        settings |= dict(max_evaluations=self.max_evaluations, starts="given", curvature=self.fit_.curvature)
         while len(self._design.changes) < MOST and (change := self._next_change(self.posterior_)) is not None:
             self._design = self._design.with_change(change)
             model = structure.with_basis(self.model_, self._design.basis())
@@ -229,9 +230,16 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         self.component_names_ = (*names, *self._design.names)
 
     def _learn_trends(
-        self, tried: Sequence[str], seasons: Mapping[str, float], t: np.ndarray, z: np.ndarray
+        self,
+        tried: Sequence[str],
+        seasons: Mapping[str, float],
+        t: np.ndarray,
+        z: np.ndarray,
+        before: Known | None = None,
     ) -> tuple[dict[str, Fit], tuple[str, ...]]:
-        """What is learned with each of the trends, and the names of the parts."""
+        """What is learned with each of the trends, and the names of the parts. With Gaussian noise, learning
+        begins with what is known: from the priors and `before`, and for the second trend from the first.
+        """
         still, X = _still(t, z), self._inputs_at(~np.isnan(self._y))
         noise, latent = structure.read_likelihood(self.likelihood, z)
         found: dict[str, Fit] = {}
@@ -252,7 +260,14 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 latent,
                 self._design.basis(),
             )
-            found[trend] = fit(defaults.hold(model) if still else model, X[rows], z[rows], **settings)
+            if still:
+                model = defaults.hold(model)
+            elif isinstance(noise, Gaussian):
+                model, settings["curvature"] = begun(model, trend, names, before)
+                settings["starts"] = "given"
+            found[trend] = fit(model, X[rows], z[rows], **settings)
+            if found[trend].curvature is not None:
+                before = known(found[trend], trend, names)
         return found, names
 
     def _look_for_a_season(
@@ -268,7 +283,9 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         without = max(_evidences(found).values())
         seasons = {"year": 1.0} if years else {f"season {period:g}": period}
         tried = tuple(found) if years else (structure.preferred(_evidences(found)),)
-        other, parts = self._learn_trends(tried, seasons, t, z)
+        last, *_ = reversed(found)
+        before = None if found[last].curvature is None else known(found[last], last, names)
+        other, parts = self._learn_trends(tried, seasons, t, z, before)
         gain = max(_evidences(other).values()) - without
         if years and gain > YEARLY:
             self.seasons_ = seasons

@@ -77,7 +77,7 @@ def ascend(
             there, slope_there = ask(best.vector + unit * s)
             length, expected = float(np.linalg.norm(s)), float(slope @ s - 0.5 * s @ B @ s)
             gain = there.value - best.value
-            if np.isfinite(gain):
+            if np.isfinite(gain) and length > 0:
                 B = _learned(B, s, slope - slope_there)
             if not gain > 0.25 * expected:
                 radius = 0.4 * length

@@ -58,7 +58,7 @@ def test_top_of_a_quadratic_function(known):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(3, 3))
     H, recorder = A @ A.T + np.diag([1.0, 10.0, 300.0]), Recorder(100)
-    problem = Quadratic(model(), H, flatten(model()).vector + [0.3, -0.5, 1.0])
+    problem = Quadratic(model(), H, flatten(model()).vector + np.array([0.3, -0.5, 1.0]))
     start = problem.flat.vector
     top = ascend(problem, start, H if known else prior_curvature(model(), True), "x", recorder)
     assert top.value > -1e-3 and top.expected_gain < 1e-3
@@ -73,7 +73,7 @@ def test_top_of_a_quadratic_function(known):
 def test_bounds_hold():
     bounded = model(bounds=(0.05, 0.2))
     H = np.diag([2.0, 3.0, 4.0])
-    problem = Quadratic(bounded, H, flatten(bounded).vector + [0.3, -0.5, 2.0])
+    problem = Quadratic(bounded, H, flatten(bounded).vector + np.array([0.3, -0.5, 2.0]))
     top = ascend(problem, problem.flat.vector, H, "x", Recorder(100))
     assert np.allclose(np.exp(top.vector[2]), 0.2) and np.allclose(top.vector[:2], problem.top[:2], atol=1e-6)
 

@@ -16,7 +16,7 @@ from mercer.inference.protocol import AbstractInference, refusal
 from mercer.inputs import InputError, Inputs, is_chunked
 from mercer.learning.objectives import Objective
 from mercer.learning.result import Fit
-from mercer.learning.task import Data, Task
+from mercer.learning.task import ENOUGH, Data, Task
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver
@@ -48,6 +48,7 @@ def fit(
     starts: Literal["several", "given"] = "several",
     parallel: Parallel = None,
     curvature: np.ndarray | None = None,
+    tolerance: float = ENOUGH,
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d), or from
     `mercer.observe.Observations`, which have their own y: each kind of them then has a noise variance of its
@@ -75,6 +76,7 @@ def fit(
     curvature: of starts="given", minus the Hessian (p, p) of objective and log prior there, about, in
         unconstrained coordinates: `Fit.curvature` of a like problem, or `learning.prior_curvature(model)`.
         All data are then climbed on from there by steps of Newton's, few where priors are informative
+    tolerance: with `curvature`, nats: the climb ends where no more is to be gained
 
     X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
     fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
@@ -108,7 +110,7 @@ def fit(
             model=model, data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
             restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
             progress=progress, checkpoint=checkpoint, starts=starts, workers=workers,
-            curvature=curvature,
+            curvature=curvature, tolerance=tolerance,
         )  # fmt: skip
         if seen is None:
             return _learner(rule.learns)(task)

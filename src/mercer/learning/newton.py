@@ -16,11 +16,11 @@ from mercer.gp import Model
 from mercer.learning.bounds import clip, pressed
 from mercer.learning.climb import Optimum, Recorder
 from mercer.learning.problem import LearningProblem
+from mercer.learning.task import ENOUGH
 from mercer.linalg.lapack import threads_for
 from mercer.params import Flattened, flatten
 
 FIRST, LONGEST, SHORTEST = 2.0, 4.0, 1e-4  # steps, in prior standard deviations
-ENOUGH = 1e-3  # nats: two steps in a row that promise less are the last
 STEP = 1e-3  # of an unconstrained parameter, for differences of the prior's slope
 FLATTEST = 1 / 9  # the least precision of a prior: none says less than within a factor of exp(3)
 DAMPED = 0.1  # of the curvature that was expected is kept where the objective shows less (Powell 1978)
@@ -47,9 +47,11 @@ def ascend(
     label: str,
     recorder: Recorder,
     max_evaluations: int = 500,
+    tolerance: float = ENOUGH,
 ) -> Optimum:
     """The best point found from `start` (p,), where minus the Hessian is about `curvature` (p, p); what was
-    learned of it comes with the optimum.
+    learned of it comes with the optimum. Two steps in a row that promise fewer nats than `tolerance` are the
+    last.
     """
     unit = 1.0 / np.sqrt(_precision(problem.flat, start, problem.jacobian))
     B = curvature * np.outer(unit, unit)
@@ -67,7 +69,7 @@ def ascend(
             values, vectors = np.linalg.eigh(B[np.ix_(free, free)])
             along = vectors.T @ slope[free]
             promise = 0.5 * float(along @ (along / values))
-            calm = calm + 1 if promise < ENOUGH else 0
+            calm = calm + 1 if promise < tolerance else 0
             if calm > 1 or radius < SHORTEST or not free.any():
                 message = f"one more step promises {promise:.1g} nats"
                 break

@@ -19,7 +19,7 @@ from mercer.learning.foresee import Foresight, stages
 from mercer.learning.newton import ascend
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
-from mercer.learning.task import Data
+from mercer.learning.task import ENOUGH, Data
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.params import flatten
@@ -37,7 +37,8 @@ class Starts(NamedTuple):
     `near`: there is one, found on many data with the same solver: no part is climbed on again.
     `rivals`: starts of which only one is climbed from to the end, the highest after a few evaluations.
     `good`: there is one, known to be good; the climb ends where slopes or gains no longer matter.
-    `curvature` (p, p): about minus the Hessian at the only one; all data are climbed on from there at once.
+    `curvature` (p, p): about minus the Hessian at the only one; all data are climbed on from there at once,
+    as long as more nats than `tolerance` are to be gained.
     """
 
     vectors: dict[str, np.ndarray]
@@ -46,6 +47,7 @@ class Starts(NamedTuple):
     rivals: tuple[str, ...] = ()
     good: bool = False
     curvature: np.ndarray | None = None
+    tolerance: float = ENOUGH
 
 
 class Found(NamedTuple):
@@ -90,7 +92,9 @@ def search(
             return Found(top, {label: top.value}, False)
         if candidates.curvature is not None:
             ((label, vector),) = vectors.items()
-            top = ascend(problem, vector, candidates.curvature, label, recorder, max_evaluations)
+            top = ascend(
+                problem, vector, candidates.curvature, label, recorder, max_evaluations, candidates.tolerance
+            )
             return Found(top, {label: top.value}, False)
         vectors = _heat(coarse, vectors, candidates.rivals, apart, max_evaluations)
         if not sizes:

@@ -29,6 +29,7 @@ from mercer.gp import choose_solver
 from mercer.inference import Exact
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit, integration
+from mercer.learning.task import ENOUGH
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.params import flatten
 from mercer.persist.kinds import checked
@@ -44,6 +45,7 @@ FEWEST = 8  # values from which a slope is learned
 # nats by which a season must raise the evidence to be spoken of; a yearly one of decimal years, to be taken
 # (of 104 series without one, five gained 2.7 to 3.7)
 REPEATS, YEARLY = 10.0, 5.0
+OF_A_PART = 0.1  # nats in the evidence of some values that do not matter to all of them
 INTEGRATED = 2000  # values up to which forecasts are averaged over hyperparameters
 
 
@@ -244,7 +246,7 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         noise, latent = structure.read_likelihood(self.likelihood, z)
         found: dict[str, Fit] = {}
         names: tuple[str, ...] = ()
-        rows = _all(windows(t.size))
+        rows = windows(t.size)
         settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
         if not still:
             settings |= dict(jacobian=True, max_evaluations=self.max_evaluations)
@@ -264,8 +266,8 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 model = defaults.hold(model)
             elif isinstance(noise, Gaussian):
                 model, settings["curvature"] = begun(model, trend, names, before)
-                settings["starts"] = "given"
-            found[trend] = fit(model, X[rows], z[rows], **settings)
+                settings |= dict(starts="given", tolerance=ENOUGH if rows is None else OF_A_PART)
+            found[trend] = fit(model, X[_all(rows)], z[_all(rows)], **settings)
             if found[trend].curvature is not None:
                 before = known(found[trend], trend, names)
         return found, names

@@ -25,7 +25,7 @@ from mercer.estimators.series.forecasts import AbstractForecasts
 from mercer.estimators.series.recorded import Kind, Recorded, read_series
 from mercer.estimators.series.windows import windows, words
 from mercer.estimators.series.words import stamp_text, summary
-from mercer.gp import choose_solver
+from mercer.gp import Model, choose_solver
 from mercer.inference import Exact
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit, integration
@@ -240,7 +240,8 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         before: Known | None = None,
     ) -> tuple[dict[str, Fit], tuple[str, ...]]:
         """What is learned with each of the trends, and the names of the parts. With Gaussian noise, learning
-        begins with what is known: from the priors and `before`, and for the second trend from the first.
+        begins with what is known: from the priors, and from `before`, which for the second trend is the first;
+        of a part of a long series from the latter alone.
         """
         still, X = _still(t, z), self._inputs_at(~np.isnan(self._y))
         noise, latent = structure.read_likelihood(self.likelihood, z)
@@ -262,12 +263,14 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 latent,
                 self._design.basis(),
             )
-            if still:
-                model = defaults.hold(model)
-            elif isinstance(noise, Gaussian):
-                model, settings["curvature"] = begun(model, trend, names, before)
+            starts: list[tuple[Model, Any]] = [(defaults.hold(model) if still else model, None)]
+            if not still and isinstance(noise, Gaussian):
                 settings |= dict(starts="given", tolerance=ENOUGH if rows is None else OF_A_PART)
-            found[trend] = fit(model, X[_all(rows)], z[_all(rows)], **settings)
+                # what another trend has found may be far from the best of this one
+                befores = [before, None] if before is not None and rows is None else [before]
+                starts = [begun(model, trend, names, one) for one in befores]
+            fits = [fit(m, X[_all(rows)], z[_all(rows)], curvature=c, **settings) for m, c in starts]
+            found[trend] = max(fits, key=lambda one: one.value + one.log_prior)
             if found[trend].curvature is not None:
                 before = known(found[trend], trend, names)
         return found, names

@@ -240,8 +240,8 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         before: Known | None = None,
     ) -> tuple[dict[str, Fit], tuple[str, ...]]:
         """What is learned with each of the trends, and the names of the parts. With Gaussian noise, learning
-        begins with what is known: from the priors, and from `before`, which for the second trend is the first;
-        of a part of a long series from the latter alone.
+        begins with what is known: from the priors, and from `before`, which for the second trend is the
+        first (of a part of a long series from that alone); there also by a climb that knows nothing.
         """
         still, X = _still(t, z), self._inputs_at(~np.isnan(self._y))
         noise, latent = structure.read_likelihood(self.likelihood, z)
@@ -266,9 +266,9 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
             starts: list[tuple[Model, Any]] = [(defaults.hold(model) if still else model, None)]
             if not still and isinstance(noise, Gaussian):
                 settings |= dict(starts="given", tolerance=ENOUGH if rows is None else OF_A_PART)
-                # what another trend has found may be far from the best of this one
-                befores = [before, None] if before is not None and rows is None else [before]
-                starts = [begun(model, trend, names, one) for one in befores]
+                starts = [begun(model, trend, names, before)]
+                if before is not None and rows is None:  # the other trend's end may be far from this one's
+                    starts += [begun(model, trend, names, None), (model, None)]
             fits = [fit(m, X[_all(rows)], z[_all(rows)], curvature=c, **settings) for m, c in starts]
             found[trend] = max(fits, key=lambda one: one.value + one.log_prior)
             if found[trend].curvature is not None:

@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -269,10 +270,14 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 starts = [begun(model, trend, names, before)]
                 if before is not None and rows is None:  # the other trend's end may be far from this one's
                     starts += [begun(model, trend, names, None), (model, None)]
-            fits = [fit(m, X[_all(rows)], z[_all(rows)], curvature=c, **settings) for m, c in starts]
-            found[trend] = max(fits, key=lambda one: one.value + one.log_prior)
-            if found[trend].curvature is not None:
-                before = known(found[trend], trend, names)
+            learn = partial(fit, X=X[_all(rows)], y=z[_all(rows)], **settings)
+            best = max((learn(m, curvature=c) for m, c in starts), key=lambda one: one.value + one.log_prior)
+            if best.curvature is None and len(starts) > 1:  # that climb ended early
+                model, curvature = begun(best.model, trend, names, None)
+                best = learn(model, curvature=curvature)
+            found[trend] = best
+            if best.curvature is not None:
+                before = known(best, trend, names)
         return found, names
 
     def _look_for_a_season(

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators import defaults
 from mercer.estimators.series import structure
-from mercer.estimators.series.carried import Known, begun, known
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.design import Design
 from mercer.estimators.series.forecaster import GPTimeSeries
@@ -133,17 +132,14 @@ class GPPanel(AbstractShown, AbstractSavable, AbstractReported):
         noise, latent = structure.read_likelihood("gaussian", np.concatenate(z))
         found: dict[str, Fit] = {}
         names: tuple[str, ...] = ()
-        before: Known | None = None
         for trend in structure.TRENDS if self.trend == "auto" else (self.trend,):
             model, names = structure.default_model(
                 trend, self.seasons_, bool(self.irregular), self.harmonics, noise, clock, span, latent
             )
-            model, curvature = begun(model, trend, names, before)
             found[trend] = fit(
                 model, X, z, solver=Markov(), jacobian=True, max_evaluations=self.max_evaluations,
-                progress=self.progress, seed=self._member()._seed(), starts="given", curvature=curvature,
+                progress=self.progress, seed=self._member()._seed(),
             )  # fmt: skip
-            before = known(found[trend], trend, names)
         return found, names
 
     # -- what was learned ------------------------------------------------------------------------------------

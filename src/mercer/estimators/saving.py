@@ -70,7 +70,7 @@ def _packed(found: Fit, inputs: Inputs, y: np.ndarray) -> dict[str, Any]:
         raise SerialiseError(reason)
     chosen = len(posterior.y) < len(y)  # by a solver that works on a part of the data
     course = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-    del course["model"], course["posterior"]
+    del course["model"], course["posterior"], course["curvature"]
     columns = [f.name for f in dataclasses.fields(Evaluation)]
     return {
         "model": found.model,

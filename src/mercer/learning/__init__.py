@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mercer.learning.fitting import fit
     from mercer.learning.integration import integrate
     from mercer.learning.kernel_target import Aligned, align, alignment, alignment_weights
+    from mercer.learning.newton import prior_curvature
     from mercer.learning.objectives import Objective, objective_and_gradient
     from mercer.learning.result import Fit, FitWarning, Status
     from mercer.learning.unconverged import UnconvergedWarning
@@ -48,6 +49,7 @@ __all__ = [
     "model_posterior",
     "objective_and_gradient",
     "overall_scale",
+    "prior_curvature",
 ]
 
 __getattr__ = exporter(
@@ -58,6 +60,7 @@ __getattr__ = exporter(
         "fitting": "fit",
         "integration": "integrate",
         "kernel_target": "Aligned align alignment alignment_weights",
+        "newton": "prior_curvature",
         "objectives": "Objective objective_and_gradient",
         "result": "Fit FitWarning Status",
         "unconverged": "UnconvergedWarning",

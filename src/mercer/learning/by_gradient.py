@@ -79,6 +79,7 @@ def learn(task: Task) -> Fit:
         best.objective,
         best.value - best.objective,
         dict(zip(problem.flat.names, gradient_of(best), strict=True)),
+        best.curvature,
     )
 
 
@@ -118,7 +119,8 @@ def settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Lea
         interrupted = pilot.interrupted if judge is None else judge.interrupted
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
     if task.starts == "given":
-        return problem, Starts({"given": flatten(model).vector}, good=True), False
+        known = dict(curvature=task.curvature, tolerance=task.tolerance)
+        return problem, Starts({"given": flatten(model).vector}, good=True, **known), False
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
 

@@ -45,6 +45,7 @@ class Optimum:
     expected_gain: float = np.inf  # what one more Newton step promises, by the optimiser's curvature
     message: str = ""
     size: int = 0  # of the data it was judged on
+    curvature: np.ndarray | None = None  # minus the Hessian there (p, p), where the climb has learned it
 
 
 class Recorder:

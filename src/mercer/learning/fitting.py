@@ -16,7 +16,7 @@ from mercer.inference.protocol import AbstractInference, refusal
 from mercer.inputs import InputError, Inputs, is_chunked
 from mercer.learning.objectives import Objective
 from mercer.learning.result import Fit
-from mercer.learning.task import Data, Task
+from mercer.learning.task import ENOUGH, Data, Task
 from mercer.prior import AbstractPrior
 from mercer.progress import Progress
 from mercer.solvers.protocol import AbstractSolver
@@ -47,6 +47,8 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     starts: Literal["several", "given"] = "several",
     parallel: Parallel = None,
+    curvature: np.ndarray | None = None,
+    tolerance: float = ENOUGH,
 ) -> Fit:
     """Learn the free hyperparameters of `model` from y (n,) at X (n, d), or from
     `mercer.observe.Observations`, which have their own y: each kind of them then has a noise variance of its
@@ -71,6 +73,10 @@ def fit(
     parallel: who climbs from the starts: None (this process, one after the other), so many processes, or a
         `dask.distributed.Client`; what is found does not depend on it. A process takes seconds to start: it
         pays where climbs are longer
+    curvature: of starts="given", minus the Hessian (p, p) of objective and log prior there, about, in
+        unconstrained coordinates: `Fit.curvature` of a like problem, or `learning.prior_curvature(model)`.
+        All data are then climbed on from there by steps of Newton's, few where priors are informative
+    tolerance: with `curvature`, nats: the climb ends where no more is to be gained
 
     X may also be a source of chunks, `mercer.inputs.parquet("data/*.parquet", target="y")`, which need not
     fit into memory, or a Dask array or frame, with y cut at the same rows, which is worked on where its
@@ -89,6 +95,8 @@ def fit(
         raise ValueError(f"max_evaluations must be 0 (nothing is learned) or more, got {max_evaluations}.")
     if starts not in ("several", "given"):
         raise ValueError(f"starts must be 'several' or 'given', got {starts!r}.")
+    if curvature is not None and starts != "given":
+        raise ValueError("curvature is that at the values of the model: it goes with starts='given'.")
     model = as_model(model)
     seen = None
     if is_chunked(X):
@@ -102,6 +110,7 @@ def fit(
             model=model, data=data, pooled=pooled, rule=rule, solver=solver, objective=objective,
             restarts=restarts, seed=seed, n_folds=n_folds, jacobian=jacobian, max_evaluations=max_evaluations,
             progress=progress, checkpoint=checkpoint, starts=starts, workers=workers,
+            curvature=curvature, tolerance=tolerance,
         )  # fmt: skip
         if seen is None:
             return _learner(rule.learns)(task)

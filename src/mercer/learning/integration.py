@@ -16,9 +16,10 @@ import numpy as np
 from mercer.gp import Model, choose_solver, posterior
 from mercer.inference import by_name as inference_by_name
 from mercer.inference.protocol import AbstractInference, AbstractSiteRule, site_rule
-from mercer.learning.climb import Recorder, maximise
+from mercer.learning.climb import Optimum, Recorder, maximise
 from mercer.learning.comparison import model_posterior
 from mercer.learning.curvature import curvature
+from mercer.learning.newton import ascend
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.posteriors.average import AveragedPosterior
@@ -81,7 +82,7 @@ def settings(
     if p == 0:
         return [fit.model], np.ones(1)
     with shown("integrating", False):
-        best = maximise(problem, problem.flat.vector, "mode", Recorder(problem.size), gtol=1e-3, ftol=1e-10)
+        best = _mode(problem, fit.curvature)
     centre = best.vector
     scales = _scales(problem, centre)
     points = _design(p) if how == "ccd" else _grid(p, spacing, reach) if how == "grid" else None
@@ -99,6 +100,16 @@ def settings(
     problem.release()
     models = [problem.flat.unflatten(v) for v, kept in zip(vectors, keep, strict=True) if kept]
     return models, weights[keep] / weights[keep].sum()
+
+
+def _mode(problem: LearningProblem, curvature: np.ndarray | None) -> Optimum:
+    """The top near the values of the model: the fit may have climbed another density, or ended a little
+    below it.
+    """
+    start, recorder = problem.flat.vector, Recorder(problem.size)
+    if curvature is None:
+        return maximise(problem, start, "mode", recorder, gtol=1e-3, ftol=1e-10)
+    return ascend(problem, start, curvature, "mode", recorder)
 
 
 def _scales(problem: LearningProblem, centre: np.ndarray) -> np.ndarray:

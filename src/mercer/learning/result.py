@@ -36,7 +36,8 @@ class Status:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fit(AbstractConditioned):
     """A fitted model: `model`, its `posterior` (a list of them for pooled data), the `history` of
-    evaluations, the `status`.
+    evaluations, the `status`. `curvature` (p, p): minus the Hessian of objective and log prior in
+    unconstrained coordinates, about, where `fit` was given one to begin with.
     """
 
     model: Model
@@ -47,6 +48,7 @@ class Fit(AbstractConditioned):
     value: float
     log_prior: float
     gradient: dict[str, float]
+    curvature: Any = None
 
     def __repr__(self) -> str:
         n = sum(len(one.y) for one in self.posteriors)

@@ -16,9 +16,10 @@ from mercer.learning import bounds, starts
 from mercer.learning.apart import climbs
 from mercer.learning.climb import AS_GIVEN, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.foresee import Foresight, stages
+from mercer.learning.newton import ascend
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
-from mercer.learning.task import Data
+from mercer.learning.task import ENOUGH, Data
 from mercer.likelihoods import AbstractNoise, Gaussian
 from mercer.likelihoods.scales import NOISE_SHARE
 from mercer.params import flatten
@@ -36,6 +37,8 @@ class Starts(NamedTuple):
     `near`: there is one, found on many data with the same solver: no part is climbed on again.
     `rivals`: starts of which only one is climbed from to the end, the highest after a few evaluations.
     `good`: there is one, known to be good; the climb ends where slopes or gains no longer matter.
+    `curvature` (p, p): about minus the Hessian at the only one; all data are climbed on from there at once,
+    as long as more nats than `tolerance` are to be gained.
     """
 
     vectors: dict[str, np.ndarray]
@@ -43,6 +46,8 @@ class Starts(NamedTuple):
     near: bool = False
     rivals: tuple[str, ...] = ()
     good: bool = False
+    curvature: np.ndarray | None = None
+    tolerance: float = ENOUGH
 
 
 class Found(NamedTuple):
@@ -67,6 +72,8 @@ def search(
     if problem.flat.vector.size == 0 or max_evaluations == 0:
         return _as_given(problem, recorder)
     sizes = [s for s in levels(problem.size, problem.rule.warm) if s >= 0.9 * candidates.seen]
+    if candidates.curvature is not None:
+        sizes = []
     coarse = problem.subset(sizes[0], seed) if sizes else problem
     if coarse.size == problem.size:  # the solver works on all data or none
         sizes, coarse = [], problem
@@ -82,6 +89,12 @@ def search(
         if candidates.near:
             ((label, vector),) = vectors.items()
             top = climb_near(problem, vector, label, recorder, max_evaluations)
+            return Found(top, {label: top.value}, False)
+        if candidates.curvature is not None:
+            ((label, vector),) = vectors.items()
+            top = ascend(
+                problem, vector, candidates.curvature, label, recorder, max_evaluations, candidates.tolerance
+            )
             return Found(top, {label: top.value}, False)
         vectors = _heat(coarse, vectors, candidates.rivals, apart, max_evaluations)
         if not sizes:

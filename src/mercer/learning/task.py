@@ -13,6 +13,7 @@ from mercer.gp import Model
 from mercer.inputs import Inputs
 from mercer.progress import Progress
 
+ENOUGH = 1e-3  # nats that no step of a climb is made for
 KEEPS = "Ctrl-C keeps the best"  # at the end of a line of progress
 
 Data = list[tuple[Inputs, np.ndarray]]
@@ -40,6 +41,8 @@ class Task:
     checkpoint: str | os.PathLike[str] | None
     starts: str = "several"
     workers: Team = Team()
+    curvature: np.ndarray | None = None
+    tolerance: float = ENOUGH
 
     def one_data_set(self, who: str) -> tuple[Inputs, np.ndarray]:
         """Inputs and targets, for a learner that takes one set of them and no objective but the evidence."""

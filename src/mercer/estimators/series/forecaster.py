@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators import defaults
 from mercer.estimators.series import repeats, structure
 from mercer.estimators.series.ahead import read
+from mercer.estimators.series.carried import Known, begun, known
 from mercer.estimators.series.changes import MOST
 from mercer.estimators.series.clock import Clock
 from mercer.estimators.series.design import check_names, design, read_design
@@ -24,10 +26,11 @@ from mercer.estimators.series.forecasts import AbstractForecasts
 from mercer.estimators.series.recorded import Kind, Recorded, read_series
 from mercer.estimators.series.windows import windows, words
 from mercer.estimators.series.words import stamp_text, summary
-from mercer.gp import choose_solver
+from mercer.gp import Model, choose_solver
 from mercer.inference import Exact
 from mercer.inputs import InputError, Inputs
 from mercer.learning import Fit, fit, integration
+from mercer.learning.task import ENOUGH
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.params import flatten
 from mercer.persist.kinds import checked
@@ -43,6 +46,7 @@ FEWEST = 8  # values from which a slope is learned
 # nats by which a season must raise the evidence to be spoken of; a yearly one of decimal years, to be taken
 # (of 104 series without one, five gained 2.7 to 3.7)
 REPEATS, YEARLY = 10.0, 5.0
+OF_A_PART = 0.1  # nats in the evidence of some values that do not matter to all of them
 INTEGRATED = 2000  # values up to which forecasts are averaged over hyperparameters
 
 
@@ -217,7 +221,7 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         """Changes of level become parts, one after the other, as long as any is found."""
         told, rows = ~np.isnan(self._y), _all(windows(z.size))
         settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed(), jacobian=True)
-        settings |= dict(max_evaluations=self.max_evaluations, starts="given")
+        settings |= dict(max_evaluations=self.max_evaluations, starts="given", curvature=self.fit_.curvature)
         while len(self._design.changes) < MOST and (change := self._next_change(self.posterior_)) is not None:
             self._design = self._design.with_change(change)
             model = structure.with_basis(self.model_, self._design.basis())
@@ -229,14 +233,22 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         self.component_names_ = (*names, *self._design.names)
 
     def _learn_trends(
-        self, tried: Sequence[str], seasons: Mapping[str, float], t: np.ndarray, z: np.ndarray
+        self,
+        tried: Sequence[str],
+        seasons: Mapping[str, float],
+        t: np.ndarray,
+        z: np.ndarray,
+        before: Known | None = None,
     ) -> tuple[dict[str, Fit], tuple[str, ...]]:
-        """What is learned with each of the trends, and the names of the parts."""
+        """What is learned with each of the trends, and the names of the parts. With Gaussian noise, learning
+        begins with what is known: from the priors, and from `before`, which for the second trend is the
+        first (of a part of a long series from that alone); there also by a climb that knows nothing.
+        """
         still, X = _still(t, z), self._inputs_at(~np.isnan(self._y))
         noise, latent = structure.read_likelihood(self.likelihood, z)
         found: dict[str, Fit] = {}
         names: tuple[str, ...] = ()
-        rows = _all(windows(t.size))
+        rows = windows(t.size)
         settings: Any = dict(solver=Markov(), progress=self.progress, seed=self._seed())
         if not still:
             settings |= dict(jacobian=True, max_evaluations=self.max_evaluations)
@@ -252,7 +264,20 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 latent,
                 self._design.basis(),
             )
-            found[trend] = fit(defaults.hold(model) if still else model, X[rows], z[rows], **settings)
+            starts: list[tuple[Model, Any]] = [(defaults.hold(model) if still else model, None)]
+            if not still and isinstance(noise, Gaussian):
+                settings |= dict(starts="given", tolerance=ENOUGH if rows is None else OF_A_PART)
+                starts = [begun(model, trend, names, before)]
+                if before is not None and rows is None:  # the other trend's end may be far from this one's
+                    starts += [begun(model, trend, names, None), (model, None)]
+            learn = partial(fit, X=X[_all(rows)], y=z[_all(rows)], **settings)
+            best = max((learn(m, curvature=c) for m, c in starts), key=lambda one: one.value + one.log_prior)
+            if best.curvature is None and len(starts) > 1:  # that climb ended early
+                model, curvature = begun(best.model, trend, names, None)
+                best = learn(model, curvature=curvature)
+            found[trend] = best
+            if best.curvature is not None:
+                before = known(best, trend, names)
         return found, names
 
     def _look_for_a_season(
@@ -268,7 +293,9 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
         without = max(_evidences(found).values())
         seasons = {"year": 1.0} if years else {f"season {period:g}": period}
         tried = tuple(found) if years else (structure.preferred(_evidences(found)),)
-        other, parts = self._learn_trends(tried, seasons, t, z)
+        last, *_ = reversed(found)
+        before = None if found[last].curvature is None else known(found[last], last, names)
+        other, parts = self._learn_trends(tried, seasons, t, z, before)
         gain = max(_evidences(other).values()) - without
         if years and gain > YEARLY:
             self.seasons_ = seasons

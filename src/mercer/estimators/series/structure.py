@@ -17,6 +17,7 @@ from mercer.hyperpriors import LogNormal
 from mercer.inputs import InputError
 from mercer.kernels import AbstractKernel, Matern
 from mercer.kernels.algebra.columns import On
+from mercer.kernels.algebra.sums import Sum
 from mercer.kernels.families.structural import LocalLinear, Seasonal
 from mercer.likelihoods import AbstractLikelihood, AbstractNoise, Gaussian
 from mercer.means import AbstractBasis, Constant
@@ -126,6 +127,12 @@ def with_basis(model: Model, basis: AbstractBasis | None) -> Model:
 def of_time(kernel: AbstractKernel) -> AbstractKernel:
     """The kernel of a model as a function of time alone."""
     return kernel.kernel if isinstance(kernel, On) else kernel
+
+
+def terms(kernel: AbstractKernel) -> tuple[AbstractKernel, ...]:
+    """The parts of the kernel of a model."""
+    kernel = of_time(kernel)
+    return kernel.terms if isinstance(kernel, Sum) else (kernel,)
 
 
 def default_kernel(

@@ -88,7 +88,8 @@ def inline() -> jax.Device:
     try:
         from jaxlib import xla_client
 
-        return xla_client.make_cpu_client(asynchronous=False).local_devices()[0]
+        client: Any = xla_client.make_cpu_client(asynchronous=False)
+        return client.local_devices()[0]
     except (ImportError, AttributeError, TypeError):  # it is not part of what JAX promises
         return usual
 
@@ -226,7 +227,8 @@ def _device(args: tuple[Any, ...]) -> jax.Device:
 def _load(content: bytes, device: jax.Device) -> Callable[..., Any]:
     from jax.experimental.serialize_executable import deserialize_and_load
 
-    return deserialize_and_load(*pickle.loads(content), backend=device.client, execution_devices=[device])
+    program, given, returned = pickle.loads(content)
+    return deserialize_and_load(program, given, returned, device.client, [device])
 
 
 def _store(path: Path, made: jax.stages.Compiled, args: tuple[Any, ...], device: jax.Device) -> None:

@@ -119,8 +119,8 @@ def settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Lea
         interrupted = pilot.interrupted if judge is None else judge.interrupted
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
     if task.starts == "given":
-        known = dict(curvature=task.curvature, tolerance=task.tolerance)
-        return problem, Starts({"given": flatten(model).vector}, good=True, **known), False
+        given = Starts({"given": flatten(model).vector}, good=True)
+        return problem, given._replace(curvature=task.curvature, tolerance=task.tolerance), False
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
 

@@ -8,7 +8,6 @@ import copy
 import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -270,11 +269,12 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 starts = [begun(model, trend, names, before)]
                 if before is not None and rows is None:  # the other trend's end may be far from this one's
                     starts += [begun(model, trend, names, None), (model, None)]
-            learn = partial(fit, X=X[_all(rows)], y=z[_all(rows)], **settings)
-            best = max((learn(m, curvature=c) for m, c in starts), key=lambda one: one.value + one.log_prior)
+            data = X[_all(rows)], z[_all(rows)]
+            ends = [fit(start, *data, **settings, curvature=curvature) for start, curvature in starts]
+            best = max(ends, key=lambda one: one.value + one.log_prior)
             if best.curvature is None and len(starts) > 1:  # that climb ended early
                 model, curvature = begun(best.model, trend, names, None)
-                best = learn(model, curvature=curvature)
+                best = fit(model, *data, **settings, curvature=curvature)
             found[trend] = best
             if best.curvature is not None:
                 before = known(best, trend, names)

@@ -26,6 +26,7 @@ from mercer.params import flatten
 from mercer.progress import STOPPED, shown
 
 ROUND = 1600  # data that tell the curvature near a good start
+NEAR_TOP = 1e-7  # nats for each datum that no step near a good start is made for
 LAST = 2e-5  # nats for each datum: a last gain from a good start
 HEAT = 20  # evaluations after which the best of several scales is known
 HERE = Team()
@@ -141,15 +142,21 @@ def _foresight(problem: LearningProblem, sizes: list[int], candidates: Starts) -
 def climb_near(
     problem: LearningProblem, start: np.ndarray, label: str, recorder: Recorder, max_evaluations: int
 ) -> Optimum:
-    """The best point near a good start, in coordinates that a part of the data makes round."""
+    """The best point near a good start. A part of the data tells the curvature; where the data are many the
+    top is many of their standard deviations away, which is one step of Newton's, but many of L-BFGS-B's.
+    """
     part = problem.subset(ROUND, 0) if problem.size > 2 * ROUND else problem
     at_start = Optimum(start, *recorder.ask(part, start, label))
     scaling = curvature(part, at_start, label, recorder, problem.size / part.size)
     if part is not problem:
         part.release()
-    return maximise(
-        problem, start, label, recorder, scaling=scaling, gtol=2e-2, max_evaluations=max_evaluations
-    )
+    if not problem.smooth:
+        return maximise(
+            problem, start, label, recorder, scaling=scaling, gtol=2e-2, max_evaluations=max_evaluations
+        )
+    root = np.linalg.inv(scaling)
+    tolerance = max(ENOUGH, NEAR_TOP * problem.size)
+    return ascend(problem, start, root.T @ root, label, recorder, max_evaluations, tolerance)
 
 
 def usual_starts(

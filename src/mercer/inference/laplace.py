@@ -73,9 +73,6 @@ class Laplace(AbstractSiteRule):
         """
         return ScaleMixture().rough() if _scales_help(model.likelihood) else self.rough()
 
-    def resumes(self, likelihood: Any) -> bool:
-        return likelihood.log_concave or _scales_help(likelihood)
-
     def foresee(
         self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> dict[str, np.ndarray]:
@@ -247,8 +244,11 @@ class _Newton(AbstractSiteProblem):
         while True:
             at, before = self.at, gain
             slope = at.g - at.a
-            step = slope - state.apply(state.times_K(slope))
-            forward = state.times_K(step)
+            try:
+                step = slope - state.apply(state.times_K(slope))
+                forward = state.times_K(step)
+            except SolverError:  # weights of a basis that are vague: K is not finite
+                break
             gain = 0.5 * float(np.sum(slope * forward))
             if not tol < gain < SHRINKS * before:
                 break

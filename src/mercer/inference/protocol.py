@@ -179,12 +179,6 @@ class AbstractSiteRule(AbstractConditioning, AbstractEvidence):
         """The rule for a first look at a part of the data."""
         return self.rough()
 
-    def resumes(self, likelihood: Any) -> bool:
-        """Whether the run at the learned hyperparameters may begin where learning ended, which is where it
-        would end from any start.
-        """
-        return bool(likelihood.log_concave)
-
     def foresee(self, model: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
         """What `workspace.memory` would hold after a run, guessed from predictions (n, L) of f by a part of
         the data, or by an earlier q.

@@ -59,8 +59,7 @@ def learn(task: Task) -> Fit:
     if not np.isfinite(best.value):
         raise nowhere_finite(problem, best)
     # from starts known to be good a fit is one of several: its last conditioning begins where learning ended
-    resumes = task.starts == "given" or rule.resumes(problem.model.likelihood)
-    memories = problem.memories() if resumes else [{} for _ in problem.data]
+    memories = problem.memories() if task.starts == "given" else [{} for _ in problem.data]
     problem.release()
     status = status_of(problem, found._replace(best=best), recorder)
     fitted = problem.flat.unflatten(best.vector)

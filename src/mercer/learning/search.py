@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from mercer.learning import bounds, starts
 from mercer.learning.apart import climbs
 from mercer.learning.climb import AS_GIVEN, Optimum, Recorder, curvature, levels, maximise
 from mercer.learning.foresee import Foresight, stages
-from mercer.learning.newton import ascend
 from mercer.learning.objectives import by_name as objective_by_name
 from mercer.learning.problem import LearningProblem
 from mercer.learning.task import ENOUGH, Data
@@ -93,7 +92,7 @@ def search(
             return Found(top, {label: top.value}, False)
         if candidates.curvature is not None:
             ((label, vector),) = vectors.items()
-            top = ascend(
+            top = _ascend(
                 problem, vector, candidates.curvature, label, recorder, max_evaluations, candidates.tolerance
             )
             return Found(top, {label: top.value}, False)
@@ -156,7 +155,13 @@ def climb_near(
         )
     root = np.linalg.inv(scaling)
     tolerance = max(ENOUGH, NEAR_TOP * problem.size)
-    return ascend(problem, start, root.T @ root, label, recorder, max_evaluations, tolerance)
+    return _ascend(problem, start, root.T @ root, label, recorder, max_evaluations, tolerance)
+
+
+def _ascend(*given: Any) -> Optimum:
+    from mercer.learning.newton import ascend  # which a plain fit does without
+
+    return ascend(*given)
 
 
 def usual_starts(

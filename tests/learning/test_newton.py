@@ -6,8 +6,13 @@ import pytest
 import mercer as mc
 from mercer import kernels, learning, likelihoods
 from mercer.hyperpriors import LogNormal
-from mercer.learning.climb import Recorder
+from mercer.inference import Exact
+from mercer.inputs import Inputs
+from mercer.learning.climb import Optimum, Recorder, curvature, maximise
 from mercer.learning.newton import ascend, prior_curvature
+from mercer.learning.objectives import by_name
+from mercer.learning.problem import LearningProblem
+from mercer.learning.search import climb_near
 from mercer.params import flatten, param
 
 
@@ -99,3 +104,23 @@ def test_same_top_as_from_several_starts_with_fewer_evaluations(data):
 def test_curvature_goes_with_the_values_given(data):
     with pytest.raises(ValueError, match="starts='given'"):
         learning.fit(model(), *data, curvature=np.eye(3))
+
+
+def test_near_a_good_start_the_top_of_many_data_is_few_steps_away():
+    """From values of few data, the top of 4,000 is many of their standard deviations away."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 100, 4000))[:, None]
+    y = np.sin(X[:, 0]) + 0.3 * np.sin(3.1 * X[:, 0]) + 0.2 * rng.standard_normal(4000)
+    given = mc.Model(mc.GP(kernels.Matern(2.0, 1.0, nu=1.5)), likelihoods.Gaussian(0.1))
+    problem = LearningProblem(
+        given, [(Inputs(X, None), y)], Exact(), mc.solvers.Markov(), by_name("evidence")
+    )
+    start, recorder, slow = flatten(given).vector, Recorder(4000), Recorder(4000)
+    top = climb_near(problem, start, "near", recorder, 100)
+    part = problem.subset(1600, 0)
+    at_start = Optimum(start, *part.value_and_gradient(start))
+    scaling = curvature(part, at_start, "part", Recorder(1600), 4000 / part.size)
+    expected = maximise(problem, start, "near", slow, scaling=scaling, gtol=2e-2)
+    assert top.value == pytest.approx(expected.value, abs=1e-3)
+    asked = [sum(one.size == 4000 for one in r.history) for r in (recorder, slow)]
+    assert asked[0] < asked[1]

@@ -31,6 +31,7 @@ from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorks
 
 NEAR = 1e-2  # gain of a step below which negative precisions are no longer left out
 EXACT = 1e-5  # of `tol`: a gain so small that no other step is taken
+UNCARRIED = 1e-6  # of that, where the evidence is not carried along the last step
 BASIN = 0.1  # tolerance of ScaleMixture where the mode near its mean is looked for
 SHRINKS = 0.2  # a step with an earlier factor is taken if it gains so much less than the one before
 
@@ -99,15 +100,16 @@ class Laplace(AbstractSiteRule):
             )
         self.check_blocks(model, solver)
         workspace = begin(model, X, solver, workspace)
-        search = _Newton(model, X, y, solver, workspace)
+        enough = EXACT * self.tol * (1.0 if self.positive else UNCARRIED)
+        search = _Newton(model, X, y, solver, workspace, enough)
         warm = workspace.memory.get("laplace")
         if warm is not None and warm.shape[0] != y.shape[0]:
             warm = None
         if warm is not None:
-            search.start_near(warm, EXACT * self.tol)
+            search.start_near(warm)
         if _scales_help(likelihood) and not (self.positive and warm is not None):
             foreseen = "scale-mixture" in workspace.memory
-            other = _Newton(model, X, y, solver, workspace)
+            other = _Newton(model, X, y, solver, workspace, enough)
             other.start_at(ScaleMixture(tol=BASIN).run(model, X, y, solver, workspace).state)
             other.climb(self.tol, self.max_iterations)
             if warm is not None or not foreseen:
@@ -208,10 +210,11 @@ class _Point(NamedTuple):
 
 
 class _Newton(AbstractSiteProblem):
-    """The climb to the mode."""
+    """The climb to the mode. enough: a gain so small that no step with an earlier factor is made for it."""
 
-    def __init__(self, model, X, y, solver, workspace):
+    def __init__(self, model, X, y, solver, workspace, enough: float = 0.0):
         super().__init__(model, X, y, solver, workspace)
+        self.enough = enough
         self.likelihood = model.likelihood
         self.m = prior_mean(model, X)
         self.close = False
@@ -225,7 +228,7 @@ class _Newton(AbstractSiteProblem):
         """The mean of a posterior with other sites, to which its own a = K^-1(f - m) belongs."""
         self.at = self._point(state.mean(), state.alpha.reshape(self.m.shape) + 0.0)
 
-    def start_near(self, f: np.ndarray, tol: float) -> None:
+    def start_near(self, f: np.ndarray) -> None:
         """One full step from a guess of the mode, if that is better than the prior mean."""
         try:
             self.close, state = self._state_at(self._point(f, np.zeros_like(f)), clip=False)
@@ -234,9 +237,9 @@ class _Newton(AbstractSiteProblem):
         at = self._point(state.mean(), state.alpha.reshape(f.shape))
         if at.value > self.value:
             self.at = at
-            self._go_on(state, tol)
+            self._go_on(state)
 
-    def _go_on(self, state: AbstractState, tol: float) -> None:
+    def _go_on(self, state: AbstractState) -> None:
         """Steps with the factor of a State near the mode, while each gains much less than the one before:
         (I + K W)^-1 = I - K R, W as it was.
         """
@@ -250,7 +253,7 @@ class _Newton(AbstractSiteProblem):
             except SolverError:  # weights of a basis that are vague: K is not finite
                 break
             gain = 0.5 * float(np.sum(slope * forward))
-            if not tol < gain < SHRINKS * before:
+            if not self.enough < gain < SHRINKS * before:
                 break
             new = self._point(at.f + forward, at.a + step)
             if not new.value >= at.value - 1e-14 * abs(at.value):
@@ -281,7 +284,7 @@ class _Newton(AbstractSiteProblem):
                 self.at = self._point(full, a)
             elif not self._move(full, a, gain):
                 break
-            self._go_on(state, EXACT * tol)
+            self._go_on(state)
         if not true:
             true, state = self._state_at(self.at, clip=False, step=False)
         return state, steps, gain, true

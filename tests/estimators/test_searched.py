@@ -38,6 +38,7 @@ def test_trend_and_season(found):
     assert best.words in note and note in found.model.summary()
 
 
+@pytest.mark.slow
 def test_it_is_repeated_saved_and_loaded(found, tmp_path):
     again = mc.GPRegressor(kernel="search", max_models=26, parallel=2).fit(T[:, None], Y)
     assert [m.score for m in again.search_.models] == [m.score for m in found.ranking.models]

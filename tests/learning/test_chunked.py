@@ -59,6 +59,7 @@ def test_the_optimum_and_the_posterior_are_those_of_all_rows(few_sampled):
 
 
 @FEW
+@pytest.mark.slow
 def test_noise_of_heavy_tails(few_sampled):
     model = mc.Model(MODEL.gp, mc.likelihoods.StudentT(0.1))
     found = mc.fit(model, SOURCE, solver=mc.solvers.VFE(m=8), max_evaluations=2)

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer.compiled import hmm as loops
 from mercer.em.forward import FAINT, Chunks, by_loops, guesses
+from mercer.linalg.lapack import one_thread
 
 SLOTS = 8192  # whose emissions are at hand at a time
 
@@ -45,7 +46,7 @@ def gathered(
     """
     if not by_loops(chunks.total):
         return None
-    with _room(chunks, 2 * len(initial) + 2) as room:
+    with one_thread(), _room(chunks, 2 * len(initial) + 2) as room:
         return _gathered(
             np.asarray(initial), np.ascontiguousarray(transition), log_b, summarise, chunks, room
         )

@@ -106,6 +106,20 @@ def test_curvature_goes_with_the_values_given(data):
         learning.fit(model(), *data, curvature=np.eye(3))
 
 
+@pytest.mark.parametrize(
+    ("curvature", "said"),
+    [
+        (np.eye(2), "a row and a column for each of kernel.lengthscale"),
+        (np.diag([1.0, 1.0, -1.0]), "eigenvalues above 0"),
+        (np.triu(np.ones((3, 3))), "symmetric"),
+        (np.diag([1.0, 1.0, np.nan]), "eigenvalues above 0"),
+    ],
+)
+def test_what_cannot_be_a_curvature_is_refused(data, curvature, said):
+    with pytest.raises(ValueError, match=said):
+        learning.fit(model(), *data, starts="given", curvature=curvature, solver="markov")
+
+
 def test_near_a_good_start_the_top_of_many_data_is_few_steps_away():
     """From values of few data, the top of 4,000 is many of their standard deviations away."""
     rng = np.random.default_rng(0)

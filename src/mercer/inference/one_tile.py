@@ -33,8 +33,9 @@ class OneTile:
         self.n, size = y.shape[0], tiles.tile_size(y.shape[0])
         if not jax.tree.leaves(model.gp.mean):  # it need not be compiled
             y = y - np.asarray(model.gp.mean.value(X), float)
-        (rows,) = tiles.Panels((model.gp.kernel.encode(X), _columns(X), y), size).tiles
-        self.given = jax.device_put((jax.tree.leaves(model), *rows), inline())
+        rows = np.minimum(np.arange(size), self.n - 1)
+        data = jax.tree.map(lambda a: np.asarray(a)[rows], (model.gp.kernel.encode(X), _columns(X), y))
+        self.given = jax.device_put((jax.tree.leaves(model), *data), inline())
         self.B, self.alpha = _aligned(size, size), _aligned(size)
         layout, vector = flat.layout(), flat.vector
         self.covariances = _compiled(_covariances, layout).ready(vector, *self.given)

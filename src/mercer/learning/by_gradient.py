@@ -119,7 +119,12 @@ def settled(task: Task, rule: AbstractSiteRule, recorder: Recorder) -> tuple[Lea
         return problem, Starts({"pilot": flatten(raised).vector}, seen), interrupted
     if task.starts == "given":
         given = Starts({"given": flatten(model).vector}, good=True)
-        return problem, given._replace(curvature=task.curvature, tolerance=task.tolerance), False
+        if task.curvature is None:
+            return problem, given, False
+        from mercer.learning.newton import checked_curvature
+
+        known = checked_curvature(task.curvature, problem.flat.names)
+        return problem, given._replace(curvature=known, tolerance=task.tolerance), False
     usual = usual_starts(model, data, task.restarts, task.seed, task.max_evaluations, guess)
     return problem, usual, False
 

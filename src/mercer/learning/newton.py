@@ -9,8 +9,10 @@ the prior.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mercer.gp import Model
 from mercer.learning.bounds import clip, pressed
@@ -32,6 +34,22 @@ def prior_curvature(model: Model, jacobian: bool = False) -> np.ndarray:
     """
     flat = flatten(model)
     return np.diag(_precision(flat, flat.vector, jacobian))
+
+
+def checked_curvature(curvature: ArrayLike, names: Sequence[str]) -> np.ndarray:
+    """As numbers (p, p), if it can be minus the Hessian at a maximum in these hyperparameters."""
+    B, p = np.asarray(curvature, float), len(names)
+    if B.shape != (p, p):
+        raise ValueError(
+            f"curvature must have a row and a column for each of {', '.join(names)}, in this order: shape "
+            f"({p}, {p}), got {B.shape}."
+        )
+    if not np.isfinite(B).all() or not np.allclose(B, B.T) or not (np.linalg.eigvalsh(B) > 0).all():
+        raise ValueError(
+            "curvature must be symmetric with eigenvalues above 0, as minus the Hessian at a maximum is; "
+            "learning.prior_curvature(model) is one to begin with."
+        )
+    return B
 
 
 def _precision(flat: Flattened, vector: np.ndarray, jacobian: bool) -> np.ndarray:

@@ -238,6 +238,15 @@ def test_what_does_not_repeat_is_hardly_ever_suspected(pole):
     assert all(suspected(t, y + 4 * np.std(y) * wave, 1.0) == 12.0 for y in series[:5])
 
 
+def test_a_season_is_looked_for_after_a_gap_of_ages():
+    """Frequencies between one in the whole span and one in three steps would fill the memory."""
+    months = np.arange(60.0)
+    t = np.concatenate([months, 1e9 + months])
+    y = np.sin(2 * np.pi * t / 12) + 0.1 * np.random.default_rng(0).normal(size=120)
+    assert suspected(t, y, 1.0) == 12.0
+    assert suspected(t[40:80], y[40:80], 1.0) is None  # too few after it
+
+
 @pytest.mark.slow
 def test_gaps_of_an_irregular_series():
     """At irregular distances forecasts and gaps go by a natural step, and a gap is filled with it."""

@@ -7,6 +7,7 @@ import numpy as np
 YEARS = (1000.0, 3000.0)  # plain numbers that may be years with decimals
 PERIODS, STEPS = 3.0, 3.0  # a period is looked for that the series shows so often, and that has so many steps
 FEWEST, MOST = 24, 2000  # values: fewer show no period, of more the last are looked at
+REACH = 4 * MOST  # steps back from the last value that are looked at: before a long gap nothing is
 OVERSAMPLED = 4  # frequencies for each that is resolved
 WIDTH, PROMINENT = 2.0, 20.0  # a peak exceeds the median within a factor 2 of its frequency so many times
 
@@ -25,9 +26,10 @@ def suspected(t: np.ndarray, y: np.ndarray, step: float) -> float | None:
     """The period of the largest peak of the periodogram (Lomb-Scargle) of values y less a parabola, if it
     stands out; a whole number where the series cannot tell it from one. None where nothing repeats.
     """
-    if t.size < FEWEST:
+    near = np.flatnonzero(t >= t.max() - REACH * step)[-MOST:]
+    if near.size < FEWEST:
         return None
-    t, y = t[-MOST:] - t[-MOST:][0], y[-MOST:]
+    t, y = t[near] - t[near[0]], y[near]
     span = float(np.ptp(t))
     if not span > PERIODS * STEPS * step:
         return None

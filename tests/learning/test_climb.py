@@ -77,6 +77,22 @@ def test_data_without_noise_are_nothing_to_warn_of():
     np.testing.assert_allclose(found.predict(inside[:, None]), np.exp(inside) * np.cos(inside), rtol=1e-5)
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_data_without_noise_in_columns_without_effect(seed):
+    """The search ends where the noise cannot be told from none, without a warning."""
+    X = np.random.default_rng(seed).normal(size=(50, 3))
+    found = mc.GPRegressor().fit(X, np.sin(X[:, 0]))
+    np.testing.assert_allclose(found.predict(X), np.sin(X[:, 0]), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [lambda t: 2.0 * t + 1.0, lambda t: np.sin(np.pi * t / 6)])
+def test_series_without_noise(shape):
+    t = np.arange(60.0)
+    ahead = mc.GPTimeSeries(integrate=False).fit(t, shape(t)).forecast(1)
+    (mean,), (std,) = (np.asarray(ahead[name], float) for name in ("mean", "std"))
+    assert abs(mean - shape(60.0)) < 3 * std + 1e-6
+
+
 def test_classes_that_can_be_separated_are_said():
     """XOR: the variance of a kernel that is given grows without limit, unless it has a prior."""
     rng = np.random.default_rng(0)

@@ -51,6 +51,16 @@ def factor(kind, gp=GP, X=X):
     return Markov().factor(gp.bind(as_inputs(X)), X, some_sites(kind))
 
 
+@pytest.mark.parametrize("noise", [1e-4, 0.1, 10.0])
+@pytest.mark.parametrize("nu", [0.5, 2.5])
+def test_condition_is_bounded_from_below(nu, noise):
+    x = np.sort(np.random.default_rng(0).uniform(0.0, 20.0, 40))[:, None]
+    kernel = k.Matern(2.0, nu=nu)
+    found = mc.GP(kernel).condition(x, np.sin(x[:, 0]), noise, solver=Markov()).state.diagnostics().condition
+    true = np.linalg.cond(np.eye(40) + kernel(x) / noise)
+    assert true / 40 < found <= true
+
+
 @pytest.mark.parametrize("kind", ["noise", "per-datum", "general", "negative"])
 def test_everything_a_state_says(kind):
     """Unsorted and repeated times; sites with slopes, of precision zero, and negative ones."""

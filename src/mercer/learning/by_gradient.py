@@ -25,7 +25,7 @@ from mercer.progress import shown
 from mercer.solvers.protocol import AbstractSolver
 
 MATTERS = 1.0  # nats: a gain that may show in predictions
-ROUNDED = 1e8  # condition number, or a lower bound of it, beyond which rounding shows in gradients
+ROUNDED = 1e7  # condition number, or a lower bound of it, beyond which rounding shows in gradients
 SURE = 1e4  # a variance of latent functions beyond which probabilities are all or nothing
 PILOT = 2000  # data; beyond, solvers that choose by hyperparameters see rough ones first
 

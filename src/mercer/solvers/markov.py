@@ -29,6 +29,7 @@ from mercer.solvers.protocol import (
     Bars,
     Cost,
     Cotangents,
+    Diagnostics,
     PriorBar,
     Proposal,
     SiteBars,
@@ -227,6 +228,17 @@ class MarkovState(AbstractHostState):
 
     def kappa(self) -> np.ndarray:
         return self.precision - self.precision**2 * self.sweeps.variances()
+
+    def diagnostics(self) -> Diagnostics:
+        """B_ii (B^-1)_ii is at most the condition number of B, for every datum i."""
+        told, found = np.flatnonzero(self.precision > 0), super().diagnostics()
+        if not told.size:
+            return found
+        inverse = self.kappa()[told] / self.precision[told]
+        i = told[np.argmax(inverse)]
+        B = 1.0 + self.precision[i] * diagonal(self.prior.kernel, self.X[i : i + 1])[0]
+        bound = max(1.0, float(B * inverse.max()))
+        return dataclasses.replace(found, condition=bound, matrix="B = I + W^1/2 K W^1/2")
 
     # -- predictions -----------------------------------------------------------------------------------------
 

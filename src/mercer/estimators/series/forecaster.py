@@ -7,7 +7,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import numbers
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -270,11 +271,16 @@ class GPTimeSeries(AbstractForecasts, AbstractReported):
                 if before is not None and rows is None:  # the other trend's end may be far from this one's
                     starts += [begun(model, trend, names, None), (model, None)]
             data = X[_all(rows)], z[_all(rows)]
-            ends = [fit(start, *data, **settings, curvature=curvature) for start, curvature in starts]
-            best = max(ends, key=lambda one: one.value + one.log_prior)
+            ends = [
+                _with_warnings(fit, start, *data, **settings, curvature=curvature)
+                for start, curvature in starts
+            ]
+            best, said = max(ends, key=lambda end: end[0].value + end[0].log_prior)
             if best.curvature is None and len(starts) > 1:  # that climb ended early
                 model, curvature = begun(best.model, trend, names, None)
-                best = fit(model, *data, **settings, curvature=curvature)
+                best, said = _with_warnings(fit, model, *data, **settings, curvature=curvature)
+            for one in said:  # not of climbs that ended lower
+                warnings.warn(one, stacklevel=4)
             found[trend] = best
             if best.curvature is not None:
                 before = known(best, trend, names)
@@ -540,6 +546,14 @@ class _Labels:
         sizes = {len(row) for row in self.around}
         if len(sizes) > 1 or 0 in sizes or not all(np.isfinite(row).all() for row in self.around):
             raise ValueError("the settings of hyperparameters around the best are not weights and vectors.")
+
+
+def _with_warnings(work: Callable[..., Fit], *args: Any, **settings: Any) -> tuple[Fit, list[Warning]]:
+    """What comes of it, and what it would have warned of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = work(*args, **settings)
+    return found, [one.message for one in said if isinstance(one.message, Warning)]
 
 
 def _still(t: np.ndarray, z: np.ndarray) -> bool:

@@ -1,5 +1,5 @@
-"""Sites of precision zero, of which B has rows of the identity: they are not factored, and nothing else
-changes.
+"""What the dense solver leaves out: rows of sites of precision zero, where B is the identity, and the second
+half of an inverse of which the diagonal is asked for.
 """
 
 import jax
@@ -57,3 +57,18 @@ def test_only_rows_that_are_told_of_are_factored(monkeypatch):
     Dense().factor(GP, X, negative)
     assert told < N
     assert orders == [told, told, N - told]  # the last is that of the downdate
+
+
+def test_variances_take_half_of_the_inverse(monkeypatch):
+    """The rest is done for a pullback, once."""
+    done = []
+    for name in ("trtri", "lauum", "potri"):
+        routine = getattr(lapack, name)
+        monkeypatch.setattr(lapack, name, lambda M, f=routine, name=name: done.append(name) or f(M))
+    X, sites = data(0.0)
+    state = Dense().factor(GP, X, sites, Dense().workspace(GP, X))
+    state.marginals()
+    state.dual()
+    assert done == ["trtri"]
+    state.pullback(1.0, consume=True)
+    assert done == ["trtri", "lauum"]

@@ -112,12 +112,12 @@ def _call(function, size: int, *args) -> None:
     """Call a routine; arrays are passed by pointer, numbers by reference.
     `size` is the order of the problem.
     """
-    arrays = [a for a in args if isinstance(a, np.ndarray)]
     pointers = [a.ctypes.data if isinstance(a, np.ndarray) else ctypes.byref(a) for a in args]
     if size < _LONG or threading.current_thread() is not threading.main_thread():
         with threads_for(size):
             function(*pointers)
         return
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
 
     def work():
         function(*pointers)
@@ -365,6 +365,17 @@ def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 
         rows = slice(i, min(i + block, n))
         np.multiply(M[rows, i:], scale[i:], out=out[rows, i:])
         out[rows, i:] *= scale[rows, None]
+
+
+def row_squares(M: np.ndarray, block: int = 64) -> np.ndarray:
+    """The sums of squares (n,) of the rows of the upper triangle."""
+    n = M.shape[0]
+    out = np.empty(n)
+    for i in range(0, n, block):
+        rows = slice(i, min(i + block, n))
+        diagonal, right = np.triu(M[rows, rows]), M[rows, rows.stop :]
+        out[rows] = np.einsum("ij,ij->i", diagonal, diagonal) + np.einsum("ij,ij->i", right, right)
+    return out
 
 
 def symmetrise(M: np.ndarray, block: int = 128) -> np.ndarray:

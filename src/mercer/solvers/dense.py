@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from mercer.linalg import blocked, lapack, memory, tiles
-from mercer.linalg.cholesky import factor, invert
+from mercer.linalg.cholesky import factor, invert_factor, multiply_factor
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
@@ -181,6 +181,7 @@ class AbstractDenseState(AbstractHostState):
         self.root = np.sqrt(self.precision[self.told])
         m = self.root.shape[0]
         self.U: np.ndarray | None = workspace.buffer()[:m, :m]
+        self._factor_inverse: np.ndarray | None = None
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
         self.pivots = np.ones(told.shape[0])
@@ -258,26 +259,33 @@ class AbstractDenseState(AbstractHostState):
     def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
         return tiles.Panels.beside(self.panels, self.kernel.encode(Xs))
 
-    # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
+    # -- the inverse: kappa needs half of the work, the factor's inverse; the rest is done for a pullback ----
 
     def prepare_inverse(self, consume: bool) -> None:
-        if self._inverse is None:
-            self._inverse = self.factored() if consume else self.factored().copy()
+        half, self._factor_inverse = self._factor_inverse, None
+        if half is None:
+            half = self.factored() if consume else self.factored().copy()
             if consume:
                 self.U = None
-            invert(self._inverse)
-        self._kappa = self._kappa_of(self._inverse)
+            invert_factor(half)
+        self._inverse = self._multiplied(half)
+
+    def _multiplied(self, half: np.ndarray) -> np.ndarray:
+        """B^-1 in its upper triangle, in place of the factor's inverse."""
+        multiply_factor(half)
+        self._kappa = self._kappa_of(np.einsum("ii->i", half))
+        return half
 
     @functools.cached_property
     def _kappa(self) -> np.ndarray:
-        inverse = self.factored().copy()
-        invert(inverse)
+        half = self.factored().copy()
+        invert_factor(half)
         if self.transient:  # a pullback is likely to follow
-            self._inverse = inverse
-        return self._kappa_of(inverse)
+            self._factor_inverse = half
+        return self._kappa_of(lapack.row_squares(half))
 
-    def _kappa_of(self, inverse: np.ndarray) -> np.ndarray:
-        return self.spread(self.precision[self.told] * np.einsum("ii->i", inverse))
+    def _kappa_of(self, diagonal: np.ndarray) -> np.ndarray:
+        return self.spread(self.precision[self.told] * diagonal)
 
     def kappa(self) -> np.ndarray:
         return self._kappa
@@ -447,14 +455,14 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
         return tiles.between(self.kernel, self._some(rows), self.panels)
 
     def resolvent(self, reuse: bool = False) -> np.ndarray:
-        inverse, self._inverse = self._inverse, None
-        if inverse is None:
+        half, self._factor_inverse = self._factor_inverse, None
+        if half is None:
             U = self.factored()
             m = U.shape[0]
-            inverse = self.scratch()[:m, :m] if reuse and self.scratch is not None else np.empty_like(U)
-            np.copyto(inverse, U)
-            invert(inverse)
-        self._kappa = self._kappa_of(inverse)
+            half = self.scratch()[:m, :m] if reuse and self.scratch is not None else np.empty_like(U)
+            np.copyto(half, U)
+            invert_factor(half)
+        inverse = self._multiplied(half)
         lapack.scale_upper(inverse, self.root, inverse)
         return self._spread_square(lapack.symmetrise(inverse))
 

@@ -162,7 +162,8 @@ class AbstractDenseState(AbstractHostState):
     """B = I + W^1/2 K W^1/2 factored, in double or single precision; R = W^1/2 B^-1 W^1/2.
     A State made with a workspace is valid until the next one is.
 
-    Where W = 0 a row of B is that of I, and of R nothing: only the rows that are `told` of are factored.
+    Where W = 0 a row of B is that of I, and of R nothing: only the rows that sites tell of, `told`, are
+    factored.
     """
 
     pulls = EVERYTHING
@@ -225,7 +226,7 @@ class AbstractDenseState(AbstractHostState):
 
     def _spread_square(self, M: np.ndarray) -> np.ndarray:
         """The same for both sides of a matrix."""
-        return M if isinstance(self.told, slice) else self.spread(self.spread(M).T).T
+        return M if isinstance(self.told, slice) else self.spread(self.spread(M.T).T)
 
     def factored(self) -> np.ndarray:
         """The factor of B in its upper triangle, of the rows that are told of."""
@@ -306,7 +307,10 @@ class AbstractDenseState(AbstractHostState):
 
     def _explained_at(self, rows: np.ndarray) -> np.ndarray:
         """diag(K R K) at some rows."""
-        return self._explained(self._some(rows)) if self.gram is None else self._squares(self.gram[rows])
+        if self.gram is None:
+            return self._explained(self._some(rows))
+        parts = np.array_split(rows, -(-self.gram.itemsize * rows.size * self.gram.shape[0] // PREDICT_BYTES))
+        return np.concatenate([self._squares(self.gram[part]) for part in parts])
 
     # -- predictions -----------------------------------------------------------------------------------------
 

@@ -48,9 +48,16 @@ def _subtract_square(A: np.ndarray, C: np.ndarray) -> None:
 
 def potri(M: np.ndarray, panel: int | None = None) -> int:
     """`lapack.potri` by panels: the inverse (upper triangle) from the factor, in place."""
+    info = trtri(M, panel)
+    if info == 0:
+        lauum(M, panel)
+    return info
+
+
+def trtri(M: np.ndarray, panel: int | None = None) -> int:
+    """`lapack.trtri` by panels, from the last one up: the factor's inverse, in place."""
     n, panel = M.shape[0], panel or PANEL
-    starts = range(0, n, panel)
-    for k in reversed(starts):  # the factor's inverse, from the last panel up
+    for k in reversed(range(0, n, panel)):
         end = min(k + panel, n)
         diagonal = M[k:end, k:end]
         if end < n:
@@ -60,7 +67,13 @@ def potri(M: np.ndarray, panel: int | None = None) -> int:
         if info != 0:
             return k + info
         tell(0.5 * ((n - k) / n) ** 3, 1.0, "inverse")
-    for k in starts:  # its product with its own transpose
+    return 0
+
+
+def lauum(M: np.ndarray, panel: int | None = None) -> None:
+    """`lapack.lauum` by panels: the product of the factor's inverse with its own transpose, in place."""
+    n, panel = M.shape[0], panel or PANEL
+    for k in range(0, n, panel):
         end = min(k + panel, n)
         diagonal, above = M[k:end, k:end], M[:k, k:end]
         if k > 0:
@@ -71,4 +84,3 @@ def potri(M: np.ndarray, panel: int | None = None) -> int:
                 lapack.gemm("T", "N", 1.0, M[k:end, end:], M[:k, end:], 1.0, above)
             lapack.syrk("T", 1.0, M[k:end, end:], 1.0, diagonal)
         tell(0.5 + 0.5 * (end / n) ** 2 * (3 - 2 * end / n), 1.0, "inverse")
-    return 0

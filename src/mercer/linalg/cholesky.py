@@ -48,6 +48,18 @@ def invert(factored: np.ndarray) -> None:
     (lapack.potri if factored.shape[0] < blocked.FROM else blocked.potri)(factored)
 
 
+def invert_factor(factored: np.ndarray) -> None:
+    """From the factor L to L^-1, in place: half the way to the inverse, whose diagonal is there already, as
+    the squares of `lapack.row_squares`.
+    """
+    (lapack.trtri if factored.shape[0] < blocked.FROM else blocked.trtri)(factored)
+
+
+def multiply_factor(inverted: np.ndarray) -> None:
+    """From L^-1 to the inverse L^-T L^-1, in place: the other half."""
+    (lapack.lauum if inverted.shape[0] < blocked.FROM else blocked.lauum)(inverted)
+
+
 def cholesky(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     """Lower factor L of a symmetric matrix and the jitter that was needed."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
 import threading
 from collections.abc import Iterator
 
@@ -111,12 +112,12 @@ def _call(function, size: int, *args) -> None:
     """Call a routine; arrays are passed by pointer, numbers by reference.
     `size` is the order of the problem.
     """
-    arrays = [a for a in args if isinstance(a, np.ndarray)]
     pointers = [a.ctypes.data if isinstance(a, np.ndarray) else ctypes.byref(a) for a in args]
     if size < _LONG or threading.current_thread() is not threading.main_thread():
         with threads_for(size):
             function(*pointers)
         return
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
 
     def work():
         function(*pointers)
@@ -138,7 +139,8 @@ _LETTER = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 def _square(M: np.ndarray) -> tuple[int, int, str]:
     """Order, leading dimension, and the letter of the precision in the routine's name."""
     letter, size = _LETTER.get(M.dtype), M.itemsize
-    if letter is None or M.ndim != 2 or M.strides[1] != size or M.strides[0] < size * M.shape[1]:
+    by_rows = M.ndim == 2 and (M.size == 0 or (M.strides[1] == size and M.strides[0] >= size * M.shape[1]))
+    if letter is None or not by_rows:
         raise TypeError("LAPACK needs a C-ordered matrix of float64 (or float32)")
     return M.shape[0], max(M.strides[0] // size, 1), letter
 
@@ -176,6 +178,10 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
     ):
         raise TypeError("the right-hand side must be a Fortran-ordered matrix of the factor's precision")
     side, uplo, trans, diag = _char("L"), _char("L"), _char("T" if transpose else "N"), _char("N")
+    if q == 1:  # trsm takes three times as long
+        routine = _routine("blas", f"{letter}trsv", 8)
+        _call(routine, _order(n, n), uplo, trans, diag, _int(n), U, _int(ld), B, _int(1))
+        return B
     one = ctypes.c_double(1.0) if letter == "d" else ctypes.c_float(1.0)
     _call(
         _routine("blas", f"{letter}trsm", 11),
@@ -190,7 +196,7 @@ def solve_lower(U: np.ndarray, B: np.ndarray, transpose: bool = False) -> np.nda
 
 def _block(A: np.ndarray) -> tuple[int, int, int]:
     """Rows and columns as BLAS sees a C-ordered block, and its leading dimension."""
-    if A.dtype not in _LETTER or A.ndim != 2 or A.strides[1] != A.itemsize:
+    if A.dtype not in _LETTER or A.ndim != 2 or (A.size and A.strides[1] != A.itemsize):
         raise TypeError("BLAS needs a C-ordered block of float64 (or float32)")
     return A.shape[1], A.shape[0], max(A.strides[0] // A.itemsize, 1)
 
@@ -202,7 +208,7 @@ def _typed(name: str, nargs: int, A: np.ndarray):
 
 
 def _order(*sizes: int) -> int:
-    return int(np.prod([float(s) for s in sizes]) ** (1 / 3))
+    return int(math.prod(sizes) ** (1 / 3))
 
 
 def trsm(side: str, uplo: str, trans: str, alpha: float, A: np.ndarray, B: np.ndarray) -> None:
@@ -359,6 +365,17 @@ def scale_upper(M: np.ndarray, scale: np.ndarray, out: np.ndarray, block: int = 
         rows = slice(i, min(i + block, n))
         np.multiply(M[rows, i:], scale[i:], out=out[rows, i:])
         out[rows, i:] *= scale[rows, None]
+
+
+def row_squares(M: np.ndarray, block: int = 64) -> np.ndarray:
+    """The sums of squares (n,) of the rows of the upper triangle."""
+    n = M.shape[0]
+    out = np.empty(n)
+    for i in range(0, n, block):
+        rows = slice(i, min(i + block, n))
+        diagonal, right = np.triu(M[rows, rows]), M[rows, rows.stop :]
+        out[rows] = np.einsum("ij,ij->i", diagonal, diagonal) + np.einsum("ij,ij->i", right, right)
+    return out
 
 
 def symmetrise(M: np.ndarray, block: int = 128) -> np.ndarray:

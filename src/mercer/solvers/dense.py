@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from mercer.linalg import blocked, lapack, memory, tiles
-from mercer.linalg.cholesky import factor, invert
+from mercer.linalg.cholesky import factor, invert_factor, multiply_factor
 from mercer.params import strip
 from mercer.prior import AbstractPrior
 from mercer.solvers.coupled import CoupledState, CoupledWorkspace
@@ -161,6 +161,9 @@ class DenseWorkspace(AbstractWorkspace):
 class AbstractDenseState(AbstractHostState):
     """B = I + W^1/2 K W^1/2 factored, in double or single precision; R = W^1/2 B^-1 W^1/2.
     A State made with a workspace is valid until the next one is.
+
+    Where W = 0 a row of B is that of I, and of R nothing: only the rows that sites tell of, `told`, are
+    factored.
     """
 
     pulls = EVERYTHING
@@ -174,19 +177,25 @@ class AbstractDenseState(AbstractHostState):
         self.gram = workspace.gram if workspace.held is prior.kernel else None
         self.transient = not own
         self.scratch = None if own else workspace.scratch
-        self.root = np.sqrt(self.precision)
-        self.U: np.ndarray | None = workspace.buffer()
+        told = self.precision > 0
+        self.told: slice | np.ndarray = slice(None) if told.all() else np.flatnonzero(told)
+        self.root = np.sqrt(self.precision[self.told])
+        m = self.root.shape[0]
+        self.U: np.ndarray | None = workspace.buffer()[:m, :m]
+        self._factor_inverse: np.ndarray | None = None
         self._inverse: np.ndarray | None = None
         self.jitter = factor(self._fill, self.U)
-        self.pivots = np.diagonal(self.U).copy()
+        self.pivots = np.ones(told.shape[0])
+        self.pivots[self.told] = np.diagonal(self.U)
         self.logdet = 2.0 * float(np.sum(np.log(self.pivots)))
 
     def _fill(self, buffer: np.ndarray) -> None:
         """B in the upper triangle."""
         if self.gram is None:
-            tiles.upper(self.kernel, self.panels, self.root, buffer)
+            panels = self.panels if isinstance(self.told, slice) else self._some(self.told)
+            tiles.upper(self.kernel, panels, self.root, buffer)
         else:
-            lapack.scale_upper(self.gram, self.root, buffer)
+            lapack.scale_upper(self.columns_told(self.gram[self.told]), self.root, buffer)
         diagonal = np.einsum("ii->i", buffer)
         diagonal += 1.0
         self.check_size(diagonal)
@@ -195,16 +204,32 @@ class AbstractDenseState(AbstractHostState):
 
     @abc.abstractmethod
     def check_size(self, diagonal: np.ndarray) -> None:
-        """Refuse to factor a B whose diagonal (n,) is beyond the precision."""
+        """Refuse to factor a B whose diagonal is beyond the precision."""
 
     @abc.abstractmethod
     def half(self, K: np.ndarray) -> np.ndarray:
-        """V = L^-1 W^1/2 K' (n, m) for covariances K (m, n), which may be overwritten."""
+        """V = L^-1 W^1/2 K' (told, m) for covariances K (m, n), which may be overwritten."""
 
     # -- algebra ---------------------------------------------------------------------------------------------
 
+    def spread(self, V: np.ndarray) -> np.ndarray:
+        """What is told (told, ...) among zeros (n, ...)."""
+        if isinstance(self.told, slice):
+            return V
+        out = np.zeros((self.precision.shape[0], *V.shape[1:]))
+        out[self.told] = V
+        return out
+
+    def columns_told(self, K: np.ndarray) -> np.ndarray:
+        """K (m, n) itself where all are told of, else a copy of these columns."""
+        return K if isinstance(self.told, slice) else np.take(K, self.told, 1)
+
+    def _spread_square(self, M: np.ndarray) -> np.ndarray:
+        """The same for both sides of a matrix."""
+        return M if isinstance(self.told, slice) else self.spread(self.spread(M.T).T)
+
     def factored(self) -> np.ndarray:
-        """The factor of B in its upper triangle (n, n)."""
+        """The factor of B in its upper triangle, of the rows that are told of."""
         if self.U is None:
             raise RuntimeError("this State was spent by pullback(consume=True); factor again.")
         return self.U
@@ -235,23 +260,33 @@ class AbstractDenseState(AbstractHostState):
     def _test_panels(self, Xs: np.ndarray) -> tiles.Panels:
         return tiles.Panels.beside(self.panels, self.kernel.encode(Xs))
 
-    # -- the inverse: computed once for kappa, kept only during a pullback -----------------------------------
+    # -- the inverse: kappa needs half of the work, the factor's inverse; the rest is done for a pullback ----
 
     def prepare_inverse(self, consume: bool) -> None:
-        if self._inverse is None:
-            self._inverse = self.factored() if consume else self.factored().copy()
+        half, self._factor_inverse = self._factor_inverse, None
+        if half is None:
+            half = self.factored() if consume else self.factored().copy()
             if consume:
                 self.U = None
-            invert(self._inverse)
-        self._kappa = self.precision * np.einsum("ii->i", self._inverse)
+            invert_factor(half)
+        self._inverse = self._multiplied(half)
+
+    def _multiplied(self, half: np.ndarray) -> np.ndarray:
+        """B^-1 in its upper triangle, in place of the factor's inverse."""
+        multiply_factor(half)
+        self._kappa = self._kappa_of(np.einsum("ii->i", half))
+        return half
 
     @functools.cached_property
     def _kappa(self) -> np.ndarray:
-        inverse = self.factored().copy()
-        invert(inverse)
+        half = self.factored().copy()
+        invert_factor(half)
         if self.transient:  # a pullback is likely to follow
-            self._inverse = inverse
-        return self.precision * np.einsum("ii->i", inverse)
+            self._factor_inverse = half
+        return self._kappa_of(lapack.row_squares(half))
+
+    def _kappa_of(self, diagonal: np.ndarray) -> np.ndarray:
+        return self.spread(self.precision[self.told] * diagonal)
 
     def kappa(self) -> np.ndarray:
         return self._kappa
@@ -267,8 +302,15 @@ class AbstractDenseState(AbstractHostState):
         prior = self.prior_variance()
         weak = np.flatnonzero(W * prior < WEAK)  # here the site says little and by_dual loses digits
         if weak.size:
-            by_dual[weak] = prior[weak] - self._explained(self._some(weak))
+            by_dual[weak] = prior[weak] - self._explained_at(weak)
         return by_dual
+
+    def _explained_at(self, rows: np.ndarray) -> np.ndarray:
+        """diag(K R K) at some rows."""
+        if self.gram is None:
+            return self._explained(self._some(rows))
+        parts = np.array_split(rows, -(-self.gram.itemsize * rows.size * self.gram.shape[0] // PREDICT_BYTES))
+        return np.concatenate([self._squares(self.gram[part]) for part in parts])
 
     # -- predictions -----------------------------------------------------------------------------------------
 
@@ -332,7 +374,7 @@ class AbstractDenseState(AbstractHostState):
         R = lapack.symmetrise(np.array(self._inverse, float))
         R *= self.root[:, None]
         R *= self.root[None, :]
-        return R
+        return self._spread_square(R)
 
     def _N(self, R: np.ndarray) -> np.ndarray:
         """N = I - R K; where W > 0 its column is R / W."""
@@ -351,11 +393,16 @@ class AbstractDenseState(AbstractHostState):
         return out
 
     def pull_kernel(self, bar: KernelBar, inputs: bool) -> Pulled:
-        matrix, scale, coefficient = self._inverse, self.root, bar.coefficient
-        assert matrix is not None
-        if bar.kappa is not None or bar.var is not None:
+        assert self._inverse is not None
+        if bar.kappa is None and bar.var is None:
+            matrix, scale, coefficient = (
+                self._spread_square(self._inverse),
+                self.spread(self.root),
+                bar.coefficient,
+            )
+        else:
             R = self._R()
-            matrix, scale, coefficient = bar.coefficient * R, np.ones_like(self.root), 1.0
+            matrix, scale, coefficient = bar.coefficient * R, np.ones_like(self.precision), 1.0
             if bar.kappa is not None:
                 matrix -= lapack.matmul(R * bar.kappa, R)
             if bar.var is not None:
@@ -380,14 +427,15 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
         pass  # the jitter policy sees to it
 
     def half(self, K: np.ndarray) -> np.ndarray:
+        K = self.columns_told(K)
         K *= self.root
         return lapack.solve_lower(self.factored(), K.T)
 
     def apply(self, V: np.ndarray) -> np.ndarray:
-        Y = np.asfortranarray(self.root[:, None] * V)
+        Y = np.asfortranarray(self.root[:, None] * V[self.told])
         U = self.factored()
         lapack.solve_lower(U, lapack.solve_lower(U, Y), transpose=True)
-        return self.root[:, None] * Y
+        return self.spread(self.root[:, None] * Y)
 
     # -- as a matrix -----------------------------------------------------------------------------------------
 
@@ -399,28 +447,30 @@ class DenseState(AbstractDenseState, AbstractMatrixState):
     def downdate(self, rows: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         K = self.gram[rows] if self.gram is not None else self._rows_of_K(rows)
         K *= P[:, None]
-        M = -P * K[:, rows]
+        M = -P * np.take(K, rows, 1)
         V = self.half(K)
-        M += lapack.matmul(V.T, V)  # P'K R K P
-        G = lapack.solve_lower(self.factored(), V, transpose=True)
-        G *= -self.root[:, None]
-        G[rows, np.arange(rows.shape[0])] += P
-        return G, M
+        lapack.syrk("T", 1.0, V.T, 1.0, M)  # P'K R K P
+        G = np.zeros((rows.shape[0], self.precision.shape[0]))
+        G[:, self.told] = -self.root * lapack.solve_lower(self.factored(), V, transpose=True).T
+        G[np.arange(rows.shape[0]), rows] += P
+        return G.T, M
 
     def _rows_of_K(self, rows: np.ndarray) -> np.ndarray:
         return tiles.between(self.kernel, self._some(rows), self.panels)
 
     def resolvent(self, reuse: bool = False) -> np.ndarray:
-        inverse, self._inverse = self._inverse, None
-        if inverse is None:
-            inverse = self.scratch() if reuse and self.scratch is not None else np.empty_like(self.factored())
-            np.copyto(inverse, self.factored())
-            invert(inverse)
-        self._kappa = self.precision * np.einsum("ii->i", inverse)
+        half, self._factor_inverse = self._factor_inverse, None
+        if half is None:
+            U = self.factored()
+            m = U.shape[0]
+            half = self.scratch()[:m, :m] if reuse and self.scratch is not None else np.empty_like(U)
+            np.copyto(half, U)
+            invert_factor(half)
+        inverse = self._multiplied(half)
         lapack.scale_upper(inverse, self.root, inverse)
-        return lapack.symmetrise(inverse)
+        return self._spread_square(lapack.symmetrise(inverse))
 
     def pull_matrix(self, bar: np.ndarray) -> Any:
-        nothing = np.zeros((self.root.shape[0], 1))
-        ones = np.ones_like(self.root)
+        nothing = np.zeros((self.precision.shape[0], 1))
+        ones = np.ones_like(self.precision)
         return tiles.pull_symmetric(self.kernel, self.panels, 1.0, bar, ones, nothing, nothing)[0]

@@ -281,8 +281,8 @@ class AbstractMatrixState(AbstractHostState):
         """
 
     def downdate(self, rows: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """G = N P (n, q) and P'(K R K - K) P (q, q) for columns of P with one entry each,
-        P_j in row rows_j.
+        """G = N P (n, q) and P'(K R K - K) P (q, q), which may be right in its upper triangle alone, for
+        columns of P with one entry each, P_j in row rows_j.
         """
         columns = np.zeros((self.centre.shape[0], rows.shape[0]))
         columns[rows, np.arange(rows.shape[0])] = P

@@ -68,12 +68,13 @@ class SingleState(AbstractDenseState):
             )
 
     def half(self, K: np.ndarray) -> np.ndarray:
+        K = self.columns_told(K)
         K *= self.root
         return lapack.solve_lower(self.factored(), np.asfortranarray(K.T, dtype=np.float32)).astype(float)
 
     def apply(self, V: np.ndarray) -> np.ndarray:
         """R V by conjugate gradients on B, preconditioned by its rounded factor: a few steps."""
-        b = self.root[:, None] * np.asarray(V, float)
+        b = self.root[:, None] * np.asarray(V, float)[self.told]
         x = self._rounded(b)
         r = b - self._times_B(x)
         size = np.maximum(np.linalg.norm(b, axis=0), 1e-300)
@@ -88,10 +89,10 @@ class SingleState(AbstractDenseState):
             z = self._rounded(r)
             new = np.sum(r * z, 0)
             p, rz = z + np.where(rz > 0, new / np.maximum(rz, 1e-300), 0.0) * p, new
-        return self.root[:, None] * x
+        return self.spread(self.root[:, None] * x)
 
     def _times_B(self, V: np.ndarray) -> np.ndarray:
-        return V + self.root[:, None] * self.times_K(self.root[:, None] * V)
+        return V + self.root[:, None] * self.times_K(self.spread(self.root[:, None] * V))[self.told]
 
     def _rounded(self, V: np.ndarray) -> np.ndarray:
         """B^-1 V by the factor."""

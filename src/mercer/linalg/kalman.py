@@ -171,20 +171,18 @@ def pull_logdet(chain: Chain, W: jax.Array) -> LogDeterminant:
 
 
 class Evidence(NamedTuple):
-    """Of data z with precisions W: log|I + K W|, z' R z, R z (n,), and the derivatives of -1/2 times the sum
-    of the first two with respect to the chain; `variances` of f.
-    """
+    """Of data z with precisions W: log|I + K W|, z' R z, R z (n,) and the posterior variances of f (n,)."""
 
     logdet: jax.Array
     squares: jax.Array
     dual: jax.Array
-    chain: Chain
     variances: jax.Array
 
 
-def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, Evidence]:
-    """The filter of z (n,), and one sweep back: the same as `covariance_filter`, `resolve`, `pull_logdet` and
-    `pull_products` after each other, in two scans.
+def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, Evidence, Chain]:
+    """The filter, what it says of data z (n,), and the derivatives of -1/2 (log|I + K W| + z' R z) with
+    respect to the chain: what `resolve`, `pull_logdet` and `pull_products` find one by one, by one scan there
+    and one back.
     """
     s = chain.h.shape[1]
 
@@ -222,7 +220,7 @@ def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, Eviden
         now * alpha[:, None] - f.w[:, None] * (k - _apply(P, ahead)),
     )
     variances = _dot(chain.h, k) / D - _dot(k, ahead) / D**2
-    return f, Evidence(jnp.sum(jnp.log(D)), jnp.sum(f.w * e**2), alpha, bar, variances)
+    return f, Evidence(jnp.sum(jnp.log(D)), jnp.sum(f.w * e**2), alpha, variances), bar
 
 
 def pull_products(chain: Chain, P: jax.Array, Q: jax.Array) -> Chain:

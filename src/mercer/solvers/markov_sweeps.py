@@ -180,11 +180,10 @@ def _filtered(form, t, W):
 
 
 def _evidence(form, t, W, z):
-    """The filter, and all that a climb of the evidence asks of it, derivatives for the leaves of the form."""
+    """The filter, and all that a climb of the evidence asks of it: derivatives for the form's leaves, too."""
     links, pull = jax.vjp(lambda form: chain(form, t), form)
-    filtered, found = kalman.evidence(links, W, z)
-    (bar,) = pull(found.chain)
-    return links, filtered, jnp.min(filtered.D), found._replace(chain=jax.tree.leaves(bar))
+    filtered, found, bar = kalman.evidence(links, W, z)
+    return links, filtered, jnp.min(filtered.D), found, jax.tree.leaves(pull(bar)[0])
 
 
 def _solve(links, filtered, z):
@@ -224,7 +223,7 @@ class Scans(AbstractSweeps):
             self.links, self.filtered, least, logdet = found
         else:
             found = tiles.call(_evidence, form, line.t, self.W, line.onto(z))
-            self.links, self.filtered, least, self._evidence = found
+            self.links, self.filtered, least, self._evidence, self._form_bar = found
             logdet = self._evidence.logdet
         self.least, self.logdet = float(least), float(logdet)
 
@@ -293,8 +292,7 @@ class Scans(AbstractSweeps):
     def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
         if self._evidence is None or self._data is not z:
             return Scans(self.form, self.line, self.line.back(self.W), z).pull_evidence(z)
-        bar = jax.tree.unflatten(jax.tree.structure(self.form), self._evidence.chain)
-        return bar, self.variances()
+        return jax.tree.unflatten(jax.tree.structure(self.form), self._form_bar), self.variances()
 
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         return self.links, self.filtered

@@ -140,6 +140,7 @@ for name, targets in {"GPRegressor": y, "GPClassifier": y > 0}.items():
 programs.clear()
 mc.GPTimeSeries().fit(np.arange(100.0), y).forecast(5)
 found["GPTimeSeries"] = beyond(), len(programs)
+found["own"] = sorted(name for name in sys.modules if name.startswith("mercer."))
 """
 
 
@@ -153,6 +154,9 @@ def test_a_first_fit_loads_and_compiles_no_more_than_it_needs(tmp_path):
     assert set(found["GPClassifier"][0]) <= few | {"sklearn.utils"} and found["GPClassifier"][1] <= 6
     assert set(found["GPTimeSeries"][0]) <= few | {"sklearn.utils", "pyarrow"}
     assert found["GPTimeSeries"][1] <= 5
+    others = {"mercer.estimators.series.backtest", "mercer.viz"}
+    others |= {f"mercer.selection.{rule}" for rule in ("chance", "clusters", "informative", "regressors")}
+    assert not others & set(found["own"])
 
 
 def test_loading_leaves_the_collector_of_garbage_as_it_was():

@@ -170,7 +170,7 @@ def pull_logdet(chain: Chain, W: jax.Array) -> LogDeterminant:
     return LogDeterminant(Chain(2.0 * multiply(onwards, known), N, h), variances)
 
 
-class Evidence(NamedTuple):
+class EvidenceSweep(NamedTuple):
     """Of data z with precisions W: log|I + K W|, z' R z, R z (n,) and the posterior variances of f (n,)."""
 
     logdet: jax.Array
@@ -179,7 +179,7 @@ class Evidence(NamedTuple):
     variances: jax.Array
 
 
-def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, Evidence, Chain]:
+def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, EvidenceSweep, Chain]:
     """The filter, what it says of data z (n,), and the derivatives of -1/2 (log|I + K W| + z' R z) with
     respect to the chain: what `resolve`, `pull_logdet` and `pull_products` find one by one, by one scan there
     and one back.
@@ -220,7 +220,7 @@ def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, Eviden
         now * alpha[:, None] - f.w[:, None] * (k - _apply(P, ahead)),
     )
     variances = _dot(chain.h, k) / D - _dot(k, ahead) / D**2
-    return f, Evidence(jnp.sum(jnp.log(D)), jnp.sum(f.w * e**2), alpha, variances), bar
+    return f, EvidenceSweep(jnp.sum(jnp.log(D)), jnp.sum(f.w * e**2), alpha, variances), bar
 
 
 def pull_products(chain: Chain, P: jax.Array, Q: jax.Array) -> Chain:

@@ -216,7 +216,7 @@ class Scans(AbstractSweeps):
 
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
         self.form, self.line = form, line
-        self.W = jax.device_put(line.onto(precision))
+        self.W = line.onto(precision)
         self._data, self._evidence = z, None
         if z is None:
             found = tiles.call(_filtered, form, line.t, self.W)

@@ -292,11 +292,12 @@ def _edition() -> str:
     import jaxlib
     import scipy
 
-    root = Path(__file__).parent
+    root = os.path.dirname(__file__)
     sources = {
-        os.path.relpath(path, root): os.stat(path)
+        f"{folder[len(root) :]}/{name}": os.stat(f"{folder}/{name}")
         for folder, _, names in os.walk(root)
-        for path in (os.path.join(folder, name) for name in names if name.endswith(".py"))
+        for name in names
+        if name.endswith(".py")
     }
     if not sources:  # but bytecode, or an archive
         raise _Nameless

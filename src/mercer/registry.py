@@ -21,6 +21,7 @@ import gc
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,15 +93,19 @@ def exporter(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Modules are loaded without looking for garbage among what they make, all of which stays: that would be
-    a tenth of the time of a first import.
+    """Modules are loaded without looking for garbage among what they make, all of which stays; and then it
+    counts as old, so that the next search does not begin with it. Both together would be a tenth of the time
+    of a first import.
     """
-    looking = gc.isenabled()
+    looking, loaded = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
         if looking:
+            if len(sys.modules) > loaded and not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()
 
 

@@ -18,7 +18,7 @@ from .problem import GP, NOISE, POOL, M, N, X, Y, gain
 
 FINAL = [
     cls
-    for cls in map(selection.__dict__.get, selection.__all__)
+    for cls in (getattr(selection, name) for name in selection.__all__)
     if isinstance(cls, type) and issubclass(cls, AbstractSelection) and cls is not AbstractSelection
 ]
 ALL = [cls() for cls in FINAL]

@@ -2,6 +2,7 @@
 GM11.
 """
 
+import jax
 import numpy as np
 import pytest
 
@@ -10,10 +11,12 @@ from mercer import kernels as k
 from mercer import likelihoods, means
 from mercer.inference import EP, ScaleMixture
 from mercer.inputs import InputError, as_inputs
+from mercer.kernels.statespace import state_space
 from mercer.linalg.cholesky import NotPositiveDefinite
+from mercer.params import strip
 from mercer.solvers import Dense, Markov, Sites, SolverError
 from mercer.solvers.auto import Auto
-from mercer.solvers.markov_sweeps import _padded
+from mercer.solvers.markov_sweeps import Line, Scans, _padded
 
 from .conformance import (
     assert_draws,
@@ -250,3 +253,19 @@ def test_states_that_would_lose_their_digits_are_refused(span):
         gp.condition(t, y, noise_variance=1e-6, solver=Markov(tolerance=1e-4))
     notes = gp.condition(t, y, noise_variance=1e-4, solver=Markov(tolerance=1e-4)).notes
     assert any("rounding may reach" in note for note in notes)
+
+
+@pytest.mark.parametrize("kernel", [k.Matern(0.8, 1.3, nu=1.5), k.Wiener(0.7) + k.Matern(2.0, nu=0.5)])
+def test_one_sweep_back_tells_what_the_sweeps_one_by_one_do(kernel):
+    rng = np.random.default_rng(2)
+    line, W, z = Line(rng.uniform(0.0, 9.0, 40)), rng.uniform(-0.1, 5.0, 40), rng.normal(size=40)
+    form = state_space(strip(kernel.bind(1)))
+    once, by_parts = Scans(form, line, W, z), Scans(form, line, W, None)
+    (squares, dual), (expected, other) = once.solve(z), by_parts.solve(z)
+    np.testing.assert_allclose([once.logdet, squares], [by_parts.logdet, expected], rtol=1e-12)
+    np.testing.assert_allclose(dual(), other(), rtol=1e-10, atol=1e-12)
+    (bar, variances), alpha = once.pull_evidence(z), other()[:, None]
+    np.testing.assert_allclose(variances, by_parts.variances(), rtol=1e-10)
+    parts = by_parts.pull(0.5 * alpha, alpha, -0.5, None)
+    np.testing.assert_allclose(jax.tree.leaves(bar), jax.tree.leaves(parts), rtol=1e-9)
+    np.testing.assert_array_equal(by_parts.pull_evidence(z)[1], variances)

@@ -170,6 +170,59 @@ def pull_logdet(chain: Chain, W: jax.Array) -> LogDeterminant:
     return LogDeterminant(Chain(2.0 * multiply(onwards, known), N, h), variances)
 
 
+class EvidenceSweep(NamedTuple):
+    """Of data z with precisions W: log|I + K W|, z' R z, R z (n,) and the posterior variances of f (n,)."""
+
+    logdet: jax.Array
+    squares: jax.Array
+    dual: jax.Array
+    variances: jax.Array
+
+
+def evidence(chain: Chain, W: jax.Array, z: jax.Array) -> tuple[Filtered, EvidenceSweep, Chain]:
+    """The filter, what it says of data z (n,), and the derivatives of -1/2 (log|I + K W| + z' R z) with
+    respect to the chain: what `resolve`, `pull_logdet` and `pull_products` find one by one, by one scan there
+    and one back.
+    """
+    s = chain.h.shape[1]
+
+    def forth(state, x):
+        m, P = state
+        Phi, Q, h, W, z = x
+        m, P = Phi @ m, Phi @ P @ Phi.T + Q
+        k, e = P @ h, z - h @ m
+        w = W / (1.0 + W * (h @ k))
+        m, P = m + w * e * k, P - jnp.outer(w * k, k)
+        return (m, P), (k, e, m, P)
+
+    def back(state, x):
+        r, N = state  # what data after this one say of the state: R z gathered, and `information`
+        Phi, h, k, w, e = x
+        u = N @ k
+        alpha = w * (e - k @ r)
+        r = r + alpha * h
+        both = jnp.outer(w * h, u)
+        N = N - both - both.T + w * (1.0 + w * (k @ u)) * jnp.outer(h, h)
+        return (Phi.T @ r, Phi.T @ N @ Phi), (alpha, r, N, u)
+
+    start = jnp.zeros(s), jnp.zeros((s, s))
+    _, (k, e, m, P) = jax.lax.scan(forth, start, (*chain, W, z))
+    D = 1.0 + W * _dot(chain.h, k)
+    f = Filtered(k, D, W / D, None)
+    given = chain.Phi, chain.h, k, f.w, e
+    _, (alpha, r, N, ahead) = jax.lax.scan(back, start, given, reverse=True)
+    m_before, P_before = (jnp.concatenate([jnp.zeros_like(a[:1]), a[:-1]]) for a in (m, P))
+    before = m_before + _apply(P_before, _apply(chain.Phi.mT, r))  # means given all data
+    now = _apply(chain.Phi, before) + _apply(chain.Q, r)
+    bar = Chain(
+        r[:, :, None] * before[:, None, :] - multiply(multiply(N, chain.Phi), P_before),
+        0.5 * (r[:, :, None] * r[:, None, :] - N),
+        now * alpha[:, None] - f.w[:, None] * (k - _apply(P, ahead)),
+    )
+    variances = _dot(chain.h, k) / D - _dot(k, ahead) / D**2
+    return f, EvidenceSweep(jnp.sum(jnp.log(D)), jnp.sum(f.w * e**2), alpha, variances), bar
+
+
 def pull_products(chain: Chain, P: jax.Array, Q: jax.Array) -> Chain:
     """Derivatives of sum_c P_c' K Q_c with respect to the chain, P and Q (n, q)."""
     q = P.shape[1]

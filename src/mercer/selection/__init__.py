@@ -21,32 +21,21 @@ what `Entropy` and `InformationGain` need of one comes as a function (`Pool.tilt
 
 from __future__ import annotations
 
-from mercer.registry import named
-from mercer.selection.chance import Biased, Random
-from mercer.selection.clusters import Clusters, centres
-from mercer.selection.informative import Entropy, InformationGain
-from mercer.selection.pivoted import pivoted_cholesky
+from mercer.registry import exporter, named
 from mercer.selection.protocol import AbstractSelection, Pool, Tilted
-from mercer.selection.regressors import Evidence, Matching, Pivoted, Residual, Trace
 
-__all__ = [
-    "AbstractSelection",
-    "Biased",
-    "Clusters",
-    "Entropy",
-    "Evidence",
-    "InformationGain",
-    "Matching",
-    "Pivoted",
-    "Pool",
-    "Random",
-    "Residual",
-    "Tilted",
-    "Trace",
-    "by_name",
-    "centres",
-    "pivoted_cholesky",
-]
+# imported when first used
+_MODULES = {
+    "chance": "Biased Random",
+    "clusters": "Clusters centres",
+    "informative": "Entropy InformationGain",
+    "pivoted": "pivoted_cholesky",
+    "regressors": "Evidence Matching Pivoted Residual Trace",
+}
+
+__all__ = ["AbstractSelection", "Pool", "Tilted", "by_name", *" ".join(_MODULES.values()).split()]
+
+__getattr__ = exporter(__name__, _MODULES)
 
 
 def by_name(selection: str | AbstractSelection) -> AbstractSelection:
@@ -57,7 +46,7 @@ def by_name(selection: str | AbstractSelection) -> AbstractSelection:
     """
     if isinstance(selection, AbstractSelection):
         return selection
-    return named("selection", selection, AbstractSelection, {Clusters.__name__: Clusters.name})()
+    return named("selection", selection, AbstractSelection, {"Clusters": "k-means"})()
 
 
 def __dir__() -> list[str]:

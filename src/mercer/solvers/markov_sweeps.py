@@ -180,15 +180,16 @@ def _filtered(form, t, W):
 
 
 def _evidence(form, t, W, z):
-    """The filter, and all that a climb of the evidence asks of it."""
-    links, filtered, least, logdet = _filtered(form, t, W)
-    return links, filtered, least, logdet, _solve(links, filtered, z), kalman.pull_logdet(links, W)
+    """The filter, and all that a climb of the evidence asks of it: derivatives for the form's leaves, too."""
+    links, pull = jax.vjp(lambda form: chain(form, t), form)
+    filtered, found, bar = kalman.evidence(links, W, z)
+    return links, filtered, jnp.min(filtered.D), found, jax.tree.leaves(pull(bar)[0])
 
 
 def _solve(links, filtered, z):
-    """z' R z and R z for z (n, 1)."""
-    e = kalman.innovations(links, filtered, z)
-    return jnp.sum(filtered.w * e[:, 0] ** 2), kalman.dual(links, filtered, e)
+    """z' R z and R z for z (n,)."""
+    e = kalman.innovations(links, filtered, z[:, None])
+    return jnp.sum(filtered.w * e[:, 0] ** 2), kalman.dual(links, filtered, e)[:, 0]
 
 
 def _observed(links, U):
@@ -215,25 +216,23 @@ class Scans(AbstractSweeps):
 
     def __init__(self, form: AbstractForm, line: Line, precision: np.ndarray, z: np.ndarray | None):
         self.form, self.line = form, line
-        self.W = jax.device_put(line.onto(precision))
-        self._of, self._solved = z, None
+        self.W = line.onto(precision)
+        self._data, self._evidence = z, None
         if z is None:
             found = tiles.call(_filtered, form, line.t, self.W)
-        else:  # one pass tells the evidence
-            found = tiles.call(_evidence, form, line.t, self.W, line.onto(z[:, None]))
-            self._solved, self._logdet_bar = found[4:]
-        self.links, self.filtered, least, logdet = found[:4]
+            self.links, self.filtered, least, logdet = found
+        else:
+            found = tiles.call(_evidence, form, line.t, self.W, line.onto(z))
+            self.links, self.filtered, least, self._evidence, self._form_bar = found
+            logdet = self._evidence.logdet
         self.least, self.logdet = float(least), float(logdet)
 
     def solve(self, z: np.ndarray) -> tuple[float, Callable[[], np.ndarray]]:
-        if self._solved is None or self._of is not z:
-            self._of = z
-            self._solved = _solved(self.links, self.filtered, self.line.onto(z[:, None]))
-        squares, R_z = self._solved
-        return float(squares), functools.partial(self._column, R_z)  # which pickles
-
-    def _column(self, V: jax.Array) -> np.ndarray:
-        return self.line.back(V)[:, 0]
+        if self._evidence is not None and self._data is z:
+            squares, R_z = self._evidence.squares, self._evidence.dual
+        else:
+            squares, R_z = _solved(self.links, self.filtered, self.line.onto(z))
+        return float(squares), functools.partial(self.line.back, R_z)  # which pickles
 
     def resolve(self, V: np.ndarray) -> np.ndarray:
         return self._columns(lambda V: _resolve(self.links, self.filtered, V), V)
@@ -265,7 +264,8 @@ class Scans(AbstractSweeps):
         return _logdet(self.links, self.W)
 
     def variances(self) -> np.ndarray:
-        return self.line.back(self._logdet_bar.variances)
+        known = self._logdet_bar if self._evidence is None else self._evidence
+        return self.line.back(known.variances)
 
     def turn(self, direction: np.ndarray) -> np.ndarray:
         return self.line.back(_variances(self.links, self.W, self.line.onto(direction)).variances)
@@ -290,8 +290,9 @@ class Scans(AbstractSweeps):
         return jax.tree.unflatten(jax.tree.structure(self.form), leaves)
 
     def pull_evidence(self, z: np.ndarray) -> tuple[AbstractForm, np.ndarray]:
-        alpha = self.solve(z)[1]()[:, None]
-        return self.pull(0.5 * alpha, alpha, -0.5, None), self.variances()
+        if self._evidence is None or self._data is not z:
+            return Scans(self.form, self.line, self.line.back(self.W), z).pull_evidence(z)
+        return jax.tree.unflatten(jax.tree.structure(self.form), self._form_bar), self.variances()
 
     def whole(self) -> tuple[kalman.Chain, kalman.Filtered]:
         return self.links, self.filtered

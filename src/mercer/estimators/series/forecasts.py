@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,6 @@ from mercer.distributed import Parallel
 from mercer.estimators.regression.predictions import seed_of
 from mercer.estimators.series import structure
 from mercer.estimators.series.ahead import read, since
-from mercer.estimators.series.backtest import Backtest, backtest
 from mercer.estimators.series.changes import MOST
 from mercer.estimators.series.effects import effects, part_moments
 from mercer.estimators.series.fitted import AbstractFittedSeries
@@ -24,6 +23,9 @@ from mercer.estimators.series.recorded import Kind, table
 from mercer.progress import Progress
 from mercer.solvers import Markov
 from mercer.solvers.markov_parts import parts
+
+if TYPE_CHECKING:
+    from mercer.estimators.series.backtest import Backtest
 
 
 class AbstractForecasts(AbstractFittedSeries):
@@ -283,4 +285,6 @@ class AbstractForecasts(AbstractFittedSeries):
         for name, count in counts.items():
             if not (isinstance(count, numbers.Integral) and count >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}.")
+        from mercer.estimators.series.backtest import backtest
+
         return backtest(self, **counts, refit=refit, level=level, progress=self.progress, parallel=parallel)

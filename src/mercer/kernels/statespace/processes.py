@@ -99,6 +99,8 @@ def _moments(top: int, x):
     """The integrals of u^m exp(-2u) over (0, x) for m = 0 ... top (n, top + 1),
     to rounding for small x too.
     """
+    if top == 0:
+        return -0.5 * jnp.expm1(-2.0 * x)[:, None]
     decay, middle = jnp.exp(-2.0 * x), 1.0 + top / 4
     near, far = jnp.minimum(x, middle), jnp.maximum(x, middle)
     series = jnp.ones_like(x)

@@ -50,11 +50,11 @@ class LearningProblem:
         return self.rule.smooth or self.model.likelihood.log_concave
 
     def open(self, vector: np.ndarray) -> None:
-        """Make the workspaces, at the first hyperparameters that are asked about: nearest neighbours depend
-        on them.
+        """Make the workspaces that States need, at the first hyperparameters that are asked about: nearest
+        neighbours depend on them.
         """
         for i, (inputs, _) in enumerate(self.data):
-            if self.workspaces[i] is None:
+            if self.workspaces[i] is None and self.short_cuts[i] is None:
                 model = self.flat.unflatten(vector)
                 self.workspaces[i] = self.solver.workspace(model.priors, inputs.values)
 

@@ -31,6 +31,7 @@ from mercer.posteriors.answers import InferenceStatus
 from mercer.solvers.protocol import AbstractSolver, AbstractState, AbstractWorkspace, Sites, SolverError
 
 ENOUGH = 1e-2  # change of the weights at which the higher of two bounds is known
+SAME = 1e-13  # relative difference of weights that rounding leaves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +181,9 @@ class _Problem(AbstractSiteProblem):
         squares = _squares(self.model.likelihood, state)
         best, e = _term(self.model.likelihood, squares.expected), squares.expected
         bound = state.log_normaliser + float(np.sum(best.phi) + 0.5 * np.sum(w * e))
-        return _Point(w, state, squares, best, bound, float(np.max(np.abs(best.weight - w) * e)))
+        moved = np.abs(best.weight - w)
+        change = np.where(moved > SAME * w, moved * e, 0.0)  # of w e = 1e9 rounding alone is 1e-6
+        return _Point(w, state, squares, best, bound, float(np.max(change)))
 
 
 def _squares(likelihood: AbstractNoise, state: AbstractState) -> _Squares:

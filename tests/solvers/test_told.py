@@ -8,7 +8,7 @@ import pytest
 
 import mercer as mc
 from mercer import kernels as k
-from mercer.linalg import lapack
+from mercer.linalg import blocked, lapack
 from mercer.solvers import Dense, Sites
 
 N = 300  # two tiles
@@ -23,10 +23,16 @@ def data(share: float) -> tuple[np.ndarray, Sites]:
     return X, Sites(rng.normal(size=(N, 1)), W, rng.normal(size=(N, 1)))
 
 
+@pytest.mark.parametrize("panels", [False, True])
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("share", [0.4, 1.0])
-def test_as_with_every_row(share, held):
-    """Everything a State says is what the whole B says, which the JAX backend factors."""
+def test_as_with_every_row(share, held, panels, monkeypatch):
+    """Everything a State says is what the whole B says, which the JAX backend factors; by panels, too,
+    as many rows are.
+    """
+    if panels:
+        monkeypatch.setattr(blocked, "FROM", 100)
+        monkeypatch.setattr(blocked, "PANEL", 64)
     X, sites = data(share)
     workspace = Dense().workspace(GP, X)
     if held:

@@ -46,6 +46,7 @@ def gathered(
     """
     if not by_loops(chunks.total):
         return None
+    # products are small: a second BLAS thread would only wait
     with one_thread(), _room(chunks, 2 * len(initial) + 2) as room:
         return _gathered(
             np.asarray(initial), np.ascontiguousarray(transition), log_b, summarise, chunks, room
